@@ -1,0 +1,21 @@
+"""What all tests share: when marked ones are skipped, and hypothesis without a clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+settings.register_profile("graphut", deadline=None, max_examples=50, derandomize=True)
+settings.load_profile("graphut")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("data") and not DATA.is_dir():
+        pytest.skip("needs ../shared/data")
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
