@@ -1,0 +1,167 @@
+"""Many small tiles at once: padded to a common size, in buckets of like size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from graphut.attention.layout import IntervalLayout
+
+
+@dataclass(frozen=True, eq=False)
+class Bucket:
+    """Tiles of like size, as index tables that repeat a valid entry where there is none.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Tiles, rows of the largest, sources of the largest.
+    mask : Tensor
+        `(tiles, 1, r, s)` bool, which source each row sees.
+    """
+
+    shape: tuple[int, int, int]
+    mask: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets:
+    """All tiles of a call.
+
+    Parameters
+    ----------
+    parts : list of Bucket
+        The buckets.
+    rows, sources : Spread
+        How query rows, and keys and values, spread over the buckets' tables, one after another.
+    """
+
+    parts: list[Bucket]
+    rows: Spread
+    sources: Spread
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        """`(A, H, Dv)`"""
+        queries = self.rows.out(query).split([b * r for b, r, _ in self._shapes])
+        sizes = [b * s for b, _, s in self._shapes]
+        keys, values = self.sources.out(key).split(sizes), self.sources.out(value).split(sizes)
+        parts = []
+        for part, q, k, v in zip(self.parts, queries, keys, values, strict=True):
+            tiles = part.shape[0]
+            q, k, v = (x.unflatten(0, (tiles, -1)).transpose(1, 2) for x in (q, k, v))
+            out = scaled_dot_product_attention(q, k, v, attn_mask=part.mask, scale=scale)
+            parts.append(out.transpose(1, 2).flatten(0, 1))
+        return self.rows.back(torch.cat(parts))
+
+    @property
+    def _shapes(self) -> list[tuple[int, int, int]]:
+        return [part.shape for part in self.parts]
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Rows spread over a longer table, and gathered from it again.
+
+    Parameters
+    ----------
+    index : Tensor
+        `(table,)`, the row in each place; where a tile is too short, any row of it.
+    place : Tensor or None
+        `(rows,)`, the one place where each row counts, or -1; `None` if it may count in several.
+    """
+
+    index: Tensor
+    place: Tensor | None
+
+    def out(self, rows: Tensor) -> Tensor:
+        """From rows to the table. What comes back from places that do not count is dropped."""
+        if self.place is None:
+            return rows.index_select(0, self.index)
+        spread: Tensor = _Gather.apply(  # type: ignore[no-untyped-call]
+            rows, self.index, self.place
+        )
+        return spread
+
+    def back(self, table: Tensor) -> Tensor:
+        """From the table to rows."""
+        assert self.place is not None
+        return table.index_select(0, self.place)
+
+
+class _Gather(torch.autograd.Function):
+    """`rows[index]`, whose gradient is a gather too where a row counts in one place only."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, index: Tensor, place: Tensor) -> Tensor:
+        ctx.save_for_backward(place)
+        return rows.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (place,) = ctx.saved_tensors
+        nowhere = (place < 0).view(-1, *[1] * (grad.dim() - 1))
+        return grad.index_select(0, place.clamp_min(0)).masked_fill_(nowhere, 0.0), None, None
+
+
+def make_buckets(
+    layout: IntervalLayout,
+    frontier: Tensor | None,
+    cuts: Tensor,
+    low: Tensor,
+    high: Tensor,
+    partition: bool,
+) -> Buckets:
+    """Sort tiles into buckets by the binary logarithm of their number of sources.
+
+    Parameters
+    ----------
+    layout : IntervalLayout
+        Whose tiles they are.
+    frontier : Tensor or None
+        `(A,)` destinations of the query rows.
+    cuts : Tensor
+        `(tiles + 1,)`, the first query row of each tile.
+    low, high : Tensor
+        `(tiles,)`, the run of sources of each tile.
+    partition : bool
+        Whether these runs do not overlap.
+    """
+    counts = cuts.diff()
+    tile = counts.nonzero()[:, 0]
+    first, counts, low, sizes = cuts[tile], counts[tile], low[tile], (high - low)[tile]
+    row_lo = layout.lo if frontier is None else layout.lo[frontier]
+    row_hi = layout.hi if frontier is None else layout.hi[frontier]
+    row_place = torch.full_like(row_lo, -1)
+    source_place = row_lo.new_full((layout.num_src,), -1)
+    parts: list[Bucket] = []
+    rows: list[Tensor] = []
+    sources: list[Tensor] = []
+    kind = sizes.double().log2().ceil().long()
+    for value in torch.unique(kind).tolist():
+        mine = (kind == value).nonzero()[:, 0]
+        row = _table(first[mine], counts[mine], row_place, sum(x.numel() for x in rows))
+        source = _table(low[mine], sizes[mine], source_place, sum(x.numel() for x in sources))
+        place = low[mine, None] + torch.arange(source.shape[1], device=low.device)
+        mask = place[:, None] >= row_lo[row][..., None]
+        mask &= place[:, None] < row_hi[row][..., None]
+        parts.append(Bucket((len(mine), row.shape[1], source.shape[1]), mask[:, None]))
+        rows.append(row.flatten())
+        sources.append(source.flatten())
+    return Buckets(
+        parts,
+        Spread(torch.cat(rows), row_place),
+        Spread(torch.cat(sources), source_place if partition else None),
+    )
+
+
+def _table(first: Tensor, counts: Tensor, place: Tensor, used: int) -> Tensor:
+    """`(tiles, longest)` indices `first, first + 1, ...`; writes down each one's place."""
+    step = torch.arange(int(counts.max()), device=first.device)
+    index = first[:, None] + step
+    counts_here = step < counts[:, None]
+    place[index[counts_here]] = used + counts_here.flatten().nonzero()[:, 0]
+    return index.minimum(first[:, None] + counts[:, None] - 1)

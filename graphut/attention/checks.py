@@ -1,0 +1,142 @@
+"""What can be wrong with an attention call, and how it is said."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut.attention.call import AttentionCall
+from graphut.attention.layout import EdgeLayout
+
+
+def check_backend(name: str) -> None:
+    """Raise unless a backend of that name exists."""
+    from graphut.attention.backends import BACKENDS
+
+    if name != "auto" and name not in BACKENDS:
+        known = ", ".join(["auto", *BACKENDS])
+        raise ValueError(f"unknown backend {name!r}; choose one of: {known}")
+
+
+def check_call(
+    layout: EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    frontier: Tensor | None,
+    edge_bias: Tensor | None,
+    scale: float | Tensor | None,
+    dropout: float,
+) -> None:
+    """Raise unless features, frontier, bias, scale and dropout fit the graph and each other."""
+    tensors = {"query": query, "key": key, "value": value}
+    for name, tensor in tensors.items():
+        if tensor.dim() != 3:
+            raise ValueError(
+                f"{name} must be (nodes, heads, features), got shape {tuple(tensor.shape)}"
+            )
+    if not query.is_floating_point():
+        raise TypeError(f"query must be floating point, got {query.dtype}; convert it first")
+    others = {"frontier": frontier, "edge_bias": edge_bias, "scale": scale}
+    for name, other in {**tensors, **others}.items():
+        if isinstance(other, Tensor) and other.device != query.device:
+            raise ValueError(f"{name} is on {other.device}, but query is on {query.device}")
+    for name, tensor in tensors.items():
+        if tensor.dtype != query.dtype:
+            raise TypeError(f"{name} is {tensor.dtype}, but query is {query.dtype}")
+    _check_shapes(layout, query, key, value, frontier)
+    if edge_bias is not None:
+        _check_edge_bias(layout, edge_bias, query.shape[1])
+    if isinstance(scale, Tensor) and scale.shape != query.shape[:1]:
+        raise ValueError(
+            f"scale must be a number or have one entry for each of the {query.shape[0]} query "
+            f"rows, got shape {tuple(scale.shape)}"
+        )
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+    if query.device.type == "cpu":  # torch's attention gives zeros for NaN there
+        for name, tensor in tensors.items():
+            _check_finite(name, tensor.detach())
+
+
+def _check_finite(name: str, tensor: Tensor) -> None:
+    # A sum takes one pass and no memory; only where it is not finite, entries are looked at.
+    if bool(tensor.sum().isfinite()):
+        return
+    wrong = (~tensor.isfinite()).nonzero().tolist()
+    if wrong:
+        row, head, feature = wrong[0]
+        raise ValueError(
+            f"{name} is {tensor[row, head, feature].item()} in row {row}, head {head}: features "
+            "and weights must be finite numbers"
+        )
+
+
+def _check_shapes(
+    layout: EdgeLayout, query: Tensor, key: Tensor, value: Tensor, frontier: Tensor | None
+) -> None:
+    if frontier is not None:
+        _check_frontier(layout, frontier)
+    rows = layout.num_dst if frontier is None else frontier.numel()
+    if query.shape[0] != rows:
+        what = "the graph's destinations" if frontier is None else "the frontier"
+        raise ValueError(f"query has {query.shape[0]} rows, but there are {rows} in {what}")
+    for name, tensor in (("key", key), ("value", value)):
+        if tensor.shape[0] != layout.num_src:
+            raise ValueError(
+                f"{name} has {tensor.shape[0]} rows, but the graph has {layout.num_src} sources"
+            )
+        if tensor.shape[1] != query.shape[1]:
+            raise ValueError(f"{name} has {tensor.shape[1]} heads, but query has {query.shape[1]}")
+    if key.shape[2] != query.shape[2]:
+        raise ValueError(f"key has {key.shape[2]} features a head, but query has {query.shape[2]}")
+
+
+def _check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
+    if frontier.dim() != 1 or frontier.dtype != torch.int64:
+        raise TypeError(
+            f"frontier must be a 1-D int64 tensor of destination ids, got shape "
+            f"{tuple(frontier.shape)} and {frontier.dtype}"
+        )
+    if frontier.numel() == 0:
+        return
+    if bool((frontier[1:] <= frontier[:-1]).any()):
+        raise ValueError("frontier must be sorted and without repeats; use frontier.unique()")
+    first, last = int(frontier[0]), int(frontier[-1])
+    if first < 0 or last >= layout.num_dst:
+        wrong = first if first < 0 else last
+        raise ValueError(f"frontier names destination {wrong}; the graph has {layout.num_dst}")
+
+
+def _check_edge_bias(layout: EdgeLayout, edge_bias: Tensor, heads: int) -> None:
+    edges = layout.num_edges
+    if edge_bias.shape not in {(edges,), (edges, 1), (edges, heads)}:
+        raise ValueError(
+            f"edge_bias must be ({edges},) or ({edges}, {heads}) for this graph's edges, got shape "
+            f"{tuple(edge_bias.shape)}"
+        )
+
+
+def check_live(call: AttentionCall) -> None:
+    """Raise if a query row has no in-edge, or none whose bias is above `-inf`."""
+    if call.layout.has_empty_rows:
+        degrees = call.layout.in_degrees
+        _refuse(call, (degrees if call.frontier is None else degrees[call.frontier]) == 0)
+    bias = call.bias()
+    if bias is not None and bool((bias == -torch.inf).any()):
+        index = call.edges[0][:, None].expand_as(bias)
+        top = bias.new_full((call.query.shape[0], bias.shape[1]), -torch.inf)
+        top = top.scatter_reduce(0, index, bias.detach(), "amax")
+        _refuse(call, (top == -torch.inf).any(1))
+
+
+def _refuse(call: AttentionCall, dead: Tensor) -> None:
+    if not bool(dead.any()):
+        return
+    rows = dead.nonzero()[:, 0]
+    nodes = (rows if call.frontier is None else call.frontier[rows]).tolist()
+    named = ", ".join(map(str, nodes[:5])) + (", ..." if len(nodes) > 5 else "")
+    raise ValueError(
+        f"{len(nodes)} destination(s) have no in-edge to attend to (node {named}): add self-loops "
+        "(dgl.add_self_loop), or pass allow_zero_in_degree=True to give them zeros"
+    )

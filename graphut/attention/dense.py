@@ -1,0 +1,49 @@
+"""The oracle: attention with dense masks, for any graph. Plain and slow."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut.attention.call import AttentionCall
+
+
+def dense_attention(call: AttentionCall) -> tuple[Tensor, Tensor]:
+    """One `(copies, A, N_src)` table of scores a head; `-inf` where there is no edge.
+
+    Parallel edges lie in different copies, so that each has a bias and a dropout of its own.
+    """
+    row, source, _ = call.edges
+    shape = (call.query.shape[0], call.key.shape[0])
+    copy = _copy_of_edge(row * shape[1] + source)
+    copies = int(copy.max()) + 1 if copy.numel() else 1
+
+    query, key, value = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
+    scores = torch.einsum("ahd,nhd->anh", query, key) * call.scale
+    edge_scores = scores[row, source]
+    bias = call.bias()
+    if bias is not None:
+        edge_scores = edge_scores + bias
+    table = scores.new_full((copies, *scores.shape), -torch.inf)
+    table = table.index_put((copy, row, source), edge_scores)
+
+    lowest = torch.finfo(table.dtype).min  # keeps the softmax of an empty row from NaN
+    weights = table.clamp_min(lowest).transpose(0, 1).flatten(1, 2).softmax(1)
+    weights = weights.unflatten(1, (copies, shape[1])).transpose(0, 1)
+    weights = weights.masked_fill(table == -torch.inf, 0.0)
+    factors = call.factors()
+    if factors is not None:
+        kept = torch.zeros_like(table).index_put((copy, row, source), factors)
+        weights = weights * kept
+    out = torch.einsum("canh,nhd->ahd", weights, value)
+    return out.to(call.value.dtype), weights[copy, row, source]
+
+
+def _copy_of_edge(pair: Tensor) -> Tensor:
+    """How many earlier edges join the same two nodes as this one."""
+    _, inverse, count = torch.unique(pair, return_inverse=True, return_counts=True)
+    order = torch.argsort(inverse, stable=True)
+    rank = (
+        torch.arange(pair.numel(), device=pair.device) - (count.cumsum(0) - count)[inverse[order]]
+    )
+    return torch.empty_like(rank).index_copy(0, order, rank)

@@ -1,0 +1,52 @@
+"""Attention dropout as a function of a seed, the edge and the head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_LOW = 0xFFFFFFFF
+
+
+def dropout_factors(
+    edge: Tensor, heads: int, dropout: float, seed: int, dtype: torch.dtype
+) -> Tensor:
+    """What each attention weight is multiplied by: 0, or `1 / (1 - dropout)`.
+
+    A counter-based generator: nothing is stored between forward and backward, and every
+    backend, device and order of edges draws the same mask.
+
+    Parameters
+    ----------
+    edge : Tensor
+        `(e,)` int64 edge ids.
+    heads : int
+        Number of heads.
+    dropout : float
+        Probability of 0, in `[0, 1)`.
+    seed : int
+        Seed of the mask.
+    dtype : torch.dtype
+        Of the result, `(e, heads)`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> dropout_factors(torch.arange(3), 2, 0.5, 7, torch.float32).shape
+    torch.Size([3, 2])
+    """
+    head = torch.arange(heads, device=edge.device)
+    low, high = (torch.tensor(half & _LOW, device=edge.device) for half in (seed, seed >> 32))
+    start = _mix(low ^ _mix(high))
+    by_edge = _mix(start ^ _mix((edge & _LOW) ^ (edge >> 32)))
+    bits = _mix(by_edge[:, None] ^ _mix(head + 0x9E3779B9))
+    keep = bits >= int(dropout * 2**32)
+    return keep.to(dtype) / (1.0 - dropout)
+
+
+def _mix(bits: Tensor) -> Tensor:
+    """MurmurHash3's 32-bit finaliser, on 32-bit values held in int64."""
+    bits = bits & _LOW
+    bits = ((bits ^ (bits >> 16)) * 0x85EBCA6B) & _LOW
+    bits = ((bits ^ (bits >> 13)) * 0xC2B2AE35) & _LOW
+    return bits ^ (bits >> 16)

@@ -1,0 +1,160 @@
+"""`edge_attention`: multi-head attention over the edges of a graph."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from graphut._dgl import DGLGraph
+from graphut.attention.backends import choose
+from graphut.attention.call import AttentionCall
+from graphut.attention.checks import check_backend, check_call, check_live
+from graphut.attention.graphs import as_layout
+from graphut.attention.layout import EdgeLayout
+
+
+@overload
+def edge_attention(
+    graph: DGLGraph | EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    frontier: Tensor | None = ...,
+    edge_bias: Tensor | None = ...,
+    scale: float | Tensor | None = ...,
+    dropout: float = ...,
+    seed: int | None = ...,
+    get_attention: Literal[False] = ...,
+    allow_zero_in_degree: bool = ...,
+    backend: str = ...,
+) -> Tensor: ...
+
+
+@overload
+def edge_attention(
+    graph: DGLGraph | EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    frontier: Tensor | None = ...,
+    edge_bias: Tensor | None = ...,
+    scale: float | Tensor | None = ...,
+    dropout: float = ...,
+    seed: int | None = ...,
+    get_attention: Literal[True],
+    allow_zero_in_degree: bool = ...,
+    backend: str = ...,
+) -> tuple[Tensor, Tensor]: ...
+
+
+def edge_attention(
+    graph: DGLGraph | EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    frontier: Tensor | None = None,
+    edge_bias: Tensor | None = None,
+    scale: float | Tensor | None = None,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    get_attention: bool = False,
+    allow_zero_in_degree: bool = False,
+    backend: str = "auto",
+) -> Tensor | tuple[Tensor, Tensor]:
+    r"""Scaled dot-product attention of each destination over its in-edges.
+
+    With :math:`E(i)` the in-edges of destination :math:`i`, for each head,
+
+    .. math::
+        a_{ij} = \mathrm{softmax}_{j \in E(i)}(s_i \, q_i \cdot k_j + b_{ij}), \qquad
+        o_i = \sum_{j \in E(i)} a_{ij} v_j
+
+    as in "Attention Is All You Need" (arXiv 1706.03762, Eq. 1), on a graph.
+
+    Parameters
+    ----------
+    graph : DGLGraph or EdgeLayout
+        The edges. Its layout is found once and kept with the graph.
+    query : Tensor
+        `(N_dst, H, D)`, or `(A, H, D)` with a `frontier` of `A` destinations.
+    key : Tensor
+        `(N_src, H, D)`.
+    value : Tensor
+        `(N_src, H, Dv)`.
+    frontier : Tensor, optional
+        `(A,)` int64 destination ids, sorted and unique: only they are computed.
+    edge_bias : Tensor, optional
+        `(E,)` or `(E, H)`, added to the scores; row `e` belongs to edge id `e`.
+    scale : float or Tensor, optional
+        Factor of the scores, one number or one a query row; `1 / sqrt(D)` if not given.
+    dropout : float
+        Probability that an attention weight is dropped, in `[0, 1)`.
+    seed : int, optional
+        Of the dropout mask, which is a function of seed, edge id and head alone. Drawn from
+        torch's generator if not given.
+    get_attention : bool
+        Also return the attention weights, after dropout.
+    allow_zero_in_degree : bool
+        Give zeros to a destination without in-edges, in place of an error.
+    backend : str
+        `"auto"`, or a name from `graphut.attention.BACKENDS`: `"dense"` (masks; the oracle),
+        `"dgl"` (message passing on `dgl.ops`), `"torch"` (tiles and segments).
+
+    Returns
+    -------
+    Tensor
+        `(N_dst, H, Dv)` or `(A, H, Dv)`: one row for each query row.
+    Tensor
+        With `get_attention`: `(E, H)` weights by edge id, zero for edges into destinations
+        outside the frontier.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is
+        unknown, or if a destination has no in-edge (or none whose score is above `-inf`).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.topology import Causal
+    >>> graph = Causal().graph([2, 3])
+    >>> x = torch.randn(5, 4, 8)
+    >>> edge_attention(graph, x, x, x).shape
+    torch.Size([5, 4, 8])
+    >>> edge_attention(graph, x[[1, 4]], x, x, frontier=torch.tensor([1, 4])).shape
+    torch.Size([2, 4, 8])
+    """
+    layout = as_layout(graph)
+    check_backend(backend)
+    check_call(layout, query, key, value, frontier, edge_bias, scale, dropout)
+    if isinstance(scale, Tensor):
+        query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
+    if dropout and seed is None:
+        seed = int(torch.randint(2**62, ()))
+    call = AttentionCall(
+        layout=layout.to(query.device),
+        query=query,
+        key=key,
+        value=value,
+        frontier=frontier,
+        edge_bias=edge_bias if edge_bias is None or edge_bias.dim() == 2 else edge_bias[:, None],
+        scale=query.shape[-1] ** -0.5 if scale is None else scale,
+        dropout=dropout,
+        seed=seed or 0,
+        need_weights=get_attention,
+    )
+    if not allow_zero_in_degree:
+        check_live(call)
+    with torch.autocast(query.device.type, enabled=False):
+        out, weights = choose(backend, call)(call)
+    if not get_attention:
+        return out
+    assert weights is not None
+    heads = weights.new_zeros(layout.num_edges, weights.shape[1])
+    return out, heads.index_copy(0, call.edges[2], weights)

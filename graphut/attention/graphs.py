@@ -1,0 +1,81 @@
+"""From a DGL graph to its edge layout, found once and kept with the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphut._dgl import DGLGraph
+from graphut.attention.layout import EdgeLayout, layout_from_edges
+
+_KEY = "_graphut_layouts"
+
+
+def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
+    """The edge layout of a graph.
+
+    Parameters
+    ----------
+    graph : DGLGraph or EdgeLayout
+        A layout is returned as it is. A DGL graph is passed over once; the result is
+        kept with the graph until its edges or its division into sentences change.
+    etype : str or tuple of str, optional
+        Which edge type of a heterograph.
+
+    Raises
+    ------
+    TypeError
+        If `graph` is neither.
+
+    Examples
+    --------
+    >>> from graphut._dgl import dgl
+    >>> as_layout(dgl.graph(([0, 1], [1, 1]))).in_degrees
+    tensor([0, 2])
+    """
+    if isinstance(graph, EdgeLayout):
+        return graph
+    if not isinstance(graph, DGLGraph):
+        raise TypeError(f"expected a DGLGraph or an EdgeLayout, got {type(graph).__name__}")
+    canonical = graph.to_canonical_etype(etype)
+    layouts = _kept(graph)
+    if canonical not in layouts:
+        layout = _read(graph, canonical)
+        keep_layout(graph, canonical, layout)
+        return layout
+    return layouts[canonical]
+
+
+def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
+    """Keep a layout that is known already with its graph."""
+    _kept(graph)[graph.to_canonical_etype(etype)] = layout
+
+
+def _kept(graph: DGLGraph) -> dict[Any, EdgeLayout]:
+    # A graph whose edges or sentences change gets a new object for them: what was kept with
+    # the old ones is void.
+    index, batch, layouts = graph.__dict__.get(_KEY, (None, None, {}))
+    if index is not graph._graph or batch is not graph._batch_num_nodes:
+        layouts = {}
+        graph.__dict__[_KEY] = (graph._graph, graph._batch_num_nodes, layouts)
+    return layouts  # type: ignore[no-any-return]
+
+
+def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
+    source, _, target = etype
+    src, dst = graph.edges(etype=etype, order="eid")
+    # A block's two sides can bear the same name, so it is asked for each side by its own method.
+    lengths = (
+        {}
+        if graph.is_block
+        else {
+            "src_lengths": graph.batch_num_nodes(source).long(),
+            "dst_lengths": graph.batch_num_nodes(target).long(),
+        }
+    )
+    return layout_from_edges(
+        src.long(),
+        dst.long(),
+        num_src=graph.num_src_nodes(source),
+        num_dst=graph.num_dst_nodes(target),
+        **lengths,
+    )

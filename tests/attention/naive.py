@@ -1,0 +1,87 @@
+"""Attention written down edge by edge, from its definition; and the graphs it is tried on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut.attention import EdgeLayout
+from graphut.topology import Causal, Complete, Window
+from tests.helpers import Pairs, layout_of, normal
+from tests.topology.brute import Back, Comb
+
+
+def naive_attention(
+    pairs: Pairs,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: float | Tensor | None = None,
+    factors: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`(N_dst, H, Dv)` sums and `(E, H)` weights; `bias` and `factors` are `(E, H)`."""
+    num_dst, heads, feats = query.shape
+    scale = query.new_tensor(feats).rsqrt() if scale is None else torch.as_tensor(scale)
+    scale = scale.expand(num_dst)
+    out = [[value.new_zeros(value.shape[2])] * heads for _ in range(num_dst)]
+    weights = [[value.new_zeros(())] * heads for _ in pairs]
+    for i in range(num_dst):
+        edges = [e for e, (_, dst) in enumerate(pairs) if dst == i]
+        for h in range(heads):
+            scores = {e: query[i, h] @ key[pairs[e][0], h] * scale[i] for e in edges}
+            if bias is not None:
+                scores = {e: score + bias[e, h] for e, score in scores.items()}
+            seen = [e for e in edges if scores[e] > -torch.inf]
+            if not seen:
+                continue
+            top = max(scores[e].item() for e in seen)
+            exps = {e: (scores[e] - top).exp() for e in seen}
+            total = sum(exps.values())
+            for e in seen:
+                weights[e][h] = exps[e] / total * (1.0 if factors is None else factors[e, h])
+            out[i][h] = sum(weights[e][h] * value[pairs[e][0], h] for e in seen)
+    table = [torch.stack(row) for row in weights]
+    return (
+        torch.stack([torch.stack(row) for row in out]),
+        torch.stack(table) if table else query.new_zeros(0, heads),
+    )
+
+
+def hubs(num_src: int, num_dst: int, edges: int, seed: int = 0) -> EdgeLayout:
+    """Random edges in random order; half of them meet at node 0 of either side."""
+    generator = torch.Generator().manual_seed(seed)
+    src = torch.randint(num_src, (edges,), generator=generator)
+    dst = torch.randint(num_dst, (edges,), generator=generator)
+    src[::4], dst[1::4] = 0, 0
+    return layout_of(list(zip(src.tolist(), dst.tolist(), strict=True)), num_src, num_dst)
+
+
+GRAPHS: dict[str, EdgeLayout] = {
+    "complete": Complete().layout([3, 1, 4]),
+    "alike": Complete().layout([3, 3]),
+    "causal": Causal().layout([4, 1, 2]),
+    "causal-alike": Causal().layout([3, 3]),
+    "window": Window(1).layout([5, 2]),
+    "cross": Complete().layout([3, 1], [2, 4]),
+    "cross-causal": Causal().layout([2, 4], [3, 2]),
+    "some-empty": Back(1).layout([4, 1, 2]),
+    "all-empty": Back(9).layout([2, 2]),
+    "rows": Comb(2).layout([5, 3]),
+    "hubs": hubs(5, 9, 24),
+    "parallel": layout_of([(1, 0), (0, 1), (1, 0), (2, 0), (1, 0), (0, 1)], 3, 2),
+    "no-edges": layout_of([], 2, 3),
+}
+
+
+def inputs(
+    layout: EdgeLayout, rows: int | None = None, value_feats: int = 3
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Random query, key and value of two heads, with 3 features unless for values."""
+    rows = layout.num_dst if rows is None else rows
+    return (
+        normal(rows, 2, 3, seed=1),
+        normal(layout.num_src, 2, 3, seed=2),
+        normal(layout.num_src, 2, value_feats, seed=3),
+    )

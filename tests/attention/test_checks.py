@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.attention import BACKENDS, edge_attention
+from graphut.topology import Causal, Complete
+from tests.attention.naive import GRAPHS
+from tests.helpers import layout_of
+
+LAYOUT = Causal().layout([3])  # 3 nodes, 6 edges
+X = torch.zeros(3, 2, 4)
+CALL = {"query": X, "key": X, "value": X}
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"query": X[0]}, ValueError, "query must be (nodes, heads, features), got shape (2, 4)"),
+    ({"value": X[..., 0]}, ValueError, "value must be (nodes, heads, features)"),
+    ({"query": X.long()}, TypeError, "query must be floating point, got torch.int64"),
+    ({"key": X.double()}, TypeError, "key is torch.float64, but query is torch.float32"),
+    ({"value": X.half()}, TypeError, "value is torch.float16, but query is torch.float32"),
+    ({"key": X.to("meta")}, ValueError, "key is on meta, but query is on cpu"),
+    ({"value": X.to("meta")}, ValueError, "value is on meta, but query is on cpu"),
+    ({"edge_bias": torch.zeros(6, device="meta")}, ValueError, "edge_bias is on meta"),
+    ({"query": X[:2]}, ValueError, "query has 2 rows, but there are 3 in the graph's destinations"),
+    ({"frontier": torch.tensor([1])}, ValueError, "query has 3 rows, but there are 1 in the front"),
+    ({"key": X[:2]}, ValueError, "key has 2 rows, but the graph has 3 sources"),
+    ({"value": X.repeat(2, 1, 1)}, ValueError, "value has 6 rows, but the graph has 3 sources"),
+    ({"key": X[:, :1]}, ValueError, "key has 1 heads, but query has 2"),
+    ({"value": X[:, :1]}, ValueError, "value has 1 heads, but query has 2"),
+    ({"key": X[..., :3]}, ValueError, "key has 3 features a head, but query has 4"),
+    ({"frontier": torch.tensor([0, 2, 1])}, ValueError, "frontier must be sorted"),
+    ({"frontier": torch.tensor([0, 1, 1])}, ValueError, "frontier must be sorted and without rep"),
+    ({"frontier": torch.tensor([0, 1, 3])}, ValueError, "frontier names destination 3; the graph"),
+    ({"frontier": torch.tensor([-1, 1, 2])}, ValueError, "frontier names destination -1"),
+    ({"frontier": torch.ones(3).bool()}, TypeError, "got shape (3,) and torch.bool"),
+    ({"frontier": torch.ones(3, 1).long()}, TypeError, "got shape (3, 1) and torch.int64"),
+    ({"edge_bias": torch.zeros(5)}, ValueError, "edge_bias must be (6,) or (6, 2)"),
+    ({"edge_bias": torch.zeros(6, 3)}, ValueError, "got shape (6, 3)"),
+    ({"scale": torch.ones(2)}, ValueError, "each of the 3 query rows, got shape (2,)"),
+    ({"frontier": torch.ones(3, device="meta")}, ValueError, "frontier is on meta, but query"),
+    ({"scale": torch.ones(3, device="meta")}, ValueError, "scale is on meta, but query is on cpu"),
+    ({"dropout": 1.0}, ValueError, "dropout must lie in [0, 1), got 1.0"),
+    ({"dropout": -0.1}, ValueError, "got -0.1"),
+    ({"backend": "cuda"}, ValueError, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "error", "words"), WRONG, ids=[words for *_, words in WRONG])
+def test_a_wrong_argument_is_named(wrong: Any, error: type[Exception], words: str) -> None:
+    edge_attention(LAYOUT, **CALL)
+    with pytest.raises(error, match=re.escape(words)):
+        edge_attention(LAYOUT, **(CALL | wrong))
+
+
+def test_a_graph_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match="expected a DGLGraph or an EdgeLayout, got Causal"):
+        edge_attention(Causal(), X, X, X)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_destinations_without_in_edges_are_named(backend: str) -> None:
+    layout = layout_of([(0, 0), (0, 2)], 1, 9)
+    query, key = torch.zeros(9, 1, 2), torch.zeros(1, 1, 2)
+    with pytest.raises(ValueError, match=r"7 destination.*node 1, 3, 4, 5, 6, \.\.\."):
+        edge_attention(layout, query, key, key, backend=backend)
+    frontier = torch.tensor([2, 4])
+    with pytest.raises(ValueError, match=r"1 destination.*node 4\).*allow_zero_in_degree=True"):
+        edge_attention(layout, query[:2], key, key, frontier=frontier, backend=backend)
+    out = edge_attention(layout, query[:1], key, key, frontier=frontier[:1], backend=backend)
+    assert out.shape == (1, 1, 2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_destinations_whose_scores_are_all_minus_infinity_are_named(backend: str) -> None:
+    layout = Complete().layout([2])
+    bias = torch.zeros(4, 2)
+    bias[2:, 1] = -torch.inf  # into node 1, second head
+    x = torch.zeros(2, 2, 4)
+    with pytest.raises(ValueError, match=r"1 destination.*node 1\)"):
+        edge_attention(layout, x, x, x, edge_bias=bias, backend=backend)
+    one = torch.tensor([0])
+    edge_attention(layout, x[one], x, x, frontier=one, edge_bias=bias, backend=backend)
+
+
+def test_the_graphs_of_these_tests_have_dead_destinations_where_they_say_so() -> None:
+    dead = {name for name, layout in GRAPHS.items() if layout.has_empty_rows}
+    assert dead == {"some-empty", "all-empty", "hubs", "no-edges"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+def test_features_that_are_not_finite(name: str, value: float) -> None:
+    tensors = {key: torch.randn(3, 2, 4) for key in ("query", "key", "value")}
+    tensors[name][2, 1, 0] = value
+    with pytest.raises(ValueError, match=f"{name} is {value} in row 2, head 1"):
+        edge_attention(Complete().graph([3]), **tensors)
+
+
+def test_large_features_whose_sum_overflows_are_fine() -> None:
+    big = torch.full((3, 1, 4), 1e38)
+    out = edge_attention(Complete().graph([3]), torch.zeros(3, 1, 4), torch.zeros(3, 1, 4), big)
+    torch.testing.assert_close(out, big)

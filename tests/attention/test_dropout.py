@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut.attention.dropout import dropout_factors
+
+EDGES, HEADS = 5000, 4
+
+
+def kept(dropout: float = 0.3, seed: int = 7, first_edge: int = 0) -> Tensor:
+    edge = torch.arange(first_edge, first_edge + EDGES)
+    return dropout_factors(edge, HEADS, dropout, seed, torch.float64) != 0
+
+
+def test_a_factor_is_zero_or_keeps_the_mean() -> None:
+    factors = dropout_factors(torch.arange(EDGES), HEADS, 0.2, 7, torch.float64)
+    assert factors.unique().tolist() == [0.0, 1.25]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.01, 0.3, 0.9])
+def test_the_share_that_is_dropped(dropout: float) -> None:
+    share = 1 - kept(dropout).double().mean()
+    spread = (dropout * (1 - dropout) / (EDGES * HEADS)) ** 0.5
+    assert abs(share - dropout) <= 4 * spread
+
+
+def test_a_factor_depends_on_its_edge_and_head_alone() -> None:
+    whole = dropout_factors(torch.arange(EDGES), HEADS, 0.3, 7, torch.float32)
+    some = torch.tensor([4999, 0, 17, 17])
+    assert torch.equal(dropout_factors(some, HEADS, 0.3, 7, torch.float32), whole[some])
+    assert torch.equal(dropout_factors(some, 2, 0.3, 7, torch.float32), whole[some, :2])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        kept(seed=8),
+        kept(seed=7 + 2**32),
+        kept(seed=7 << 32 | 7),
+        kept(seed=-1),
+        kept(first_edge=2**32),
+        kept(first_edge=1),
+        kept().roll(1, dims=1),
+    ],
+    ids=["seed", "high-seed", "twin-seed", "negative-seed", "far-edge", "next-edge", "head"],
+)
+def test_masks_of_other_seeds_edges_and_heads_are_unrelated(other: Tensor) -> None:
+    both = (kept() & other).double().mean()
+    assert abs(both - 0.49) <= 5 * (0.49 * 0.51 / (EDGES * HEADS)) ** 0.5
+
+
+def test_seeds_are_told_apart_by_all_their_bits() -> None:
+    seeds = [0, 1, 2**32, 2**32 + 1, 7 << 32 | 7, 3 << 32 | 2]
+    masks = {bytes(kept(0.5, seed).numpy()) for seed in seeds}
+    assert len(masks) == len(seeds)

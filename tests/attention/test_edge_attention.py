@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from graphut._dgl import dgl
+from graphut.attention import BACKENDS, EdgeLayout, IntervalLayout, edge_attention
+from graphut.topology import Causal, Complete, Window
+from tests.attention.naive import GRAPHS, hubs, inputs
+from tests.helpers import (
+    Pairs,
+    assert_same,
+    gradients,
+    layout_of,
+    multigraphs,
+    normal,
+    relative_error,
+)
+
+FAST = ["auto", *(name for name in BACKENDS if name != "dense")]
+FRONTIERS = {"all": None, "none": [], "one": [1], "some": [0, 2, 3, 5]}
+LIVE = [name for name in GRAPHS if not GRAPHS[name].has_empty_rows]
+
+
+def every_option(layout: EdgeLayout, rows: int) -> dict[str, Any]:
+    return {
+        "edge_bias": normal(layout.num_edges, 2, seed=4),
+        "scale": normal(rows, seed=5),
+        "dropout": 0.4,
+        "seed": 9,
+        "get_attention": True,
+    }
+
+
+def run(backend: str, layout: EdgeLayout, tensors: list[Tensor], **options: Any) -> list[Tensor]:
+    """Output, weights where asked for, and all gradients."""
+    options = {"allow_zero_in_degree": True} | options
+    result = edge_attention(layout, *tensors, backend=backend, **options)
+    outputs = list(result) if isinstance(result, tuple) else [result]
+    wanted = tensors + [x for x in options.values() if isinstance(x, Tensor) and x.requires_grad]
+    return outputs + gradients(outputs, wanted)
+
+
+def check_against_dense(
+    backend: str, layout: EdgeLayout, nodes: list[int] | None, everything: bool
+) -> None:
+    frontier = None if nodes is None else torch.tensor(nodes, dtype=torch.int64)
+    rows = layout.num_dst if nodes is None else len(nodes)
+    tensors = list(inputs(layout, rows, value_feats=4 if everything else 3))
+    options = every_option(layout, rows) if everything else {}
+    found = run(backend, layout, tensors, frontier=frontier, **options)
+    assert_same(found, run("dense", layout, tensors, frontier=frontier, **options))
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["plain", "everything"])
+@pytest.mark.parametrize("frontier", FRONTIERS)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("backend", FAST)
+def test_backends_agree(backend: str, graph: str, frontier: str, everything: bool) -> None:
+    layout, nodes = GRAPHS[graph], FRONTIERS[frontier]
+    if nodes is not None:
+        nodes = [node for node in nodes if node < layout.num_dst]
+    check_against_dense(backend, layout, nodes, everything)
+
+
+@pytest.mark.parametrize("backend", FAST)
+@given(multigraphs(), st.booleans(), st.data())
+def test_backends_agree_on_any_graph(
+    backend: str, graph: tuple[Pairs, int, int], everything: bool, data: st.DataObject
+) -> None:
+    layout = layout_of(*graph)
+    nodes = data.draw(st.none() | st.sets(st.integers(0, layout.num_dst - 1)).map(sorted))
+    check_against_dense(backend, layout, nodes, everything)
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("length", [1, 2, 63, 100])
+@pytest.mark.parametrize("topology", [Complete(), Causal(), Window(7)], ids=str)
+def test_backends_agree_at_odd_lengths(topology: Any, length: int, backend: str) -> None:
+    check_against_dense(backend, topology.layout([length, 3]), None, everything=False)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_frontier_gives_those_rows_of_the_whole(graph: str, backend: str) -> None:
+    layout = GRAPHS[graph]
+    query, key, value = inputs(layout)
+    nodes = torch.arange(0, layout.num_dst, 2)
+    options: dict[str, Any] = {"dropout": 0.4, "seed": 3, "allow_zero_in_degree": True}
+    for extra in ({}, options):
+        options = {"allow_zero_in_degree": True, "backend": backend, **extra}
+        whole = edge_attention(layout, query, key, value, **options)
+        some = edge_attention(layout, query[nodes], key, value, frontier=nodes, **options)
+        assert_same([some], [whole[nodes]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("graph", LIVE)
+def test_weights_come_by_edge_id_and_sum_to_one(graph: str, backend: str) -> None:
+    layout = GRAPHS[graph]
+    query, key, value = inputs(layout, 1)
+    frontier = torch.tensor([1])
+    out, weights = edge_attention(
+        layout, query, key, value, frontier=frontier, get_attention=True, backend=backend
+    )
+    row, source, edge = layout.in_edges()
+    mine, others = edge[row == 1], edge[row != 1]
+    assert weights.shape == (layout.num_edges, 2)
+    assert_same([weights[mine].sum(0)], [torch.ones(2).double()])
+    assert not weights[others].any()
+    assert_same([torch.einsum("eh,ehd->hd", weights[mine], value[source[row == 1]])], [out[0]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dropout_does_not_depend_on_the_order_in_which_a_graph_is_read(backend: str) -> None:
+    layout = Causal().layout([3, 4])
+    row, source, edge = layout.in_edges()
+    shuffle = torch.randperm(edge.numel(), generator=torch.Generator().manual_seed(0))
+    pairs = list(zip(source[shuffle].tolist(), row[shuffle].tolist(), strict=True))
+    shuffled = layout_of(pairs, 7, 7)
+    options: dict[str, Any] = {"dropout": 0.5, "seed": 4, "get_attention": True, "backend": backend}
+    kept = edge_attention(shuffled, *inputs(layout), **options)[1] != 0
+    by_edge_id = edge_attention(layout, *inputs(layout), **options)[1] != 0
+    assert torch.equal(kept, by_edge_id)  # edge id e is kept or dropped, whatever edge bears it
+    assert 0 < kept.sum() < kept.numel()
+
+
+def test_dropout_without_a_seed_follows_torchs_generator() -> None:
+    layout = Complete().layout([6])
+    draws = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        draws.append(edge_attention(layout, *inputs(layout), dropout=0.5))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dropout_keeps_the_mean(backend: str) -> None:
+    layout = Complete().layout([40])
+    tensors = [x.detach() for x in inputs(layout)]
+    draws = [
+        edge_attention(layout, *tensors, dropout=0.3, seed=seed, backend=backend)
+        for seed in range(60)
+    ]
+    mean, exact = torch.stack(draws).mean(0), edge_attention(layout, *tensors, backend=backend)
+    spread = torch.stack(draws).std(0) / len(draws) ** 0.5
+    assert ((mean - exact).abs() <= 5 * spread).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dead_destinations_are_zero_and_pass_no_gradient(backend: str) -> None:
+    layout = layout_of([(0, 0), (1, 0), (1, 2)], 2, 3)  # none into 1, -inf alone into 2
+    tensors = list(inputs(layout))
+    bias = torch.tensor([0.5, 1.0, -torch.inf]).double().requires_grad_()
+    out, to_query, *others = run(backend, layout, tensors, edge_bias=bias)
+    assert not out[1:].any() and out[0].any()
+    assert not to_query[1:].any() and to_query[0].any()
+    assert not others[-1][2:].any()
+    assert all(gradient.isfinite().all() for gradient in others)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_bias_for_all_heads(backend: str) -> None:
+    layout = GRAPHS["parallel"]
+    bias = normal(layout.num_edges, seed=4)
+    tensors = list(inputs(layout))
+    both = torch.stack([bias, bias], 1).detach().requires_grad_()
+    for one in (bias, bias.detach()[:, None].requires_grad_()):
+        *found, to_bias = run(backend, layout, tensors, edge_bias=one)
+        *expected, to_both = run(backend, layout, tensors, edge_bias=both)
+        assert_same(found, expected)
+        assert_same([to_bias.flatten()], [to_both.sum(1)])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("graph", ["alike", "window", "rows"])
+def test_a_scale_is_one_number_or_one_a_row(graph: str, backend: str) -> None:
+    layout = GRAPHS[graph]
+    query, key, value = inputs(layout)
+    scales = torch.linspace(-1, 2, layout.num_dst).double()
+    by_row = edge_attention(layout, query, key, value, scale=scales, backend=backend)
+    for row, scale in enumerate(scales.tolist()):
+        out = edge_attention(layout, query, key, value, scale=scale, backend=backend)
+        assert_same([out[row]], [by_row[row]])
+    default = edge_attention(layout, query, key, value, backend=backend)
+    same = edge_attention(layout, query, key, value, scale=3**-0.5, backend=backend)
+    assert_same([default], [same])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("graph", ["window", "hubs"])
+def test_huge_scores_do_not_overflow(graph: str, backend: str) -> None:
+    layout = GRAPHS[graph]
+    query, key, value = (x.detach().float() for x in inputs(layout))
+    out = edge_attention(
+        layout, query * 1e4, key, value, backend=backend, allow_zero_in_degree=True
+    )
+    limit = edge_attention(
+        layout, query.double() * 1e4, key.double(), value.double(), allow_zero_in_degree=True
+    )
+    assert relative_error(out, limit) < 1e-4
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("graph", ["causal", "window", "parallel"])
+def test_gradcheck(graph: str, backend: str) -> None:
+    layout = GRAPHS[graph]
+    bias, scale = normal(layout.num_edges, 2, seed=4), normal(layout.num_dst, seed=5)
+
+    def plain(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return edge_attention(layout, query, key, value, backend=backend)
+
+    def everything(query: Tensor, key: Tensor, value: Tensor, *others: Tensor) -> Any:
+        options = {"edge_bias": others[0], "scale": others[1], "dropout": 0.3, "seed": 2}
+        return edge_attention(
+            layout, query, key, value, get_attention=True, backend=backend, **options
+        )
+
+    assert torch.autograd.gradcheck(plain, inputs(layout))
+    assert torch.autograd.gradcheck(everything, (*inputs(layout), bias, scale))
+
+
+def rounded(layout: EdgeLayout, given: torch.dtype, dtype: torch.dtype) -> list[Tensor]:
+    """Query, key and value that fit in `given`, in `dtype`."""
+    shapes = ((layout.num_dst, 16), (layout.num_src, 16), (layout.num_src, 16))
+    drawn = (normal(n, 4, d, seed=seed, dtype=given) for seed, (n, d) in enumerate(shapes))
+    return [x.detach().to(dtype).requires_grad_() for x in drawn]
+
+
+PRECISION = {
+    "alike": Complete().layout([20, 20]),
+    "lengths": Causal().layout([17, 30]),
+    "window": Window(3).layout([40]),
+    "rows": hubs(30, 30, 300),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("graph", PRECISION)
+def test_float32(graph: str, backend: str) -> None:
+    layout, single = PRECISION[graph], torch.float32
+    exact = run("dense", layout, rounded(layout, single, torch.float64))
+    assert_same(
+        run(backend, layout, rounded(layout, single, single)), [x.float() for x in exact], 1e-5
+    )
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("graph", PRECISION)
+def test_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(graph: str, backend: str) -> None:
+    layout, half = PRECISION[graph], torch.bfloat16
+    exact = run("dense", layout, rounded(layout, half, torch.float64))
+    dense, found = (run(name, layout, rounded(layout, half, half)) for name in ("dense", backend))
+    for a, b, truth in zip(found, dense, exact, strict=True):
+        assert a.dtype == half
+        assert relative_error(a, truth) <= 2 * relative_error(b, truth)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("graph", PRECISION)
+def test_autocast_leaves_scores_in_float32(graph: str, backend: str) -> None:
+    tensors = rounded(PRECISION[graph], torch.float32, torch.float32)
+    plain = edge_attention(PRECISION[graph], *tensors, backend=backend)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        under = edge_attention(PRECISION[graph], *tensors, backend=backend)
+    assert torch.equal(under, plain)
+
+
+def test_a_dgl_graph_serves_as_well_as_its_layout() -> None:
+    graph = dgl.graph(([2, 0, 1, 1], [1, 1, 0, 2]))
+    layout = layout_of([(2, 1), (0, 1), (1, 0), (1, 2)], 3, 3)
+    assert not isinstance(layout, IntervalLayout)
+    assert_same([edge_attention(graph, *inputs(layout))], [edge_attention(layout, *inputs(layout))])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", ["dense", "torch", "auto"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_graph_on_the_cpu_serves_features_on_the_gpu(graph: str, backend: str) -> None:
+    layout = GRAPHS[graph]
+    tensors = list(inputs(layout))
+    moved = [x.detach().cuda().requires_grad_() for x in tensors]
+    result = edge_attention(layout, *moved, allow_zero_in_degree=True, backend=backend)
+    assert result.device.type == "cuda"
+    found = [result.cpu(), *(x.cpu() for x in gradients([result.cpu()], moved))]
+    assert_same(found, run("dense", layout, tensors))

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut._dgl import dgl
+from graphut.attention import EdgeLayout, IntervalLayout, as_layout, keep_layout
+from graphut.topology import Causal, Complete
+
+WRITES, READS = ("user", "writes", "text"), ("user", "reads", "text")
+
+
+def pairs(layout: EdgeLayout) -> list[tuple[int, int]]:
+    row, source, _ = layout.in_edges()
+    return list(zip(source.tolist(), row.tolist(), strict=True))
+
+
+def lengths(layout: EdgeLayout) -> tuple[list[int], list[int]]:
+    return layout.src_lengths.tolist(), layout.dst_lengths.tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=15))
+def test_any_graph_is_read_under_its_own_edge_ids(edges: list[tuple[int, int]]) -> None:
+    src, dst = [s for s, _ in edges], [d for _, d in edges]
+    graph = dgl.graph((torch.tensor(src).long(), torch.tensor(dst).long()), num_nodes=6)
+    row, source, edge = as_layout(graph).in_edges()
+    found = graph.find_edges(edge)
+    assert [source.tolist(), row.tolist()] == [t.tolist() for t in found]
+    assert sorted(edge.tolist()) == list(range(len(edges)))
+
+
+def test_a_layout_is_returned_as_it_is() -> None:
+    layout = Causal().layout([3])
+    assert as_layout(layout) is layout
+
+
+def test_the_layout_is_kept_with_the_graph() -> None:
+    graph = dgl.graph(([2, 0, 1], [1, 1, 0]))
+    layout = as_layout(graph)
+    assert as_layout(graph) is layout
+    assert as_layout(graph.local_var()) is layout
+    graph.ndata["x"] = torch.zeros(3)
+    assert as_layout(graph) is layout
+
+
+def test_what_was_kept_is_void_when_edges_or_nodes_change() -> None:
+    graph = dgl.graph(([2, 0], [1, 1]))
+    as_layout(graph)
+    graph.add_edges(1, 0)
+    assert pairs(as_layout(graph)) == [(1, 0), (0, 1), (2, 1)]
+    graph.remove_edges(0)
+    assert pairs(as_layout(graph)) == [(1, 0), (0, 1)]
+    graph.add_nodes(2)
+    assert as_layout(graph).num_dst == 5
+
+
+def test_what_was_kept_is_void_when_the_sentences_change() -> None:
+    graph = dgl.graph(([0, 2], [1, 2]))
+    assert lengths(as_layout(graph)) == ([3], [3])
+    graph.set_batch_num_nodes(torch.tensor([2, 1]))
+    graph.set_batch_num_edges(torch.tensor([1, 1]))
+    assert lengths(as_layout(graph)) == ([2, 1], [2, 1])
+
+
+def test_a_batch_has_its_graphs_lengths() -> None:
+    batch = dgl.batch([Complete().graph([2]), Complete().graph([1, 3])])
+    layout = as_layout(batch)
+    assert isinstance(layout, IntervalLayout)
+    assert lengths(layout) == ([2, 1, 3], [2, 1, 3])
+    assert pairs(layout) == pairs(Complete().layout([2, 1, 3]))
+
+
+def test_edge_types_are_told_apart() -> None:
+    graph = dgl.heterograph(
+        {
+            WRITES: (torch.tensor([0]), torch.tensor([1])),
+            READS: (torch.tensor([2]), torch.tensor([0])),
+        }
+    )
+    writes = as_layout(graph, "writes")
+    assert pairs(writes) == [(0, 1)]
+    assert (writes.num_src, writes.num_dst) == (3, 2)
+    assert pairs(as_layout(graph, READS)) == [(2, 0)]
+    assert as_layout(graph, WRITES) is writes
+    with pytest.raises(dgl.DGLError, match="must be specified"):
+        as_layout(graph)
+
+
+def test_a_known_layout_is_kept_for_its_edge_type() -> None:
+    graph = dgl.heterograph({WRITES: (torch.tensor([0]), torch.tensor([1]))})
+    layout = as_layout(graph)
+    again = as_layout(dgl.heterograph({WRITES: (torch.tensor([0]), torch.tensor([1]))}))
+    assert again is not layout
+    keep_layout(graph, "writes", again)
+    assert as_layout(graph) is again
+
+
+def test_a_block_has_two_sides() -> None:
+    graph = dgl.graph(([0, 1, 2, 4], [1, 2, 1, 1]), num_nodes=5)
+    block = dgl.to_block(graph, torch.tensor([1, 2]))
+    layout = as_layout(block)
+    nodes = block.srcdata[dgl.NID]
+    assert (layout.num_src, layout.num_dst) == (4, 2)
+    assert sorted((int(nodes[s]), int(nodes[d])) for s, d in pairs(layout)) == [
+        (0, 1),
+        (1, 2),
+        (2, 1),
+        (4, 1),
+    ]
+    assert as_layout(block) is layout
+
+
+def test_graphs_of_32_bit_ids_have_64_bit_layouts() -> None:
+    layout = as_layout(Causal().graph([3]).int())
+    assert layout.in_degrees.dtype == torch.int64
+    assert layout.dst_lengths.dtype == torch.int64
+
+
+@pytest.mark.parametrize("graph", [None, torch.eye(2), "causal", Causal()])
+def test_other_things_are_refused_by_name(graph: Any) -> None:
+    with pytest.raises(TypeError, match=f"got {type(graph).__name__}"):
+        as_layout(graph)

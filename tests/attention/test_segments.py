@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from graphut.attention import edge_attention, segments
+from tests.attention.naive import GRAPHS, hubs, inputs
+from tests.helpers import assert_same, gradients, normal
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes how many entries the largest tensor made has."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, Tensor):
+                self.entries = max(self.entries, tensor.numel())
+        return out
+
+
+def both_ways(backend: str, graph: str) -> list[Tensor]:
+    layout = GRAPHS[graph]
+    bias, tensors = normal(layout.num_edges, 2, seed=4), list(inputs(layout, value_feats=4))
+    out = edge_attention(layout, *tensors, edge_bias=bias, dropout=0.3, seed=1, backend=backend)
+    return [out, *gradients([out], [*tensors, bias])]
+
+
+@pytest.mark.parametrize("entries", [1, 6, 7, 50])
+@pytest.mark.parametrize("graph", ["rows", "parallel", "causal"])
+def test_chunks_of_any_size(graph: str, entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "_ENTRIES", entries)
+    assert_same(both_ways("torch", graph), both_ways("dense", graph))
+
+
+def test_no_tensor_of_edges_by_heads_by_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges, heads, feats, chunk = 20_000, 2, 16, 4096
+    monkeypatch.setattr(segments, "_ENTRIES", chunk)
+    layout = hubs(50, 50, edges)
+    tensors = [normal(50, heads, feats, seed=seed) for seed in range(3)]
+    with LargestTensor() as largest:
+        gradients([edge_attention(layout, *tensors, backend="torch")], tensors)
+    assert largest.entries <= edges * heads

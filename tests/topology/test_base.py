@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+
+from graphut.attention import CSRLayout, IntervalLayout, as_layout, layout_from_edges
+from graphut.topology import Causal, Complete, Topology, Window, parse
+from graphut.topology.base import sees_future
+from tests.topology import brute
+from tests.topology.brute import Back, Comb, brute_batch_mask, brute_mask
+
+
+def edges_of(mask: torch.Tensor) -> tuple[list[int], list[int]]:
+    row, source = mask.nonzero(as_tuple=True)
+    return row.tolist(), source.tolist()
+
+
+@given(brute.topologies, brute.lengths, brute.lengths)
+def test_mask_is_the_definition_pair_by_pair(topology: Topology, n: int, m: int) -> None:
+    assert torch.equal(topology.mask(n, m), brute_mask(topology, n, m))
+    assert torch.equal(topology.mask(n), brute_mask(topology, n, n))
+
+
+@given(brute.topologies, brute.pairs)
+def test_layout_of_a_batch_is_the_disjoint_union(
+    topology: Topology, pair: tuple[list[int], list[int]]
+) -> None:
+    dst, src = pair
+    layout = topology.layout(dst, src)
+    mask = brute_batch_mask(topology, dst, src)
+    row, source, edge = layout.in_edges()
+    assert (row.tolist(), source.tolist()) == edges_of(mask)
+    assert edge.tolist() == list(range(int(mask.sum())))
+    assert layout.in_degrees.tolist() == mask.sum(1).tolist()
+    assert (layout.num_dst, layout.num_src) == mask.shape
+    assert (layout.dst_lengths.tolist(), layout.src_lengths.tolist()) == (dst, src)
+
+
+@given(brute.topologies, brute.batches)
+def test_layout_is_of_intervals_wherever_they_fit(topology: Topology, batch: list[int]) -> None:
+    mask = brute_batch_mask(topology, batch, batch).int()
+    runs = (mask.diff(dim=1, prepend=torch.zeros(len(mask), 1, dtype=torch.int32)) == 1).sum(1)
+    expected = IntervalLayout if (runs <= 1).all() else CSRLayout
+    assert type(topology.layout(batch)) is expected
+
+
+@given(brute.topologies, brute.batches)
+def test_graph_has_the_masks_edges_and_keeps_the_layout(
+    topology: Topology, batch: list[int]
+) -> None:
+    graph = topology.graph(batch)
+    masks = [brute_mask(topology, n, n) for n in batch]
+    src, dst = graph.edges(order="eid")
+    assert (dst.tolist(), src.tolist()) == edges_of(torch.block_diag(*masks))
+    assert graph.is_homogeneous
+    assert graph.batch_num_nodes().tolist() == batch
+    assert graph.batch_num_edges().tolist() == [int(mask.sum()) for mask in masks]
+    kept = as_layout(graph)
+    read = layout_from_edges(src, dst, num_src=graph.num_nodes(), num_dst=graph.num_nodes())
+    assert type(kept) is type(read)
+    assert [t.tolist() for t in kept.in_edges()] == [t.tolist() for t in read.in_edges()]
+
+
+def test_graph_of_two_sides_is_bipartite() -> None:
+    graph = Window(1).graph([2, 4], [3, 1])
+    assert graph.canonical_etypes == [("source", "attends", "target")]
+    assert graph.batch_num_nodes("source").tolist() == [3, 1]
+    assert graph.batch_num_nodes("target").tolist() == [2, 4]
+    assert graph.batch_num_edges().tolist() == [5, 2]
+    assert as_layout(graph).src_lengths.tolist() == [3, 1]
+
+
+@given(brute.topologies)
+def test_stable_masks_are_corners_of_longer_ones(topology: Topology) -> None:
+    if topology.stable:
+        for n in range(1, 9):
+            assert torch.equal(topology.mask(n), topology.mask(n + 1)[:n, :n])
+
+
+def test_stable_is_claimed_where_it_holds_and_not_by_default() -> None:
+    assert Complete().stable and Causal().stable and Window(3).stable
+    assert (Window(3) & Causal() | Back(1)).stable
+    assert not Comb().stable and not (Causal() & Comb()).stable and not (Comb() | Causal()).stable
+
+
+@given(brute.topologies)
+def test_is_causal_says_whether_no_mask_has_an_upper_triangle(topology: Topology) -> None:
+    upper = any(brute_mask(topology, n, n).triu(1).any() for n in range(1, 6))
+    assert topology.is_causal(5) is not upper
+    assert sees_future(topology.layout([5, 2])) is upper
+
+
+def test_topologies_are_frozen_values() -> None:
+    assert Window(3) == Window(3) and Window(3) != Window(4) and Causal() != Complete()
+    assert hash(Window(3) | Causal()) == hash(Window(3) | Causal())
+    with pytest.raises(FrozenInstanceError):
+        Window(3).radius = 4  # type: ignore[misc]
+
+
+def test_str_is_the_spec() -> None:
+    assert str(Window(8)) == Window(8).spec() == "window:8"
+    assert repr(Window(8)) == "Window(radius=8)"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "error", "words"),
+    [
+        ([], ValueError, "empty"),
+        (torch.zeros(0), ValueError, "empty"),
+        ([3, 0], ValueError, r"lengths\[1\] is 0"),
+        ([-2, 3], ValueError, r"lengths\[0\] is -2"),
+        (5, TypeError, "got 5"),
+        ([2.5], TypeError, "float"),
+        ([True], TypeError, "bool"),
+        ([[1, 2]], TypeError, r"\(1, 2\)"),
+    ],
+)
+def test_bad_lengths_are_named(lengths: Any, error: type[Exception], words: str) -> None:
+    for build in (Causal().layout, Causal().graph):
+        with pytest.raises(error, match=words):
+            build(lengths)
+    with pytest.raises(error, match="src_"):
+        Complete().layout([1], lengths)
+
+
+def test_sides_of_a_cross_graph_have_as_many_sentences() -> None:
+    with pytest.raises(ValueError, match="2 lengths but 1 src_lengths"):
+        Complete().layout([1, 2], [3])
+
+
+def test_lengths_may_be_a_tensor_of_any_integers() -> None:
+    assert Causal().layout(torch.tensor([2, 3], dtype=torch.int32)).num_edges == 9
+
+
+def test_fields_are_integers() -> None:
+    for value in (1.5, "2", True):
+        with pytest.raises(TypeError, match="window: radius must be an integer"):
+            Window(value)  # type: ignore[arg-type]
+
+
+def test_a_subclass_needs_a_method() -> None:
+    with pytest.raises(TypeError, match=r"Nothing must define interval\(\) or in_edges\(\)"):
+
+        class Nothing(Topology):
+            name = "test_nothing"
+
+
+@pytest.mark.parametrize("name", [None, 3, "", "Upper", "with-dash", "2d"])
+def test_a_subclass_needs_a_name_of_its_own(name: Any) -> None:
+    body = {} if name is None else {"name": name}
+    with pytest.raises(TypeError, match="needs its own name"):
+        type("Mine", (Causal,), body)
+
+
+def test_a_name_is_taken_once_but_may_be_defined_again() -> None:
+    with pytest.raises(TypeError, match=r"'causal', which graphut\.topology\.causal\.Causal"):
+        type("Mine", (Causal,), {"name": "causal"})
+
+    def define(default: int) -> type[Topology]:
+        @dataclass(frozen=True)
+        class Again(Back):
+            name = "test_again"
+            steps: int = default
+
+        return Again
+
+    first = define(1)
+    assert parse("test_again") == first(1)
+    second = define(2)
+    assert parse("test_again") == second(2) != first(2)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import torch
+
+from graphut._dgl import dgl
+from graphut.attention import as_layout
+from graphut.topology import Causal, Complete
+from graphut.topology.build import graph_from_layouts
+
+SEES, READS = ("token", "sees", "token"), ("fact", "reads", "token")
+
+
+def test_edge_types_share_their_nodes_and_keep_their_layouts() -> None:
+    layouts = {SEES: Causal().layout([2, 3]), READS: Complete().layout([2, 3], [4, 1])}
+    graph = graph_from_layouts(layouts)
+    assert graph.idtype == torch.int64
+    assert graph.num_nodes("token") == 5 and graph.num_nodes("fact") == 5
+    assert graph.batch_num_nodes("fact").tolist() == [4, 1]
+    assert graph.batch_num_edges(SEES).tolist() == [3, 6]
+    assert graph.batch_num_edges(READS).tolist() == [8, 3]
+    assert as_layout(graph, SEES) is layouts[SEES] and as_layout(graph, "reads") is layouts[READS]
+
+
+def test_graph_unbatches_into_its_sentences() -> None:
+    graph = graph_from_layouts({SEES: Causal().layout([2, 3])})
+    first, second = dgl.unbatch(graph)
+    assert [t.tolist() for t in second.edges()] == [t.tolist() for t in Causal().graph([3]).edges()]
+    assert first.num_nodes() == 2

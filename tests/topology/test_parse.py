@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from graphut.topology import Causal, Complete, Topology, Window, parse
+from tests.topology import brute
+from tests.topology.brute import Back, Comb
+
+
+@dataclass(frozen=True)
+class Two(Back):
+    name = "test_two"
+    spread: int = 5
+
+
+@given(brute.topologies)
+def test_spec_and_parse_are_inverse(topology: Topology) -> None:
+    assert parse(topology.spec()) == topology
+
+
+@pytest.mark.parametrize(
+    ("spec", "topology"),
+    [
+        ("complete", Complete()),
+        (" window : 8 ", Window(8)),
+        ("window:8|causal", Window(8) | Causal()),
+        ("window:1|causal&complete", Window(1) | (Causal() & Complete())),
+        ("(window:1|causal)&complete", (Window(1) | Causal()) & Complete()),
+        ("complete|window:1|causal", (Complete() | Window(1)) | Causal()),
+        ("complete|(window:1|causal)", Complete() | (Window(1) | Causal())),
+        ("((causal))", Causal()),
+        ("test_back:-2", Back(-2)),
+        ("test_comb", Comb(2)),
+        ("test_comb:3", Comb(3)),
+        ("test_two:1,2", Two(1, 2)),
+        ("test_two:1", Two(1, 5)),
+    ],
+)
+def test_specs_read(spec: str, topology: Topology) -> None:
+    assert parse(spec) == topology
+
+
+def test_a_topology_is_returned_as_it_is() -> None:
+    window = Window(3)
+    assert parse(window) is window
+
+
+@pytest.mark.parametrize(
+    ("spec", "place", "words"),
+    [
+        ("", 0, "expected a topology, got the end"),
+        ("causal|", 7, "expected a topology, got the end"),
+        ("& causal", 0, "expected a topology, got '&'"),
+        ("causal|windw:8", 7, "unknown topology 'windw'; known are .*causal, complete,.*window"),
+        ("causal causal", 7, "expected '|', '&' or the end, got 'causal'"),
+        ("causal)", 6, r"got '\)'"),
+        ("(causal", 7, r"expected '\)', got the end"),
+        ("causal & window:x", 16, "expected an integer, got 'x'"),
+        ("window:8.5", 7, "expected an integer, got '8.5'"),
+        ("window:", 7, "expected an integer, got the end"),
+        ("window:1,", 9, "expected an integer, got the end"),
+        ("window", 0, "window takes the integers radius; got 0"),
+        ("causal|window:1,2", 7, "window takes the integers radius; got 2"),
+        ("causal:3", 0, "causal takes no integers; got 1"),
+        ("test_two", 0, "test_two takes the integers steps, spread; got 0"),
+        ("causal|window:-1", 7, "radius must not be negative, got -1"),
+    ],
+)
+def test_errors_point_at_the_place(spec: str, place: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        parse(spec)
+    assert str(caught.value).splitlines()[1:] == [f"    {spec}", f"    {' ' * place}^"]
+
+
+@pytest.mark.parametrize("spec", [None, 8, ["causal"]])
+def test_only_strings_are_read(spec: Any) -> None:
+    with pytest.raises(TypeError, match="read from a string such as"):
+        parse(spec)
