@@ -1,0 +1,25 @@
+"""Graph layers with a depth of their own: attention, transitions, halting, the recurrence."""
+
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.coordinates import coordinate_signal
+from graphut.nn.halting import HaltingUnit, ScheduledHalting
+from graphut.nn.ponder import Ponder
+from graphut.nn.presets import PRESETS
+from graphut.nn.recurrence import AdaptiveRecurrence
+from graphut.nn.reference import dense_recurrence
+from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
+
+__all__ = [
+    "PRESETS",
+    "AdaptiveRecurrence",
+    "HaltingUnit",
+    "MultiHeadAttention",
+    "Ponder",
+    "PositionwiseTransition",
+    "ScheduledHalting",
+    "SeparableConvTransition",
+    "UniversalTransformerStep",
+    "coordinate_signal",
+    "dense_recurrence",
+]

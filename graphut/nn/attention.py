@@ -1,0 +1,203 @@
+"""Multi-head attention over the edges of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout, edge_attention
+from graphut.nn.checks import check_feat
+
+Feat = Tensor | tuple[Tensor, Tensor]
+
+
+class MultiHeadAttention(nn.Module):
+    r"""Multi-head dot-product attention of each node over its in-edges.
+
+    .. math::
+        \mathrm{MultiHead}(x)_i = W^O \, \big\Vert_h \sum_{j \in E(i)} a_{ij}^h W^V_h x_j, \qquad
+        a_{ij}^h = \mathrm{softmax}_{j \in E(i)} \frac{W^Q_h x_i \cdot W^K_h x_j}{\sqrt{d_{head}}}
+
+    From "Attention Is All You Need" (arXiv 1706.03762, section 3.2), as in arXiv 1807.03819,
+    Eqs. 1 to 3.
+
+    Parameters
+    ----------
+    in_feats : int or pair of int
+        Features of a node; `(source, destination)` where they differ.
+    num_heads : int
+        Number of heads.
+    head_feats : int, optional
+        Features of a head; destination features by heads if not given.
+    out_feats : int, optional
+        Features of the result; the destination's if not given.
+    attn_drop : float
+        Probability that an attention weight is dropped in training.
+    allow_zero_in_degree : bool
+        Give a node without in-edges zeros before `W^O`, in place of an error.
+    backend : str
+        See `graphut.edge_attention`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut._dgl import dgl
+    >>> graph = dgl.add_self_loop(dgl.graph(([0, 1], [1, 2])))
+    >>> MultiHeadAttention(16, num_heads=4)(graph, torch.randn(3, 16)).shape
+    torch.Size([3, 16])
+    """
+
+    def __init__(
+        self,
+        in_feats: int | tuple[int, int],
+        num_heads: int,
+        *,
+        head_feats: int | None = None,
+        out_feats: int | None = None,
+        attn_drop: float = 0.0,
+        allow_zero_in_degree: bool = False,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
+        if num_heads < 1:
+            raise ValueError(f"num_heads must be at least 1, got {num_heads}")
+        if head_feats is None and dst_feats % num_heads:
+            raise ValueError(
+                f"{dst_feats} features do not divide into {num_heads} heads; choose another "
+                "number of heads or give head_feats"
+            )
+        self.in_feats = (src_feats, dst_feats)
+        self.num_heads = num_heads
+        self.head_feats = dst_feats // num_heads if head_feats is None else head_feats
+        self.attn_drop = attn_drop
+        self.allow_zero_in_degree = allow_zero_in_degree
+        self.backend = backend
+        width = num_heads * self.head_feats
+        self.query = nn.Linear(dst_feats, width)
+        self.key_value = nn.Linear(src_feats, 2 * width)
+        self.output = nn.Linear(width, dst_feats if out_feats is None else out_feats)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew: Xavier uniform for each of the four maps, zero biases."""
+        for weight in (self.query.weight, *self.key_value.weight.chunk(2), self.output.weight):
+            nn.init.xavier_uniform_(weight)
+        for layer in (self.query, self.key_value, self.output):
+            nn.init.zeros_(layer.bias)
+
+    @property
+    def node_flops(self) -> int:
+        """Floating-point operations to make one destination's query and output."""
+        return 2 * (self.query.weight.numel() + self.output.weight.numel())
+
+    @property
+    def memory_flops(self) -> int:
+        """Floating-point operations to make one source's key and value."""
+        return 2 * self.key_value.weight.numel()
+
+    @property
+    def edge_flops(self) -> int:
+        """Floating-point operations for one edge: its score and its weighted value."""
+        return 4 * self.num_heads * self.head_feats
+
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Feat,
+        *,
+        frontier: Tensor | None = None,
+        edge_bias: Tensor | None = None,
+        get_attention: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attend.
+
+        Parameters
+        ----------
+        graph : DGLGraph or EdgeLayout
+            Homogeneous, bipartite, or a block.
+        feat : Tensor or pair of Tensor
+            `(N, in_feats)`, or `((N_src, F_src), (N_dst, F_dst))`. One tensor for a block is its
+            sources', of which the first are its destinations.
+        frontier : Tensor, optional
+            `(A,)` sorted destination ids: only they are computed.
+        edge_bias : Tensor, optional
+            `(E,)` or `(E, num_heads)`, added to the scores.
+        get_attention : bool
+            Also return the weights, `(E, num_heads)`.
+
+        Returns
+        -------
+        Tensor
+            `(N_dst, out_feats)` or `(A, out_feats)`
+
+        Raises
+        ------
+        TypeError, ValueError
+            If features do not fit the graph or the layer, or a node has no in-edge.
+        """
+        layout = as_layout(graph)
+        # A block's destinations are its first sources; elsewhere the two are the same nodes.
+        feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, feat[: layout.num_dst])
+        check_feat(feat_src, "source", layout.num_src, self.key_value.weight)
+        check_feat(feat_dst, "destination", layout.num_dst, self.query.weight)
+        rows = feat_dst if frontier is None else feat_dst[frontier]
+        result: Tensor | tuple[Tensor, Tensor] = self.attend(
+            layout,
+            rows,
+            self.project(feat_src),
+            frontier=frontier,
+            edge_bias=edge_bias,
+            get_attention=get_attention,
+        )
+        return result
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        """Keys and values side by side, `(N_src, 2 * num_heads * head_feats)`."""
+        memory: Tensor = self.key_value(feat_src)
+        return memory
+
+    def attend(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        memory: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        value_shift: Tensor | None = None,
+        edge_bias: Tensor | None = None,
+        get_attention: bool = False,
+    ) -> Any:
+        """Attention of destination `rows` over keys and values from `project`.
+
+        `value_shift`, `(num_heads * head_feats,)`, is added to every value.
+        """
+        dropout = self.attn_drop if self.training else 0.0
+        # Weights that sum to one move the result by what every value moves.
+        sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
+        shift_after = value_shift is not None and sum_to_one
+        key, value = memory.unflatten(1, (2, self.num_heads, self.head_feats)).unbind(1)
+        if value_shift is not None and not shift_after:
+            value = value + value_shift.view(self.num_heads, self.head_feats)
+        query = self.query(rows).unflatten(1, (self.num_heads, self.head_feats))
+        result: Any = edge_attention(  # type: ignore[call-overload]
+            layout,
+            query,
+            key,
+            value,
+            frontier=frontier,
+            edge_bias=edge_bias,
+            dropout=dropout,
+            get_attention=get_attention,
+            allow_zero_in_degree=self.allow_zero_in_degree,
+            backend=self.backend,
+        )
+        attended, weights = result if get_attention else (result, None)
+        rows = attended.flatten(1) if not shift_after else attended.flatten(1) + value_shift
+        return (self.output(rows), weights) if get_attention else self.output(rows)
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"

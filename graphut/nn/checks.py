@@ -1,0 +1,57 @@
+"""What can be wrong with the features of nodes, and how it is said."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout
+
+
+def check_feat(feat: Tensor, side: str, nodes: int, weight: Tensor) -> None:
+    """Raise unless `feat` has one row a node that a linear map with `weight` can take.
+
+    Parameters
+    ----------
+    feat : Tensor
+        Features of nodes.
+    side : str
+        Which nodes, in words: `"source"` or `"destination"`.
+    nodes : int
+        How many the graph has of them.
+    weight : Tensor
+        `(out, in)`, of the first map that the features meet.
+    """
+    if feat.shape != (nodes, weight.shape[1]):
+        raise ValueError(
+            f"the graph has {nodes} {side} nodes, but their features have shape "
+            f"{tuple(feat.shape)}; give one row of {weight.shape[1]} features a node"
+        )
+    if feat.device != weight.device:
+        raise ValueError(
+            f"features of {side} nodes are on {feat.device}, but the layer is on {weight.device}; "
+            "move one of them with .to(device)"
+        )
+    # Under autocast the maps choose their own dtype.
+    fits = feat.dtype == weight.dtype or torch.is_autocast_enabled(feat.device.type)
+    if not (feat.is_floating_point() and fits):
+        raise TypeError(
+            f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
+            "convert one of them with .to(dtype)"
+        )
+
+
+def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
+    """Raise for a bipartite graph: nodes that take steps must be seen by their neighbours.
+
+    Homogeneous graphs and blocks pass; what a bare layout's sources are only its maker knows.
+    """
+    if not isinstance(graph, DGLGraph) or graph.is_block:
+        return
+    source, _, target = graph.canonical_etypes[0]
+    if source != target:
+        raise ValueError(
+            f"the graph's edges go from {source!r} to {target!r} nodes; a step needs a graph over "
+            "one type of nodes, or a block (other sources go into a decoder's cross=)"
+        )

@@ -1,0 +1,49 @@
+"""Coordinate signals: where a node stands, and which step it is."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def coordinate_signal(
+    values: Tensor | float, dim: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    r"""The sinusoid of a coordinate (arXiv 1807.03819, Eqs. 6 and 7, one of their two terms).
+
+    .. math::
+        S(x)_{2j} = \sin(x / 10000^{2j/d}), \qquad S(x)_{2j+1} = \cos(x / 10000^{2j/d})
+
+    The signal of position `pos` at step `t` is :math:`P(pos, t) = S(pos) + S(t)`. Angles are
+    taken in float64 and no table is kept: position 10^6 is as exact as position 1.
+
+    Parameters
+    ----------
+    values : Tensor or float
+        Coordinates, of any shape.
+    dim : int
+        Features of the signal.
+    dtype : torch.dtype
+        Of the result.
+
+    Returns
+    -------
+    Tensor
+        The shape of `values` with `dim` behind it.
+
+    Examples
+    --------
+    >>> coordinate_signal(0, 4)
+    tensor([0., 1., 0., 1.])
+    >>> coordinate_signal(torch.arange(1, 4), 8).shape
+    torch.Size([3, 8])
+    """
+    if dim < 1:
+        raise ValueError(f"dim must be at least 1, got {dim}")
+    given = torch.as_tensor(values)
+    # Sines are slow and positions repeat from sentence to sentence: each is taken once.
+    unique, inverse = torch.unique(given, return_inverse=True)
+    exponent = torch.arange(0, dim, 2, dtype=torch.float64, device=given.device) / dim
+    angle = unique.to(torch.float64)[:, None] / 10000.0**exponent
+    signal = torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :dim].to(dtype)
+    return signal[inverse]

@@ -1,0 +1,102 @@
+"""The rows that a recurrence works on, and what halted ones leave behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+class Frontier:
+    """Packed rows of the nodes that were active in the last step, and which of them still are.
+
+    The last frontier's rows are kept for one step more: a node that has just halted is
+    projected once again, from the state that it ends with.
+
+    Parameters
+    ----------
+    feat : Tensor
+        `(N_src, d)` first states.
+    place : Tensor or None
+        `(N_src, d)` signals of their positions.
+    nodes : int
+        How many of them take steps; the others are as if they had halted before the first.
+
+    Attributes
+    ----------
+    nodes, last_nodes : Tensor or None
+        Ids of the present and of the last frontier's nodes; `None` for all.
+    """
+
+    def __init__(self, feat: Tensor, place: Tensor | None, nodes: int) -> None:
+        self.nodes: Tensor | None = None
+        self.last_nodes: Tensor | None = None
+        self._all_place, self._place = place, place
+        self._rows = self._table = feat
+        self._stay: Tensor | None = None
+        if nodes < feat.shape[0]:
+            self.nodes = self._stay = torch.arange(nodes, device=feat.device)
+
+    def last(self) -> Tensor:
+        """States and position signals of the last frontier."""
+        return plus(self._rows, self._place)
+
+    def active(self) -> Tensor:
+        """States and position signals of the present frontier."""
+        rows = self.last()
+        return rows if self._stay is None else rows.index_select(0, self._stay)
+
+    def everyone(self) -> Tensor:
+        """States and position signals of all nodes, halted ones with their last state."""
+        if self.last_nodes is None:
+            self._table = self._rows
+        else:
+            self._table = self._table.index_copy(0, self.last_nodes, self._rows)
+        return plus(self._table, self._all_place)
+
+    def advance(self, state: Tensor, stay: Tensor | None) -> None:
+        """The present frontier becomes the last one; `stay` are its rows that go on."""
+        if self._place is not None and self._stay is not None:
+            self._place = self._place.index_select(0, self._stay)
+        self._rows, self._stay = state, stay
+        self.last_nodes = self.nodes
+        if stay is not None:
+            self.nodes = stay if self.nodes is None else self.nodes[stay]
+
+
+@dataclass
+class Harvest:
+    """What halted nodes leave behind, piece by piece; put back in node order at the end."""
+
+    nodes: list[Tensor] = field(default_factory=list)
+    out: list[Tensor] = field(default_factory=list)
+    remainder: list[Tensor] = field(default_factory=list)
+    steps: list[Tensor] = field(default_factory=list)
+
+    def gather(
+        self,
+        nodes: Tensor | None,
+        rows: Tensor,
+        out: Tensor,
+        remainder: Tensor,
+        step: int,
+    ) -> None:
+        """Take the `rows` that halt at this step."""
+        if not rows.numel():
+            return
+        self.nodes.append(rows if nodes is None else nodes[rows])
+        self.out.append(out.index_select(0, rows))
+        self.remainder.append(remainder[rows])
+        self.steps.append(torch.full_like(rows, step))
+
+    def in_order(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Output, steps and remainder of every node."""
+        order = torch.argsort(torch.cat(self.nodes))
+        out, steps, remainder = map(torch.cat, (self.out, self.steps, self.remainder))
+        return out.index_select(0, order), steps[order], remainder[order]
+
+
+def plus(rows: Tensor, place: Tensor | None) -> Tensor:
+    """Rows with the signals of their positions, if they have any."""
+    return rows if place is None else rows + place

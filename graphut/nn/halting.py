@@ -1,0 +1,110 @@
+"""Halting probabilities: learned from the state, or set by a schedule."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class HaltingUnit(nn.Module):
+    r"""The probability that a node halts, :math:`p_i = \sigma(w \cdot u_i + b)`.
+
+    From "Adaptive Computation Time" (arXiv 1603.08983, Eq. 5). Computed in float32 or wider,
+    whatever the rest of the model runs in.
+
+    Parameters
+    ----------
+    in_feats : int
+        Features of a node.
+    bias_init : float
+        First value of `b`. Below zero, or a model learns to stop at once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> HaltingUnit(8, bias_init=-1.0)(torch.zeros(2, 8)).detach()
+    tensor([0.2689, 0.2689])
+    """
+
+    def __init__(self, in_feats: int, *, bias_init: float = -1.0) -> None:
+        super().__init__()
+        self.bias_init = bias_init
+        self.linear = nn.Linear(in_feats, 1)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights anew and set the bias to `bias_init`."""
+        nn.init.xavier_uniform_(self.linear.weight)
+        nn.init.constant_(self.linear.bias, self.bias_init)
+
+    def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
+        """The halting probability of each row.
+
+        Parameters
+        ----------
+        feat : Tensor
+            `(A, in_feats)`, the rows of the active nodes.
+        nodes : Tensor, optional
+            `(A,)`, which nodes they are; not looked at here.
+        step : int
+            The step, from 1; not looked at here.
+
+        Returns
+        -------
+        Tensor
+            `(A,)` in float32 or wider.
+        """
+        wide = torch.promote_types(feat.dtype, torch.float32)
+        with torch.autocast(feat.device.type, enabled=False):
+            weight, bias = self.linear.weight.to(wide), self.linear.bias.to(wide)
+            return torch.sigmoid(nn.functional.linear(feat.to(wide), weight, bias))[:, 0]
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return f"bias_init={self.bias_init}"
+
+
+class ScheduledHalting(nn.Module):
+    """Halting at given steps: a depth for each node that is set, not learned.
+
+    Parameters
+    ----------
+    steps : Tensor
+        `(N,)` int64, the step at which each node halts.
+    share : float
+        The probability that a node spends at each step before its last. A node halts when its
+        sum reaches the recurrence's threshold, so keep `share * max(steps)` below that.
+
+    Examples
+    --------
+    >>> import torch
+    >>> halting = ScheduledHalting(torch.tensor([1, 3]))
+    >>> halting(torch.zeros(2, 8), torch.tensor([0, 1]), step=1)
+    tensor([1.0000, 0.0100])
+    """
+
+    steps: Tensor
+
+    def __init__(self, steps: Tensor, *, share: float = 0.01) -> None:
+        super().__init__()
+        if steps.dtype != torch.int64:
+            raise TypeError(f"steps must be int64, got {steps.dtype}")
+        if steps.numel() and int(steps.min()) < 1:
+            raise ValueError(f"a node halts at step 1 or later, got step {int(steps.min())}")
+        self.share = share
+        self.register_buffer("steps", steps)
+
+    def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
+        """1 for the rows whose step has come, `share` for the others; `(A,)`."""
+        steps = self.steps if nodes is None else self.steps[nodes]
+        if steps.shape != feat.shape[:1]:
+            raise ValueError(
+                f"the schedule is for {steps.numel()} nodes, but there are {feat.shape[0]}"
+            )
+        wide = torch.promote_types(feat.dtype, torch.float32)
+        share = torch.full(steps.shape, self.share, dtype=wide, device=steps.device)
+        return share.masked_fill(steps <= step, 1.0)
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return f"nodes={self.steps.numel()}, share={self.share}"

@@ -1,0 +1,349 @@
+"""The adaptive recurrence: one step again and again, over a frontier that shrinks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.coordinates import coordinate_signal
+from graphut.nn.frontier import Frontier, Harvest, plus
+from graphut.nn.halting import HaltingUnit
+from graphut.nn.ponder import Ponder
+from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.surroundings import GraphSurroundings, Showing
+from graphut.nn.tally import WEIGHTINGS, Rule, Tally
+
+HALTED = ("copied", "frozen", "stale", "running")
+HALT_FROM = ("input", "output")
+COSTS = ("steps+remainder", "remainder")
+
+Run = tuple[Tensor, Tensor, Tensor]  # output, steps and remainder of each node
+
+
+class AdaptiveRecurrence(nn.Module):
+    r"""A Universal Transformer step, repeated until every node has halted.
+
+    Adaptive Computation Time (arXiv 1603.08983) for each node, as in arXiv 1807.03819, section
+    2.2. A step computes the frontier, the nodes that are still active, and nothing else:
+
+    .. math::
+        y_i = x_i + P(pos_i, t), \quad x_i \leftarrow \mathrm{Step}(y)_i, \quad
+        p_i = \sigma(w \cdot u_i + b), \quad out_i \leftarrow out_i + w_i x_i
+
+    A node halts when its probabilities sum to `threshold`, or at `max_steps`.
+
+    Parameters
+    ----------
+    step : UniversalTransformerStep
+        The step, with weights shared by all repetitions.
+    halting : HaltingUnit or ScheduledHalting, optional
+        Gives each active node's halting probability. Without it all nodes take `max_steps` steps
+        and the last state is the result.
+    max_steps : int
+        The cap, `T`; may be changed after training.
+    threshold : float
+        Sum of probabilities at which a node halts, in `(0, 1]`; may be changed after training.
+    halted : {"copied", "frozen", "stale", "running"}
+        What a halted node shows its neighbours: its final state with the signal of the present
+        step; with the signal of the step after its last; the keys and values of its last step;
+        or a state that goes on being transformed.
+    weighting : {"sum", "ema", "last"}
+        How a node's states become its output: weighted sum, the running average of
+        tensor2tensor, or the state at halting.
+    halt_from : {"input", "output"}
+        Whether the halting unit reads the state before or after the step.
+    forced_remainder : bool
+        Whether a node at the cap spends what is left of its 1.
+    cost : {"steps+remainder", "remainder"}
+        The ponder cost: the mean over nodes of `N + R`, or of `R`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.nn import HaltingUnit, MultiHeadAttention, PositionwiseTransition
+    >>> from graphut.nn import UniversalTransformerStep
+    >>> from graphut.topology import Complete
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), max_steps=6)
+    >>> out, ponder = layer(Complete().graph([3, 2]), torch.randn(5, 8))
+    >>> out.shape, ponder.steps.shape
+    (torch.Size([5, 8]), torch.Size([5]))
+    """
+
+    def __init__(
+        self,
+        step: UniversalTransformerStep,
+        halting: nn.Module | None = None,
+        *,
+        max_steps: int = 8,
+        threshold: float = 0.99,
+        halted: str = "copied",
+        weighting: str = "sum",
+        halt_from: str = "input",
+        forced_remainder: bool = True,
+        cost: str = "steps+remainder",
+    ) -> None:
+        super().__init__()
+        _one_of("halted", halted, HALTED)
+        _one_of("weighting", weighting, WEIGHTINGS)
+        _one_of("halt_from", halt_from, HALT_FROM)
+        _one_of("cost", cost, COSTS)
+        self.step = step
+        self.halting = halting
+        self.max_steps = max_steps
+        self.threshold = threshold
+        self.halted = halted
+        self.weighting = weighting
+        self.halt_from = halt_from
+        self.forced_remainder = forced_remainder
+        self.cost = cost
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters of step and halting unit anew."""
+        self.step.reset_parameters()
+        if isinstance(self.halting, HaltingUnit):
+            self.halting.reset_parameters()
+
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        positions: Tensor | None = None,
+        cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
+    ) -> tuple[Tensor, Ponder]:
+        """Repeat the step.
+
+        Parameters
+        ----------
+        graph : DGLGraph or EdgeLayout
+            Edges of self-attention. Its destinations are its sources, or, in a block, the first
+            of its sources; the other ones offer the features they came with, like halted nodes.
+        feat : Tensor
+            `(N_src, d)`, the first states `x^0`.
+        positions : Tensor, optional
+            `(N_src,)` position of each node; without it the signal is that of the step alone.
+        cross : pair of graph and Tensor, optional
+            For a decoder step: the edges from the source nodes, and the encoder's output.
+
+        Returns
+        -------
+        Tensor
+            `(N_dst, d)` output states.
+        Ponder
+            Steps and remainder of each node, the cost, and the work done.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If features are not finite or do not fit the graph or the layer, if `max_steps` or
+            `threshold` is out of range, or if a halting probability is not a number.
+        """
+        check_same_nodes(graph)
+        layout = as_layout(graph).to(feat.device)
+        self._check(layout, feat, positions)
+        around = self.step.surroundings(layout, cross)
+        place = None
+        if positions is not None:
+            place = coordinate_signal(positions.to(feat.device), feat.shape[1], feat.dtype)
+        out, steps, remainder = self.run(around, feat, place, nodes=layout.num_dst)
+        return out, self._record(around, steps, remainder)
+
+    def run(
+        self,
+        around: Showing,
+        feat: Tensor,
+        place: Tensor | None,
+        *,
+        nodes: int | None = None,
+        lasting: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Output, steps and remainder of the first `nodes` rows, whatever surrounds them.
+
+        With `lasting`, what halted rows show is brought up to the cap, for rows to come that
+        may ponder longer: what a decoding cache needs.
+        """
+        nodes = feat.shape[0] if nodes is None else nodes
+        if self.halting is None:
+            out, steps, remainder = self._run_fixed(around, feat, place, nodes)
+        elif self.halted == "running":
+            out, steps, remainder = self._run_everyone(around, feat, place, nodes, lasting)
+        else:
+            out, steps, remainder = self._run_frontier(around, feat, place, nodes, lasting)
+        return self.step.readout(out), steps, remainder
+
+    def rule(self) -> Rule:
+        """When a node halts and how its states are weighted."""
+        return Rule(self.threshold, self.max_steps, self.weighting, self.forced_remainder)
+
+    def signal(self, step: int, like: Tensor) -> Tensor:
+        """The signal of a step, `(d,)`, in the dtype and on the device of `like`."""
+        time = torch.tensor(step, device=like.device)
+        return coordinate_signal(time, like.shape[1], like.dtype)
+
+    def probability(self, before: Tensor, after: Tensor, nodes: Tensor | None, step: int) -> Tensor:
+        """The halting probability of rows, given their states before and after a step."""
+        assert self.halting is not None
+        chosen = before if self.halt_from == "input" else after
+        probability: Tensor = self.halting(chosen, nodes, step)
+        if bool(probability.isnan().any()):
+            row = int(probability.isnan().nonzero()[0])
+            node = row if nodes is None else int(nodes[row])
+            raise ValueError(
+                f"the halting probability of node {node} is NaN at step {step}: a weight of the "
+                "model or what it attends to is not finite; lower the learning rate or clip "
+                "gradients"
+            )
+        return probability
+
+    def _run_fixed(self, around: Showing, feat: Tensor, place: Tensor | None, nodes: int) -> Run:
+        """`max_steps` steps of every node."""
+        state = feat[:nodes]
+        for step in range(1, self.max_steps + 1):
+            state = self._everyone(around, state, feat, place, step)[1]
+        steps = torch.full((nodes,), self.max_steps, device=feat.device)
+        return state, steps, torch.zeros_like(steps, dtype=feat.dtype)
+
+    def _run_everyone(
+        self, around: Showing, feat: Tensor, place: Tensor | None, nodes: int, lasting: bool
+    ) -> Run:
+        """Steps of every node until all have halted; a halted node's output stays."""
+        state, tally = feat[:nodes], Tally.start(self.rule(), feat[:nodes])
+        active = torch.ones(nodes, dtype=torch.bool, device=feat.device)
+        steps = torch.zeros(nodes, dtype=torch.int64, device=feat.device)
+        remainder = torch.zeros_like(tally.spent)
+        for step in range(1, self.max_steps + 1):
+            before, state = self._everyone(around, state, feat, place, step)
+            probability = self.probability(before, state, None, step)
+            steps = steps + active
+            halts, left = tally.add(state, probability, step, active)
+            remainder = torch.where(halts, left, remainder)
+            active = active & ~halts
+            if not (lasting or bool(active.any())):
+                break
+        return tally.out, steps, remainder
+
+    def _everyone(
+        self, around: Showing, state: Tensor, feat: Tensor, place: Tensor | None, step: int
+    ) -> tuple[Tensor, Tensor]:
+        """A step of every node, before and after; source-only nodes show what they came with."""
+        nodes = state.shape[0]
+        shown = state if nodes == feat.shape[0] else torch.cat([state, feat[nodes:]])
+        shown = plus(shown, place) + self.signal(step, feat)
+        around.write(None, self.step.project(shown))
+        before = shown[:nodes]
+        return before, self.step.update(before, around)
+
+    def _run_frontier(
+        self, around: Showing, feat: Tensor, place: Tensor | None, nodes: int, lasting: bool
+    ) -> Run:
+        """Steps of the active nodes only, in packed rows."""
+        frontier = Frontier(feat, place, nodes)
+        tally, harvest = Tally.start(self.rule(), feat[:nodes]), Harvest()
+        for step in range(1, self.max_steps + 1):
+            before = self._show(around, frontier, step)
+            state = self.step.update(before, around)
+            probability = self.probability(before, state, frontier.nodes, step)
+            halts, left = tally.add(state, probability, step)
+            gone, stay = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
+            harvest.gather(frontier.nodes, gone, tally.out, left, step)
+            if gone.numel():
+                tally.keep(stay)
+            frontier.advance(state, stay if gone.numel() else None)
+            if not stay.numel():
+                break
+        if lasting and self.halted != "stale":
+            every_step = self.halted == "copied" and self.step.norm == "pre"
+            end = self.max_steps if every_step else min(step + 1, self.max_steps)
+            for later in range(step + 1, end + 1):
+                self._show(around, frontier, later)
+        return harvest.in_order()
+
+    def _show(self, around: Showing, frontier: Frontier, step: int) -> Tensor:
+        """Bring what nodes show up to date; return the frontier's rows with their signals.
+
+        A node is projected while it is active and once more after it has halted.
+        """
+        signal = self.signal(step, frontier.last())
+        before = frontier.active() + signal
+        around.frontier = frontier.nodes
+        around.value_shift = self.step.shift(signal) if self.halted == "copied" else None
+        if self.halted == "stale" and step > 1:
+            around.write(frontier.nodes, self.step.project(before))
+        elif self.halted in ("frozen", "stale"):
+            around.write(frontier.last_nodes, self.step.project(frontier.last() + signal))
+        elif around.value_shift is not None:
+            around.write(frontier.last_nodes, self.step.project(frontier.last()))
+        else:
+            around.write(None, self.step.project(frontier.everyone() + signal))
+        return before
+
+    def _record(self, around: GraphSurroundings, steps: Tensor, remainder: Tensor) -> Ponder:
+        cost = remainder.new_zeros(())
+        if self.halting is not None:
+            cost = (remainder + steps if self.cost == "steps+remainder" else remainder).mean()
+        computed, projected = steps, steps
+        if self.halted == "running" and self.halting is not None:
+            computed = projected = steps.max().expand_as(steps)
+        elif self.halted in ("copied", "frozen"):
+            # Once more after halting, if a neighbour is still there to look.
+            projected = torch.minimum(steps + 1, steps.max())
+            if self.halted == "copied" and self.step.norm == "pre":
+                projected = steps.max().expand_as(steps)
+        degrees = around.layout.in_degrees
+        if around.cross_layout is not None:
+            degrees = degrees + around.cross_layout.in_degrees
+        attention = self.step.attention
+        return Ponder(
+            steps=steps,
+            remainder=remainder,
+            cost=cost,
+            computed=computed,
+            projected=projected,
+            in_degrees=degrees,
+            max_steps=self.max_steps,
+            node_flops=self.step.node_flops,
+            memory_flops=attention.memory_flops,
+            edge_flops=attention.edge_flops,
+        )
+
+    def _check(self, layout: EdgeLayout, feat: Tensor, positions: Tensor | None) -> None:
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
+        if not 0.0 < self.threshold <= 1.0:
+            raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
+        nodes = layout.num_src
+        if layout.num_dst == 0:
+            raise ValueError("the graph has no nodes; a batch needs at least one")
+        if layout.num_dst > nodes:
+            raise ValueError(
+                f"the graph has {layout.num_dst} destination and {nodes} source nodes; a "
+                "recurrence needs every destination to be a source too"
+            )
+        check_feat(feat, "source", nodes, self.step.attention.query.weight)
+        if positions is not None and positions.shape != (nodes,):
+            raise ValueError(
+                f"positions must be ({nodes},), one a node, got shape {tuple(positions.shape)}"
+            )
+        finite = feat.isfinite()
+        if not bool(finite.all()):
+            node, column = (~finite).nonzero()[0].tolist()
+            raise ValueError(
+                f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
+                "finite numbers"
+            )
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return (
+            f"max_steps={self.max_steps}, threshold={self.threshold}, halted={self.halted!r}, "
+            f"weighting={self.weighting!r}, halt_from={self.halt_from!r}"
+        )
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}")

@@ -1,0 +1,166 @@
+"""The dense oracle of the adaptive recurrence: every node, every step, masks, no frontier.
+
+It shares the parameters of an `AdaptiveRecurrence` and none of its machinery, and is what the
+frontier's engine is held against.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.coordinates import coordinate_signal
+from graphut.nn.recurrence import AdaptiveRecurrence
+from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.transition import SeparableConvTransition
+
+Graph: TypeAlias = DGLGraph | EdgeLayout
+
+
+def dense_recurrence(
+    layer: AdaptiveRecurrence,
+    graph: Graph,
+    feat: Tensor,
+    *,
+    positions: Tensor | None = None,
+    cross: tuple[Graph, Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What `layer(graph, feat, ...)` must give, the plain way; without dropout.
+
+    Returns
+    -------
+    tuple of Tensor
+        `(N, d)` output, `(N,)` steps and `(N,)` remainder.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.nn import HaltingUnit, MultiHeadAttention, PositionwiseTransition
+    >>> from graphut.nn import UniversalTransformerStep
+    >>> from graphut.topology import Complete
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> layer, x = AdaptiveRecurrence(step, HaltingUnit(8)), torch.randn(5, 8)
+    >>> graph = Complete().graph([3, 2])
+    >>> out, steps, remainder = dense_recurrence(layer, graph, x)
+    >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5)
+    True
+    """
+    place = 0.0
+    if positions is not None:
+        place = coordinate_signal(positions, feat.shape[1], feat.dtype)  # type: ignore[assignment]
+    copies = _copies(graph)
+    active = torch.ones(feat.shape[0], dtype=torch.bool)
+    spent = feat.new_zeros(feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32))
+    remainder, steps = spent, torch.zeros(feat.shape[0], dtype=torch.int64)
+    state, out, shown, combined = feat, torch.zeros_like(feat), feat, torch.zeros_like(feat)
+
+    for t in range(1, layer.max_steps + 1):
+        signal = coordinate_signal(float(t), feat.shape[1], feat.dtype)
+        now = state + place + signal
+        moves = active if layer.halted in ("frozen", "stale") else torch.ones_like(active)
+        if layer.halted == "frozen" and t > 1:
+            moves = steps >= t - 1  # the step after its last is the last to be shown
+        shown = torch.where(moves[:, None], now, shown)
+        new, offered = _step(layer.step, graph, copies, now, shown, combined, active, cross, layer)
+        combined = offered
+        if layer.halting is None:
+            state, steps = new, steps + 1
+            out = state
+            continue
+        source = now if layer.halt_from == "input" else new
+        p = layer.halting(source, None, t)
+        last = t == layer.max_steps
+        reached = spent + p >= layer.threshold
+        closes = reached | (last and layer.forced_remainder)
+        weight = torch.where(closes, 1 - spent, p)
+        remainder = torch.where(active & closes, 1 - spent, remainder)
+        share = weight.to(feat.dtype)[:, None]
+        candidate = {
+            "sum": out + share * new,
+            "ema": share * new + (1 - share) * out,
+            "last": new,
+        }[layer.weighting]
+        out = torch.where(active[:, None], candidate, out)
+        steps = steps + active
+        goes_on = active | (layer.halted == "running")
+        state = torch.where(goes_on[:, None], new, state)
+        spent = torch.where(active & ~closes, spent + p, spent)
+        active = active & ~(reached | last)
+    return layer.step.readout(out), steps, remainder
+
+
+def _step(
+    step: UniversalTransformerStep,
+    graph: Graph,
+    copies: Tensor,
+    now: Tensor,
+    shown: Tensor,
+    combined: Tensor,
+    active: Tensor,
+    cross: tuple[Graph, Tensor] | None,
+    layer: AdaptiveRecurrence,
+) -> tuple[Tensor, Tensor]:
+    pre = step.norm == "pre"
+
+    def add(rows: Tensor, change: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
+        return rows + change if pre else norm(rows + change)
+
+    def ready(rows: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
+        return norm(rows) if pre else rows
+
+    norm = step.attention_norm
+    attended = _attend(step.attention, copies, ready(now, norm), ready(shown, norm))
+    rows = add(now, attended, norm)
+    if step.cross_attention is not None and step.cross_norm is not None and cross is not None:
+        norm = step.cross_norm
+        query = ready(rows, norm)
+        rows = add(rows, _attend(step.cross_attention, _copies(cross[0]), query, cross[1]), norm)
+    norm = step.transition_norm
+    offer = ready(rows, norm)
+    runs = active | (layer.halted == "running") | (layer.halting is None)
+    combined = torch.where(runs[:, None], offer, combined)
+    if isinstance(step.transition, SeparableConvTransition):
+        change = step.transition.convolve(_windows(step.transition, graph, combined))
+    else:
+        change = step.transition.layers(offer)
+    return add(rows, change, norm), combined
+
+
+def _copies(graph: Graph) -> Tensor:
+    """`(N_dst, N_src)`, how many edges join each pair of nodes."""
+    layout = as_layout(graph)
+    row, source, _ = layout.in_edges()
+    table = torch.zeros(layout.num_dst, layout.num_src)
+    return table.index_put((row, source), torch.ones(row.numel()), accumulate=True)
+
+
+def _attend(layer: MultiHeadAttention, copies: Tensor, rows: Tensor, source: Tensor) -> Tensor:
+    def heads(x: Tensor) -> Tensor:
+        return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
+
+    wide = torch.promote_types(rows.dtype, torch.float32)
+    weight, bias = layer.key_value.weight, layer.key_value.bias
+    key, value = (
+        heads(linear(source, w, b)) for w, b in zip(weight.chunk(2), bias.chunk(2), strict=True)
+    )
+    scores = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide) * layer.head_feats**-0.5
+    scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
+    weights = scores.softmax(-1) * (copies > 0)
+    out: Tensor = layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
+    return out
+
+
+def _windows(transition: SeparableConvTransition, graph: Graph, feat: Tensor) -> Tensor:
+    """`(N, kernel_size, d)` by a loop over sentences, each padded with zeros."""
+    left, right = -transition.offsets[0], transition.offsets[-1]
+    windows = []
+    for sentence in feat.split(as_layout(graph).dst_lengths.tolist()):
+        padded = torch.nn.functional.pad(sentence, (0, 0, left, right))
+        windows.append(padded.unfold(0, transition.kernel_size, 1).transpose(1, 2))
+    return torch.cat(windows)

@@ -1,0 +1,183 @@
+"""One step of the Universal Transformer, in its encoder and its decoder form."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.surroundings import GraphSurroundings, Surroundings
+from graphut.nn.transition import Transition
+
+NORMS = ("post", "pre")
+
+
+class UniversalTransformerStep(nn.Module):
+    r"""Self-attention, in a decoder cross-attention, and a transition, each with a residual.
+
+    With `norm="post"`, as in arXiv 1807.03819, Eqs. 4 and 5:
+
+    .. math::
+        A &= \mathrm{LayerNorm}(y + \mathrm{MultiHead}(y)) \\
+        C &= \mathrm{LayerNorm}(A + \mathrm{MultiHead}(A; m)) \quad\text{(decoder)} \\
+        x &= \mathrm{LayerNorm}(C + \mathrm{Transition}(C))
+
+    With `norm="pre"` the normalisations come before attention and transition, and one more
+    (`readout`) after the last step.
+
+    Parameters
+    ----------
+    attention : MultiHeadAttention
+        Self-attention.
+    transition : PositionwiseTransition or SeparableConvTransition
+        What follows it.
+    cross_attention : MultiHeadAttention, optional
+        Makes the step a decoder's: it also attends to the encoder's output `m`.
+    norm : {"post", "pre"}
+        Where the layers are normalised.
+    dropout : float
+        Of what attention and transition add to the residual.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.topology import Complete
+    >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> step(Complete().graph([3, 2]), torch.randn(5, 8)).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        transition: Transition,
+        *,
+        cross_attention: MultiHeadAttention | None = None,
+        norm: str = "post",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if norm not in NORMS:
+            raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
+        feats = attention.in_feats[1]
+        self.norm = norm
+        self.attention = attention
+        self.cross_attention = cross_attention
+        self.transition = transition
+        self.dropout = nn.Dropout(dropout)
+        self.attention_norm = nn.LayerNorm(feats)
+        self.cross_norm = nn.LayerNorm(feats) if cross_attention is not None else None
+        self.transition_norm = nn.LayerNorm(feats)
+        self.output_norm = nn.LayerNorm(feats) if norm == "pre" else None
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters of all layers anew."""
+        for layer in self.children():
+            if not isinstance(layer, nn.Dropout):
+                layer.reset_parameters()  # type: ignore[operator]
+
+    @property
+    def node_flops(self) -> int:
+        """Floating-point operations of a step for one active node, without its edges."""
+        cross = 0 if self.cross_attention is None else self.cross_attention.node_flops
+        return self.attention.node_flops + cross + self.transition.node_flops
+
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
+    ) -> Tensor:
+        """One step of all nodes, or of those in `frontier`.
+
+        Parameters
+        ----------
+        graph : DGLGraph or EdgeLayout
+            Self-attention's edges. Its destinations are its sources, or, in a block, the first
+            of its sources.
+        feat : Tensor
+            `(N_src, d)`, states with their coordinate signals, `y`.
+        frontier : Tensor, optional
+            `(A,)` sorted ids of the nodes to compute.
+        cross : pair of graph and Tensor, optional
+            For a decoder: the edges from the source nodes, and the encoder's output, `m`.
+
+        Returns
+        -------
+        Tensor
+            `(N_dst, d)` or `(A, d)` new states. A convolution takes 0 for the `C` of nodes outside
+            the frontier.
+        """
+        check_same_nodes(graph)
+        layout = as_layout(graph).to(feat.device)
+        check_feat(feat, "source", layout.num_src, self.attention.query.weight)
+        around = self.surroundings(layout, cross)
+        around.write(None, self.project(feat))
+        rows = feat[: layout.num_dst]
+        if frontier is not None:
+            around.frontier, around.combined = frontier, torch.zeros_like(rows)
+            rows = rows[frontier]
+        return self.update(rows, around)
+
+    def surroundings(
+        self, layout: EdgeLayout, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
+    ) -> GraphSurroundings:
+        """A graph's surroundings, the encoder's output projected once for all steps."""
+        if (cross is None) != (self.cross_attention is None):
+            raise ValueError(
+                "a step with cross_attention needs cross=(graph, features), and one without "
+                f"takes none; got cross={'given' if cross else None}"
+            )
+        if cross is None or self.cross_attention is None:
+            return GraphSurroundings(layout)
+        graph, source = cross
+        between = as_layout(graph).to(source.device)
+        check_feat(source, "source", between.num_src, self.cross_attention.key_value.weight)
+        return GraphSurroundings(layout, between, self.cross_attention.project(source))
+
+    def project(self, rows: Tensor) -> Tensor:
+        """What nodes show their neighbours: keys and values of `(R, d)` rows."""
+        return self.attention.project(self.attention_norm(rows) if self.norm == "pre" else rows)
+
+    def shift(self, signal: Tensor) -> Tensor | None:
+        """What `signal`, added to every row, adds to every value of `project`.
+
+        `None` where the projection is not linear. Keys would move by one vector as well, but
+        that moves all scores of a destination by one number, which softmax does not see.
+        """
+        if self.norm == "pre":
+            return None
+        return linear(signal, self.attention.key_value.weight.chunk(2)[1])
+
+    def update(self, rows: Tensor, around: Surroundings) -> Tensor:
+        """New states of packed rows `(A, d)`, given what they see."""
+        pre = self.norm == "pre"
+        attended = around.attend(self.attention, self.attention_norm(rows) if pre else rows)
+        rows = self._add(rows, attended, self.attention_norm)
+        if self.cross_attention is not None and self.cross_norm is not None:
+            query = self.cross_norm(rows) if pre else rows
+            rows = self._add(rows, around.cross(self.cross_attention, query), self.cross_norm)
+        moved = around.transit(self.transition, self.transition_norm(rows) if pre else rows)
+        return self._add(rows, moved, self.transition_norm)
+
+    def readout(self, out: Tensor) -> Tensor:
+        """The last normalisation, of pre-norm steps."""
+        return out if self.output_norm is None else self.output_norm(out)
+
+    def _add(self, rows: Tensor, change: Tensor, norm: nn.LayerNorm) -> Tensor:
+        total: Tensor = rows + self.dropout(change)
+        if self.norm == "pre":
+            return total
+        normal: Tensor = norm(total)
+        return normal
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return f"norm={self.norm!r}"

@@ -1,0 +1,111 @@
+"""What the active nodes see: the one thing that a step asks about the world around its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from graphut.attention import EdgeLayout
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition, Transition
+
+
+class Surroundings(Protocol):
+    """Answers a step's three questions for its packed rows, `(A, d)` in and out."""
+
+    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Self-attention over the keys and values of the in-neighbours."""
+
+    def cross(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Attention over the encoder's output."""
+
+    def transit(self, transition: Transition, rows: Tensor) -> Tensor:
+        """The transition, which may read neighbouring tokens."""
+
+
+class Showing(Surroundings, Protocol):
+    """Surroundings in which the rows themselves are seen: what a recurrence writes to.
+
+    Attributes
+    ----------
+    frontier : Tensor or None
+        `(A,)` ids of the active nodes; `None` for all.
+    value_shift : Tensor or None
+        `(d,)`, to be added to every value.
+    """
+
+    frontier: Tensor | None
+    value_shift: Tensor | None
+
+    def write(self, nodes: Tensor | None, memory: Tensor) -> None:
+        """Replace the keys and values of `nodes`, or of all; called once a step."""
+
+
+@dataclass
+class GraphSurroundings:
+    """A whole graph: what every node shows, and which of them are active.
+
+    Parameters
+    ----------
+    layout : EdgeLayout
+        Self-attention's edges.
+    frontier : Tensor or None
+        `(A,)` ids of the active nodes; `None` for all.
+    memory : Tensor
+        `(N, 2 d)` keys and values of all nodes.
+    value_shift : Tensor or None
+        `(d,)`, to be added to every value.
+    cross_layout, cross_memory : EdgeLayout, Tensor, or None
+        A decoder's edges from the source, and the source's keys and values.
+    combined : Tensor or None
+        `(N, d)`: what each node last gave to a transition that reads neighbours.
+    """
+
+    layout: EdgeLayout
+    cross_layout: EdgeLayout | None = None
+    cross_memory: Tensor | None = None
+    frontier: Tensor | None = None
+    memory: Tensor | None = None
+    value_shift: Tensor | None = None
+    combined: Tensor | None = None
+
+    def write(self, nodes: Tensor | None, memory: Tensor) -> None:
+        """Replace the keys and values of `nodes`, or of all."""
+        self.memory = _written(self.memory, nodes, memory)
+
+    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Self-attention over the keys and values of the in-neighbours."""
+        assert self.memory is not None
+        attended: Any = layer.attend(
+            self.layout,
+            rows,
+            self.memory,
+            frontier=self.frontier,
+            value_shift=self.value_shift,
+        )
+        return attended  # type: ignore[no-any-return]
+
+    def cross(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Attention over the encoder's output."""
+        assert self.cross_layout is not None and self.cross_memory is not None
+        attended: Any = layer.attend(
+            self.cross_layout, rows, self.cross_memory, frontier=self.frontier
+        )
+        return attended  # type: ignore[no-any-return]
+
+    def transit(self, transition: Transition, rows: Tensor) -> Tensor:
+        """The transition, which may read neighbouring tokens."""
+        if isinstance(transition, PositionwiseTransition):
+            return transition(self.layout, rows)  # type: ignore[no-any-return]
+        assert isinstance(transition, SeparableConvTransition)
+        self.combined = _written(self.combined, self.frontier, rows)
+        out: Tensor = transition(self.layout, self.combined, frontier=self.frontier)
+        return out
+
+
+def _written(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:
+    if table is None or nodes is None:
+        return rows
+    return table.index_copy(0, nodes, rows)

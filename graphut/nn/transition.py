@@ -1,0 +1,222 @@
+"""Transitions: what a step does to each node after attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+
+
+class PositionwiseTransition(nn.Module):
+    r"""Two linear maps with an activation between, for each node on its own.
+
+    .. math:: \mathrm{Transition}(c) = W_2 \, \phi(W_1 c + b_1) + b_2
+
+    The fully-connected transition of the Universal Transformer (arXiv 1807.03819, section 2.1).
+
+    Parameters
+    ----------
+    in_feats : int
+        Features of a node, in and out.
+    hidden_feats : int
+        Features between the two maps.
+    activation : Module, optional
+        ReLU if not given.
+    dropout : float
+        Of the hidden features.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.topology import Complete
+    >>> PositionwiseTransition(8, 32)(Complete().graph([3]), torch.randn(3, 8)).shape
+    torch.Size([3, 8])
+    """
+
+    reads_neighbours = False
+
+    def __init__(
+        self,
+        in_feats: int,
+        hidden_feats: int,
+        *,
+        activation: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.layers = _two_maps(in_feats, hidden_feats, activation, dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        _reset_maps(self.layers)
+
+    @property
+    def node_flops(self) -> int:
+        """Floating-point operations for one node."""
+        return _map_flops(self.layers)
+
+    def forward(
+        self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
+    ) -> Tensor:
+        """The transition of all nodes, or of those in `frontier`.
+
+        Parameters
+        ----------
+        graph : DGLGraph or EdgeLayout
+            Not looked at: nodes do not meet here.
+        feat : Tensor
+            `(N, in_feats)`
+        frontier : Tensor, optional
+            `(A,)` node ids.
+
+        Returns
+        -------
+        Tensor
+            `(N, in_feats)` or `(A, in_feats)`
+        """
+        out: Tensor = self.layers(feat if frontier is None else feat[frontier])
+        return out
+
+
+class SeparableConvTransition(nn.Module):
+    r"""A separable convolution along each sentence, an activation, and a linear map.
+
+    .. math::
+        \mathrm{Transition}(c)_i = W_2 \, \phi(W_1 \sum_k f_k \odot c_{i+k} + b_1) + b_2
+
+    The separable-convolution transition of arXiv 1807.03819, section 2.1: depthwise along the
+    sentence, then pointwise. It never reads across two sentences; beyond an end it reads zeros.
+
+    Parameters
+    ----------
+    in_feats, hidden_feats : int
+        Features of a node, and between the two maps.
+    kernel_size : int
+        Tokens that the filter spans; odd unless `causal`.
+    causal : bool
+        Span the token and those to its left, in place of both sides.
+    activation : Module, optional
+        ReLU if not given.
+    dropout : float
+        Of the hidden features.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.topology import Complete
+    >>> conv = SeparableConvTransition(8, 32, kernel_size=3)
+    >>> conv(Complete().graph([3, 2]), torch.randn(5, 8)).shape
+    torch.Size([5, 8])
+    """
+
+    reads_neighbours = True
+
+    def __init__(
+        self,
+        in_feats: int,
+        hidden_feats: int,
+        *,
+        kernel_size: int = 3,
+        causal: bool = False,
+        activation: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if kernel_size < 1 or not (causal or kernel_size % 2):
+            raise ValueError(f"kernel_size must be odd and at least 1, got {kernel_size}")
+        self.kernel_size = kernel_size
+        self.causal = causal
+        self.depthwise = nn.Parameter(torch.empty(kernel_size, in_feats))
+        self.layers = _two_maps(in_feats, hidden_feats, activation, dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        bound = self.kernel_size**-0.5
+        nn.init.uniform_(self.depthwise, -bound, bound)
+        _reset_maps(self.layers)
+
+    @property
+    def node_flops(self) -> int:
+        """Floating-point operations for one node."""
+        return 2 * self.depthwise.numel() + _map_flops(self.layers)
+
+    @property
+    def offsets(self) -> range:
+        """Where the filter's taps lie, relative to the node."""
+        left = self.kernel_size - 1 if self.causal else self.kernel_size // 2
+        return range(-left, self.kernel_size - left)
+
+    def forward(
+        self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
+    ) -> Tensor:
+        """The transition of all nodes, or of those in `frontier`.
+
+        Parameters
+        ----------
+        graph : DGLGraph or EdgeLayout
+            Its batch says where sentences begin and end.
+        feat : Tensor
+            `(N, in_feats)`, of all nodes: a node reads its neighbours'.
+        frontier : Tensor, optional
+            `(A,)` node ids.
+
+        Returns
+        -------
+        Tensor
+            `(N, in_feats)` or `(A, in_feats)`
+        """
+        layout = as_layout(graph).to(feat.device)
+        if feat.shape[0] != layout.num_dst:
+            raise ValueError(f"feat has {feat.shape[0]} rows; the graph has {layout.num_dst} nodes")
+        sentence = layout.derive(sentence_of_node)
+        nodes = torch.arange(feat.shape[0], device=feat.device) if frontier is None else frontier
+        taps = nodes[:, None] + torch.tensor(self.offsets, device=feat.device)
+        inside = taps.clamp(0, feat.shape[0] - 1)
+        present = (inside == taps) & (sentence[inside] == sentence[nodes, None])
+        return self.convolve(feat[inside] * present[..., None].to(feat.dtype))
+
+    def convolve(self, window: Tensor) -> Tensor:
+        """The transition from `(A, kernel_size, in_feats)` rows under the filter."""
+        out: Tensor = self.layers((window * self.depthwise).sum(1))
+        return out
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return f"kernel_size={self.kernel_size}, causal={self.causal}"
+
+
+def sentence_of_node(layout: EdgeLayout) -> Tensor:
+    """Which sentence of the batch each destination belongs to, `(num_dst,)`."""
+    return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
+
+
+def _two_maps(
+    in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
+) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(in_feats, hidden_feats),
+        nn.ReLU() if activation is None else activation,
+        nn.Dropout(dropout),
+        nn.Linear(hidden_feats, in_feats),
+    )
+
+
+def _linear_maps(layers: nn.Sequential) -> list[nn.Linear]:
+    return [layer for layer in layers if isinstance(layer, nn.Linear)]
+
+
+def _reset_maps(layers: nn.Sequential) -> None:
+    for layer in _linear_maps(layers):
+        nn.init.xavier_uniform_(layer.weight)
+        nn.init.zeros_(layer.bias)
+
+
+def _map_flops(layers: nn.Sequential) -> int:
+    return sum(2 * layer.weight.numel() for layer in _linear_maps(layers))
+
+
+Transition = PositionwiseTransition | SeparableConvTransition

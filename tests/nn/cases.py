@@ -1,0 +1,153 @@
+"""Small adaptive recurrences in every mode, with something to run them on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphut.attention import EdgeLayout
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    SeparableConvTransition,
+    UniversalTransformerStep,
+)
+from graphut.topology import Causal, Complete, Topology, Window
+from tests.helpers import gradients, layout_of, normal
+
+FEATS, HEADS = 8, 2
+LENGTHS = [4, 1, 5]
+MODES: dict[str, Sequence[Any]] = {
+    "halted": ("copied", "frozen", "stale", "running"),
+    "weighting": ("sum", "ema", "last"),
+    "halt_from": ("input", "output"),
+    "norm": ("post", "pre"),
+    "forced_remainder": (True, False),
+    "transition": ("positionwise", "sepconv"),
+    "form": ("encoder", "decoder"),
+    "topology": ("complete", "causal", "window", "rows"),
+    "positions": (True, False),
+}
+TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "window": Window(1)}
+
+
+def rows_graph(lengths: Sequence[int]) -> EdgeLayout:
+    """Self-loops, a hub in each sentence, and edges that skip, some twice, in no order."""
+    pairs, first = [], 0
+    for length in lengths:
+        nodes = range(first, first + length)
+        pairs += [(i, i) for i in nodes] + [(first, i) for i in nodes[1:]]
+        pairs += [(i, first) for i in nodes[::2]] + [(i + 2, i) for i in nodes[:-2]] * 2
+        first += length
+    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(0)).tolist()
+    sizes = torch.tensor(list(lengths))
+    shuffled = [pairs[e] for e in order]
+    return layout_of(shuffled, first, first, src_lengths=sizes, dst_lengths=sizes)
+
+
+def build_step(
+    *, norm: str = "post", transition: str = "positionwise", form: str = "encoder", **options: Any
+) -> UniversalTransformerStep:
+    """A step with a smooth activation and parameters that are all random."""
+    decoder = form == "decoder"
+    maps = (FEATS, 12)
+    step = UniversalTransformerStep(
+        MultiHeadAttention(FEATS, HEADS),
+        PositionwiseTransition(*maps, activation=nn.GELU())
+        if transition == "positionwise"
+        else SeparableConvTransition(*maps, kernel_size=3, causal=decoder, activation=nn.GELU()),
+        cross_attention=MultiHeadAttention((6, FEATS), HEADS) if decoder else None,
+        norm=norm,
+        **options,
+    )
+    return randomised(step)
+
+
+def randomised(module: Any, seed: int = 0) -> Any:
+    """The module in float64 with seeded parameters, none of them at 0 or 1."""
+    module.double()
+    for index, parameter in enumerate(module.parameters()):
+        noise = normal(*parameter.shape, seed=seed + index).detach()
+        if parameter.dim() == 2:
+            parameter.data = noise * parameter.shape[1] ** -0.5
+        else:
+            parameter.data = parameter.data.round() + 0.2 * noise
+    return module
+
+
+@dataclass
+class Case:
+    """A recurrence and its arguments."""
+
+    layer: AdaptiveRecurrence
+    graph: EdgeLayout
+    feat: Tensor
+    positions: Tensor | None = None
+    cross: tuple[EdgeLayout, Tensor] | None = None
+    arguments: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.arguments = {"positions": self.positions, "cross": self.cross}
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Everything that a gradient goes to."""
+        return [self.feat, *([self.cross[1]] if self.cross else []), *self.layer.parameters()]
+
+    def run(self, recurrence: Callable[..., Any]) -> list[Tensor]:
+        """`out`, `N`, `R` and gradients of `recurrence(layer, graph, feat, ...)`."""
+        out, steps, rest = recurrence(self.layer, self.graph, self.feat, **self.arguments)
+        return [out, steps, rest, *gradients([out, rest], self.inputs)]
+
+    def to(self, dtype: torch.dtype) -> Case:
+        """The same numbers in another dtype; the layer is changed in place."""
+
+        def moved(rows: Tensor) -> Tensor:
+            return rows.detach().to(dtype).requires_grad_()
+
+        cross = None if self.cross is None else (self.cross[0], moved(self.cross[1]))
+        return Case(self.layer.to(dtype), self.graph, moved(self.feat), self.positions, cross)
+
+
+def engine(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:
+    """The recurrence itself, in the form of `dense_recurrence`."""
+    out, ponder = layer(*arguments, **options)
+    return out, ponder.steps, ponder.remainder
+
+
+def build_case(
+    *,
+    topology: str = "complete",
+    positions: bool = True,
+    lengths: Sequence[int] = LENGTHS,
+    halting: nn.Module | None = None,
+    graph: EdgeLayout | None = None,
+    norm: str = "post",
+    transition: str = "positionwise",
+    form: str = "encoder",
+    max_steps: int = 5,
+    **modes: Any,
+) -> Case:
+    """A recurrence whose nodes halt at different steps, unless a halting is given."""
+    if halting is None:
+        halting = randomised(HaltingUnit(FEATS), seed=58)
+        halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
+        halting.linear.bias.data.fill_(-0.3)
+    step = build_step(norm=norm, transition=transition, form=form)
+    layer = AdaptiveRecurrence(step, halting, max_steps=max_steps, **modes)
+    if graph is None:
+        graph = rows_graph(lengths) if topology == "rows" else TOPOLOGIES[topology].layout(lengths)
+    cross = None
+    if form == "decoder":
+        sources = [length % 3 + 1 for length in graph.dst_lengths.tolist()]
+        memory = normal(sum(sources), 6, seed=61)
+        cross = Complete().layout(graph.dst_lengths, sources), memory
+    place = torch.cat([torch.arange(1, n + 1) for n in graph.dst_lengths.tolist()])
+    feat = normal(graph.num_dst, FEATS, seed=60)
+    return Case(layer, graph, feat, place if positions else None, cross)

@@ -1,0 +1,135 @@
+"""The adaptive recurrence by loops over nodes: its numbered definition, line by line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from graphut.attention import EdgeLayout
+from graphut.nn import AdaptiveRecurrence, MultiHeadAttention, SeparableConvTransition
+from tests.attention.naive import naive_attention
+from tests.helpers import Pairs, pairs_of
+
+
+def signal(coordinate: float, dim: int) -> Tensor:
+    """`S(x)`, angle by angle."""
+    angles = [coordinate / 10000 ** ((k - k % 2) / dim) for k in range(dim)]
+    entries = [math.cos(a) if k % 2 else math.sin(a) for k, a in enumerate(angles)]
+    return torch.tensor(entries, dtype=torch.float64)
+
+
+def multi_head(layer: MultiHeadAttention, seen: list[Tensor], row: Tensor) -> Tensor:
+    """Attention of one row to the rows it sees."""
+    heads = (layer.num_heads, layer.head_feats)
+    if not seen:
+        return layer.output(row.new_zeros(heads).flatten())
+    key, value = layer.key_value(torch.stack(seen)).chunk(2, dim=1)
+    query = layer.query(row).view(1, *heads)
+    pairs: Pairs = [(j, 0) for j in range(len(seen))]
+    out, _ = naive_attention(pairs, query, key.view(-1, *heads), value.view(-1, *heads))
+    return layer.output(out.flatten())
+
+
+def naive_recurrence(
+    layer: AdaptiveRecurrence,
+    layout: EdgeLayout,
+    feat: Tensor,
+    *,
+    positions: Tensor | None = None,
+    cross: tuple[EdgeLayout, Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`out`, `N` and `R`."""
+    step, halted, cap = layer.step, layer.halted, layer.max_steps
+    dim, nodes = feat.shape[1], range(feat.shape[0])
+    sentence = torch.repeat_interleave(layout.dst_lengths).tolist()
+    sees = [[j for j, dst in pairs_of(layout) if dst == i] for i in nodes]
+    reads = None if cross is None else [[j for j, d in pairs_of(cross[0]) if d == i] for i in nodes]
+    place = [
+        torch.zeros(dim).double() if positions is None else signal(float(positions[i]), dim)
+        for i in nodes
+    ]
+
+    def coordinate(i: int, t: int) -> Tensor:
+        return place[i] + signal(t, dim)
+
+    def sublayer(
+        row: Tensor, norm: nn.LayerNorm, function: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """What goes into the function, and the row after it."""
+        if step.norm == "pre":
+            return norm(row), row + step.dropout(function(norm(row)))
+        return row, norm(row + step.dropout(function(row)))
+
+    def move(i: int, row: Tensor) -> Tensor:
+        if not isinstance(step.transition, SeparableConvTransition):
+            return step.transition.layers(row)
+        total = torch.zeros(dim).double()
+        for k, offset in enumerate(step.transition.offsets):
+            j = i + offset
+            if j in nodes and sentence[j] == sentence[i] and j in combined:
+                total = total + step.transition.depthwise[k] * combined[j]
+        return step.transition.layers(total)
+
+    def shows(j: int, t: int) -> Tensor:
+        if j in runs:
+            return y[j]
+        return {
+            "copied": lambda: x[j] + coordinate(j, t),
+            "frozen": lambda: x[j] + coordinate(j, steps[j] + 1),
+            "stale": lambda: y[j],
+        }[halted]()
+
+    x = [feat[i] for i in nodes]
+    out = [torch.zeros(dim).double() for _ in nodes]
+    spent, rest = ([torch.zeros(()).double() for _ in nodes] for _ in range(2))
+    steps = [0 for _ in nodes]
+    y: dict[int, Tensor] = {}
+    combined: dict[int, Tensor] = {}
+    frontier = list(nodes)
+    for t in range(1, cap + 1):
+        runs = list(nodes) if halted == "running" else frontier
+        y |= {i: x[i] + coordinate(i, t) for i in runs}  # 1
+        rows = {}
+        for i in runs:
+            z = [shows(j, t) for j in sees[i]]
+            if step.norm == "pre":
+                z = [step.attention_norm(row) for row in z]
+            attend = partial(multi_head, step.attention, z)
+            _, rows[i] = sublayer(y[i], step.attention_norm, attend)  # 2
+            if cross is not None:
+                m = [cross[1][j] for j in reads[i]]
+                attend = partial(multi_head, step.cross_attention, m)
+                _, rows[i] = sublayer(rows[i], step.cross_norm, attend)  # 3
+        for i in runs:
+            combined[i], _ = sublayer(rows[i], step.transition_norm, lambda row: row)
+        for i in runs:
+            _, x[i] = sublayer(rows[i], step.transition_norm, partial(move, i))  # 4
+        stay = []
+        for i in frontier:
+            steps[i] = t
+            if layer.halting is None:
+                out[i] = x[i]
+                stay.append(i)
+                continue
+            u = y[i] if layer.halt_from == "input" else x[i]
+            p = layer.halting(u[None], torch.tensor([i]), t)[0]  # 5
+            reached = bool(spent[i] + p >= layer.threshold)
+            w = p
+            if reached or (t == cap and layer.forced_remainder):
+                w = rest[i] = 1 - spent[i]  # 6
+            out[i] = {
+                "sum": out[i] + w * x[i],  # 7
+                "ema": w * x[i] + (1 - w) * out[i],
+                "last": x[i],
+            }[layer.weighting]
+            spent[i] = spent[i] + w
+            if not reached:
+                stay.append(i)
+        frontier = stay
+        if not frontier:
+            break
+    return step.readout(torch.stack(out)), torch.tensor(steps), torch.stack(rest)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import dgl
+from graphut.nn import MultiHeadAttention
+from graphut.topology import Causal, Complete, Topology, Window
+from tests.helpers import Pairs, assert_same, gradients, layout_of, normal
+from tests.nn.cases import randomised
+from tests.topology.brute import Comb
+
+
+def build(in_feats: int | tuple[int, int] = 8, **options: Any) -> MultiHeadAttention:
+    return randomised(MultiHeadAttention(in_feats, 2, **options))
+
+
+def torchs(layer: MultiHeadAttention) -> nn.MultiheadAttention:
+    """Torch's own layer with the same weights."""
+    src, dst = layer.in_feats
+    other = nn.MultiheadAttention(dst, layer.num_heads, kdim=src, vdim=src).double()
+    key, value = layer.key_value.weight.chunk(2)
+    weights = {
+        "in_proj_bias": torch.cat([layer.query.bias, layer.key_value.bias]),
+        "out_proj.weight": layer.output.weight,
+        "out_proj.bias": layer.output.bias,
+    }
+    if src == dst:
+        weights["in_proj_weight"] = torch.cat([layer.query.weight, key, value])
+    else:
+        parts = {"q": layer.query.weight, "k": key, "v": value}
+        weights |= {f"{name}_proj_weight": weight for name, weight in parts.items()}
+    other.load_state_dict(weights)
+    return other
+
+
+@pytest.mark.parametrize("topology", [Complete(), Causal(), Window(1), Comb(2)], ids=str)
+def test_it_is_torchs_layer_behind_a_mask(topology: Topology) -> None:
+    layer, feat = build(), normal(6, 8)
+    expected, weights = torchs(layer)(
+        feat, feat, feat, attn_mask=~topology.mask(6), average_attn_weights=False
+    )
+    found, by_edge = layer(topology.graph([6]), feat, get_attention=True)
+    row, source, edge = topology.layout([6]).in_edges()
+    assert_same([found, by_edge[edge]], [expected, weights[:, row, source].T])
+    assert_same(gradients([found], [feat]), gradients([expected], [feat]))
+    assert_same([layer(topology.layout([6]), feat)], [expected])
+
+
+def test_a_pair_of_features_on_a_bipartite_graph() -> None:
+    layer, source, target = build((5, 8)), normal(3, 5), normal(4, 8, seed=1)
+    expected, _ = torchs(layer)(target, source, source)
+    for graph in (Complete().graph([4], [3]), Complete().layout([4], [3])):
+        assert_same([layer(graph, (source, target))], [expected])
+
+
+def test_a_block_takes_its_sources_features_or_a_pair() -> None:
+    graph = dgl.graph(([0, 1, 2, 4, 3], [1, 2, 1, 1, 2]), num_nodes=5)
+    block = dgl.to_block(graph, torch.tensor([2, 1]))
+    layer, feat = build(), normal(5, 8)
+    layer.allow_zero_in_degree = True
+    expected = layer(graph, feat)[[2, 1]]
+    sources = feat[block.srcdata[dgl.NID]]
+    assert_same([layer(block, sources)], [expected])
+    assert_same([layer(block, (sources, feat[[2, 1]]))], [expected])
+
+
+def test_a_frontier_gives_those_rows() -> None:
+    layer, feat = build(), normal(6, 8)
+    graph, some = Causal().layout([2, 4]), torch.tensor([1, 2, 5])
+    assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
+
+
+def test_an_edge_bias_of_minus_infinity_takes_an_edge_away() -> None:
+    layer, feat = build(), normal(4, 8)
+    row, source, edge = Complete().layout([4]).in_edges()
+    bias = torch.zeros(16).double()
+    bias[edge[source > row]] = -torch.inf
+    found = layer(Complete().layout([4]), feat, edge_bias=bias)
+    assert_same([found], [layer(Causal().layout([4]), feat)])
+
+
+def test_widths_of_heads_and_of_the_result() -> None:
+    layer = build(8, head_feats=3, out_feats=5)
+    assert layer(Complete().layout([4]), normal(4, 8)).shape == (4, 5)
+    assert (layer.node_flops, layer.memory_flops, layer.edge_flops) == (
+        2 * (8 * 6 + 6 * 5),
+        2 * 8 * 12,
+        4 * 6,
+    )
+
+
+DEAD = torch.tensor([0.0, -torch.inf, 0.0, 0.0]).double()  # of the edges into 0, 1, 2, 2
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options"),
+    [
+        ([(0, 0), (0, 1), (1, 2), (2, 2)], {}),
+        ([(0, 0), (0, 1), (1, 2), (2, 2)], {"edge_bias": DEAD}),
+        ([(0, 0), (0, 2), (1, 2), (2, 2)], {}),
+        ([(0, 0), (0, 1), (1, 2), (2, 2)], {"frontier": torch.tensor([0, 2])}),
+    ],
+    ids=["plain", "dead-by-bias", "without-in-edges", "frontier"],
+)
+@pytest.mark.parametrize("attn_drop", [0.0, 0.5])
+def test_a_shift_is_added_to_every_value(
+    attn_drop: float, pairs: Pairs, options: dict[str, Tensor]
+) -> None:
+    layer = build(attn_drop=attn_drop, allow_zero_in_degree=True)
+    graph, feat, shift = layout_of(pairs, 3, 3), normal(3, 8), normal(8, seed=1)
+    memory = layer.project(feat)
+    shifted = memory + torch.cat([torch.zeros(8), shift])
+    rows = feat[options["frontier"]] if "frontier" in options else feat
+    torch.manual_seed(0)
+    found = layer.attend(graph, rows, memory, value_shift=shift, **options)
+    torch.manual_seed(0)
+    assert_same([found], [layer.attend(graph, rows, shifted, **options)])
+
+
+def test_dropout_in_training_alone() -> None:
+    layer, feat, graph = build(attn_drop=0.5), normal(6, 8), Complete().layout([6])
+
+    def out(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return layer(graph, feat)
+
+    assert torch.equal(out(0), out(0))
+    assert not torch.equal(out(0), out(1))
+    layer.eval()
+    assert_same([out(0)], [build()(graph, feat)])
+
+
+def test_a_node_without_in_edges() -> None:
+    layer, feat, graph = build(), normal(3, 8), layout_of([(0, 0), (1, 2)], 3, 3)
+    with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
+        layer(graph, feat)
+    layer.allow_zero_in_degree = True
+    assert_same([layer(graph, feat)[1]], [layer.output.bias])
+
+
+@pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
+def test_backends(backend: str) -> None:
+    layer, feat, graph = build(backend=backend), normal(6, 8), Window(1).layout([4, 2])
+    assert_same([layer(graph, feat)], [build()(graph, feat)])
+
+
+def test_parameters_are_drawn_anew_each_map_on_its_own() -> None:
+    torch.manual_seed(0)
+    layer = build(256)
+    layer.reset_parameters()
+    bound = (6 / 512) ** 0.5
+    for weight in (layer.query.weight, *layer.key_value.weight.chunk(2), layer.output.weight):
+        assert 0.99 * bound < weight.max() <= bound
+    assert not any(linear.bias.any() for linear in layer.children())
+
+
+def test_heads_that_do_not_divide_the_features() -> None:
+    with pytest.raises(ValueError, match="8 features do not divide into 3 heads"):
+        MultiHeadAttention(8, 3)
+    assert MultiHeadAttention(8, 3, head_feats=5).head_feats == 5
+    with pytest.raises(ValueError, match="num_heads must be at least 1, got 0"):
+        MultiHeadAttention(8, 0)
+
+
+def test_repr() -> None:
+    layer = MultiHeadAttention(8, 2, attn_drop=0.1, backend="dgl")
+    assert "num_heads=2, attn_drop=0.1, backend='dgl'" in repr(layer)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.nn import HaltingUnit, ScheduledHalting
+from tests.helpers import normal
+from tests.nn.cases import randomised
+
+
+def test_the_formula() -> None:
+    unit, rows = randomised(HaltingUnit(6)), normal(5, 6)
+    logit = (rows * unit.linear.weight).sum(1) + unit.linear.bias
+    torch.testing.assert_close(unit(rows), 1 / (1 + torch.exp(-logit)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
+    wide = torch.promote_types(dtype, torch.float32)
+    unit, rows = randomised(HaltingUnit(6)).to(dtype), normal(5, 6).to(dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = unit(rows)
+    assert found.dtype == wide
+    assert torch.equal(found, unit.to(wide)(rows.to(wide)))
+
+
+@pytest.mark.parametrize("bias", [-1.0, 2.0])
+def test_the_bias_it_starts_from(bias: float) -> None:
+    unit = HaltingUnit(6, bias_init=bias)
+    unit.linear.bias.data.zero_()
+    before = unit.linear.weight.clone()
+    unit.reset_parameters()
+    assert unit.linear.bias.item() == bias
+    assert not torch.equal(unit.linear.weight, before)
+    assert f"bias_init={bias}" in repr(unit)
+
+
+def test_a_schedule_halts_each_node_at_its_step() -> None:
+    halting = ScheduledHalting(torch.tensor([2, 1, 4]), share=0.1)
+    rows = torch.zeros(3, 6)
+    halted = torch.tensor([[0, 1, 0], [1, 1, 0], [1, 1, 0], [1, 1, 1]]).bool()
+    for step, expected in enumerate(halted, start=1):
+        torch.testing.assert_close(halting(rows, None, step), torch.where(expected, 1.0, 0.1))
+    some = halting(rows[:2], torch.tensor([0, 2]), 3)
+    torch.testing.assert_close(some, torch.tensor([1, 0.1]))
+
+
+def test_a_schedule_moves_and_is_saved_with_its_model() -> None:
+    halting = ScheduledHalting(torch.tensor([2, 1]))
+    assert halting.bfloat16()(torch.zeros(2, 6).bfloat16(), None, 1).dtype == torch.float32
+    assert list(halting.state_dict()) == ["steps"]
+    assert repr(halting) == "ScheduledHalting(nodes=2, share=0.01)"
+
+
+def test_a_schedule_is_for_the_nodes_that_there_are() -> None:
+    with pytest.raises(ValueError, match="the schedule is for 3 nodes, but there are 2"):
+        ScheduledHalting(torch.tensor([1, 2, 3]))(torch.zeros(2, 6))
+    with pytest.raises(TypeError, match=r"steps must be int64, got torch.float32"):
+        ScheduledHalting(torch.tensor([1.5]))
+
+
+@pytest.mark.parametrize("step", [0, -3])
+def test_steps_begin_at_one(step: int) -> None:
+    with pytest.raises(ValueError, match=f"step 1 or later, got step {step}"):
+        ScheduledHalting(torch.tensor([4, step]))

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from graphut.nn import Ponder, ScheduledHalting
+from tests.nn.cases import build_case
+
+PONDER = Ponder(
+    steps=torch.tensor([1, 3, 2]),
+    remainder=torch.tensor([1.0, 0.5, 0.25]),
+    cost=torch.tensor(2.5),
+    computed=torch.tensor([1, 3, 2]),
+    projected=torch.tensor([2, 3, 3]),
+    in_degrees=torch.tensor([10, 20, 30]),
+    max_steps=4,
+    node_flops=1000,
+    memory_flops=100,
+    edge_flops=1,
+)
+
+
+def test_what_a_record_says() -> None:
+    assert PONDER.mean_steps == 2.0
+    assert PONDER.frontier_sizes.tolist() == [3, 2, 1, 0]
+    assert PONDER.edges == 10 + 60 + 60
+    assert PONDER.all_edges == 4 * 60
+    assert PONDER.flops == 130 + 6 * 1000 + 8 * 100
+    assert PONDER.all_flops == 240 + 12 * 1000 + 12 * 100
+
+
+@pytest.mark.parametrize("modes", [{"halted": "stale"}, {"halted": "frozen", "norm": "pre"}])
+def test_flops_are_those_that_torch_counts(modes: dict[str, Any]) -> None:
+    halting = ScheduledHalting(torch.tensor([1, 2, 1, 5, 3]))
+    case = build_case(**modes, lengths=[5], halting=halting)
+    case.layer.step.attention.backend = "dense"  # on a complete graph no score is masked
+    with FlopCounterMode(display=False) as counter:
+        _, ponder = case.layer(case.graph, case.feat, **case.arguments)
+    assert counter.get_total_flops() == int(ponder.flops)
+
+
+@pytest.mark.parametrize("halted", ["copied", "stale", "running"])
+def test_when_nobody_halts_everything_is_done(halted: str) -> None:
+    case = build_case(halted=halted, halting=ScheduledHalting(torch.full((10,), 9)))
+    _, ponder = case.layer(case.graph, case.feat)
+    assert ponder.edges == ponder.all_edges
+    assert ponder.flops == ponder.all_flops
+
+
+@pytest.mark.parametrize(("cost", "of"), [("steps+remainder", [1, 1]), ("remainder", [0, 1])])
+def test_the_cost_is_a_mean_over_nodes_with_the_gradient_of_the_remainder(
+    cost: str, of: list[int]
+) -> None:
+    case = build_case(cost=cost)
+    _, ponder = case.layer(case.graph, case.feat)
+    expected = (of[0] * ponder.steps + of[1] * ponder.remainder).mean()
+    torch.testing.assert_close(ponder.cost, expected)
+    bias = case.layer.halting.linear.bias
+    (found,) = torch.autograd.grad(ponder.cost, bias, retain_graph=True)
+    (by_remainder,) = torch.autograd.grad(ponder.remainder.mean(), bias)
+    torch.testing.assert_close(found, by_remainder)
+    assert found.item() < 0  # more probability at each step leaves less for the last

@@ -1,0 +1,107 @@
+"""Presets against the halting loops of their sources, written from the sources' formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut.nn import PRESETS, AdaptiveRecurrence
+from tests.helpers import assert_same, gradients
+from tests.nn.cases import FEATS, Case, build_case, build_step
+from tests.nn.naive import signal
+
+
+def signals(case: Case, t: int) -> Tensor:
+    return torch.stack([signal(float(pos), FEATS) + signal(t, FEATS) for pos in case.positions])
+
+
+def halting_probability_of(case: Case, state: Tensor) -> Tensor:
+    unit = case.layer.halting.linear
+    return torch.sigmoid(state @ unit.weight[0] + unit.bias[0])
+
+
+def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`universal_transformer_act`, basic: every state is transformed at every step."""
+    layer, state = case.layer, case.feat
+    halting_probability, remainders, n_updates = torch.zeros(3, len(state)).double()
+    previous_state = torch.zeros_like(state)
+    step = 0
+    while bool(((halting_probability < layer.threshold) & (n_updates < layer.max_steps)).any()):
+        step += 1
+        state = state + signals(case, step)
+        p = halting_probability_of(case, state)
+        still_running = (halting_probability < 1.0).double()
+        total = halting_probability + p * still_running
+        new_halted = (total > layer.threshold).double() * still_running
+        still_running = (total <= layer.threshold).double() * still_running
+        halting_probability = halting_probability + p * still_running
+        remainders = remainders + new_halted * (1 - halting_probability)
+        halting_probability = halting_probability + new_halted * remainders
+        n_updates = n_updates + still_running + new_halted
+        update_weights = (p * still_running + new_halted * remainders)[:, None]
+        transformed_state = layer.step(case.graph, state, cross=case.cross)
+        previous_state = transformed_state * update_weights + previous_state * (1 - update_weights)
+        state = transformed_state
+    cost = (n_updates + remainders).mean()
+    return layer.step.readout(previous_state), n_updates.long(), remainders, cost
+
+
+def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`act.py`: the keys and values of inactive nodes stay what they were."""
+    layer, x = case.layer, case.feat
+    around = layer.step.surroundings(case.graph, case.cross)
+    s, r, sum_p = torch.zeros_like(x), torch.ones(len(x)).double(), torch.zeros(len(x)).double()
+    active, steps = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.int64)
+    memory = layer.step.project(x)
+    for step in range(layer.max_steps):
+        if not active.any():
+            break
+        end = step == layer.max_steps - 1
+        y = x + signals(case, step + 1)
+        memory = torch.where(active[:, None], layer.step.project(y), memory)
+        around.write(None, memory)
+        x = torch.where(active[:, None], layer.step.update(y, around), x)
+        p = halting_probability_of(case, x)
+        total = sum_p + p
+        goes_on = (total < layer.threshold) & (not end)
+        new_r = torch.where(goes_on, 1 - total, r)
+        weight = torch.where(goes_on, p, new_r)
+        s = torch.where(active[:, None], s + weight[:, None] * x, s)
+        r, sum_p = torch.where(active, new_r, r), torch.where(active, total, sum_p)
+        steps = steps + active
+        active = active & goes_on
+    return layer.step.readout(s), steps, r, r.mean()
+
+
+LOOPS = {"tensor2tensor": tensor2tensor_act, "dgl_tutorial": dgl_tutorial_act}
+
+
+@pytest.mark.parametrize("cap", [1, 3, 6])
+@pytest.mark.parametrize("form", ["encoder", "decoder"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("preset", LOOPS)
+def test_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> None:
+    case = build_case(norm=norm, form=form, topology="window", max_steps=cap, **PRESETS[preset])
+    out, ponder = case.layer(case.graph, case.feat, **case.arguments)
+    steps, remainder, cost = ponder.steps, ponder.remainder, ponder.cost
+    expected = LOOPS[preset](case)
+    assert_same([out, steps, remainder, cost], expected)
+    truth = [expected[0], expected[3]]
+    assert_same(gradients([out, cost], case.inputs), gradients(truth, case.inputs))
+    assert cap < 6 or len(steps.unique()) > 1  # nodes halt at different steps
+
+
+def test_the_paper_is_the_default() -> None:
+    plain = AdaptiveRecurrence(build_step())
+    for name, value in PRESETS["paper"].items():
+        assert getattr(plain, name) == value
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> None:
+    assert PRESETS[preset].keys() == PRESETS["paper"].keys()
+    layer = AdaptiveRecurrence(build_step(), **PRESETS[preset])
+    assert {name: getattr(layer, name) for name in PRESETS[preset]} == PRESETS[preset]
+    with pytest.raises(TypeError, match="item assignment"):
+        PRESETS[preset]["halted"] = "copied"  # type: ignore[index]

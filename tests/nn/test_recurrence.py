@@ -1,0 +1,490 @@
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from graphut._dgl import dgl
+from graphut.attention import EdgeLayout
+from graphut.nn import AdaptiveRecurrence, ScheduledHalting, dense_recurrence
+from graphut.nn import attention as attention_layer
+from graphut.topology import Causal, Complete
+from tests.helpers import (
+    Pairs,
+    assert_same,
+    covering,
+    layout_of,
+    multigraphs,
+    name_of,
+    normal,
+    relative_error,
+)
+from tests.nn.cases import FEATS, MODES, Case, build_case, build_step, engine
+from tests.topology.brute import batches, topologies
+
+HALTED = MODES["halted"]
+
+
+def check(case: Case, tolerance: float = 1e-10) -> Tensor:
+    """Hold the engine against the oracle; return the number of steps of each node."""
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence), tolerance)
+    return found[1]
+
+
+# Against the oracle, over modes, graphs and lengths.
+
+
+@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+def test_every_pair_of_modes(modes: dict[str, Any]) -> None:
+    assert len(check(build_case(**modes)).unique()) > 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("form", MODES["form"])
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("halted", HALTED)
+def test_the_product_of_modes(halted: str, norm: str, form: str) -> None:
+    others = [name for name in MODES if name not in ("halted", "norm", "form")]
+    for values in product(*(MODES[name] for name in others)):
+        modes = dict(zip(others, values, strict=True))
+        check(build_case(halted=halted, norm=norm, form=form, **modes))
+
+
+LENGTHWISE = covering(
+    halted=HALTED,
+    length=(1, 2, 63, 100),
+    topology=MODES["topology"],
+    norm=MODES["norm"],
+    transition=MODES["transition"],
+)
+
+
+@pytest.mark.parametrize("modes", LENGTHWISE, ids=name_of)
+def test_lengths(modes: dict[str, Any]) -> None:
+    modes = dict(modes)
+    check(build_case(lengths=[modes.pop("length")], **modes))
+
+
+SCHEDULES = {
+    "all-at-once": [1] * 10,
+    "all-at-once-later": [3] * 10,
+    "none-before-the-cap": [9] * 10,
+    "one-outlives-all": [1, 1, 1, 5, 1, 1, 1, 1, 1, 1],
+    "one-outlives-many": [2, 1, 2, 1, 3, 1, 5, 2, 3, 1],
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("halted", HALTED)
+def test_schedules(halted: str, norm: str, schedule: str) -> None:
+    halting = ScheduledHalting(torch.tensor(SCHEDULES[schedule]))
+    case = build_case(halting=halting, halted=halted, norm=norm, topology="rows", form="decoder")
+    assert check(case).tolist() == [min(step, 5) for step in SCHEDULES[schedule]]
+
+
+@settings(max_examples=40)
+@given(multigraphs(live=True), st.data())
+def test_any_graph_and_halting_pattern(graph: tuple[Pairs, int, int], data: st.DataObject) -> None:
+    modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
+    steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
+    halting = ScheduledHalting(torch.tensor(steps))
+    cap = data.draw(st.integers(1, 5))
+    check(build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap))
+
+
+@settings(max_examples=40)
+@given(topologies, batches, st.data())
+def test_any_topology_and_lengths(topology: Any, lengths: list[int], data: st.DataObject) -> None:
+    modes = {name: data.draw(st.sampled_from(MODES[name])) for name in ("halted", "norm", "form")}
+    case = build_case(**modes, graph=topology.layout(lengths))
+    case.layer.step.attention.allow_zero_in_degree = True
+    check(case)
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+@pytest.mark.parametrize("modes", covering(**{m: MODES[m] for m in ("norm", "form", "transition")}))
+def test_without_halting_all_nodes_take_all_steps(modes: dict[str, Any], cap: int) -> None:
+    case = build_case(**modes, max_steps=cap)
+    case.layer.halting = None
+    assert check(case).tolist() == [cap] * 10
+    _, ponder = case.layer(case.graph, case.feat, **case.arguments)
+    assert not ponder.remainder.any() and ponder.cost == 0
+
+
+@pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
+def test_every_backend(backend: str) -> None:
+    case = build_case(topology="causal", form="decoder")
+    case.layer.step.attention.backend = backend
+    case.layer.step.cross_attention.backend = backend
+    check(case)
+
+
+# Derivatives and precision.
+
+
+@pytest.mark.parametrize(
+    "modes",
+    covering(halted=HALTED, weighting=MODES["weighting"], norm=MODES["norm"], form=MODES["form"]),
+    ids=name_of,
+)
+def test_gradcheck(modes: dict[str, Any]) -> None:
+    case = build_case(lengths=[3], topology="causal", max_steps=3, **modes)
+    names = [name for name, _ in case.layer.named_parameters()]
+    trajectories = set()
+
+    def outcome(*inputs: Tensor) -> tuple[Tensor, ...]:
+        feat, *rest = inputs
+        cross = None if case.cross is None else (case.cross[0], rest.pop(0))
+        parameters = dict(zip(names, rest, strict=True))
+        options = {"positions": case.positions, "cross": cross}
+        out, ponder = functional_call(case.layer, parameters, (case.graph, feat), options)
+        trajectories.add(tuple(ponder.steps.tolist()))
+        return out, ponder.cost, ponder.remainder
+
+    few = [case.feat, *case.layer.halting.parameters()]
+    others = [x for x in case.inputs if all(x is not y for y in few)]
+    # Every entry of a few inputs; of all inputs together, derivatives along random directions.
+    assert torch.autograd.gradcheck(
+        lambda feat, *unit: outcome(feat, *others, *unit), few, check_grad_dtypes=True
+    )
+    assert torch.autograd.gradcheck(outcome, case.inputs, fast_mode=True)
+    assert len(trajectories) == 1  # no decision to halt was near enough to flip
+
+
+@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+def test_float32(modes: dict[str, Any]) -> None:
+    check(build_case(**modes).to(torch.float32), 1e-5)
+
+
+HALVES = covering(
+    halted=HALTED, norm=MODES["norm"], transition=MODES["transition"], form=MODES["form"]
+)
+
+
+@pytest.mark.parametrize("modes", HALVES, ids=name_of)
+def test_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(modes: dict[str, Any]) -> None:
+    lengths = [20, 13]
+    steps = torch.randint(1, 6, (33,), generator=torch.Generator().manual_seed(0))
+    case = build_case(**modes, lengths=lengths, halting=ScheduledHalting(steps))
+    half = case.to(torch.bfloat16)
+    found, dense = half.run(engine), half.run(dense_recurrence)
+    truth = half.to(torch.float64).run(dense_recurrence)
+    assert found[0].dtype == torch.bfloat16
+    assert torch.equal(found[1], truth[1])
+    assert relative_error(found[0], truth[0]) <= 2 * relative_error(dense[0], truth[0])
+    assert total_error(found[3:], truth[3:]) <= 2 * total_error(dense[3:], truth[3:])
+
+
+def total_error(found: list[Tensor], truth: list[Tensor]) -> float:
+    """The relative error of all gradients taken as one vector."""
+    return relative_error(*(torch.cat([x.double().flatten() for x in g]) for g in (found, truth)))
+
+
+@pytest.mark.parametrize("modes", HALVES, ids=name_of)
+def test_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) -> None:
+    steps = torch.tensor([1, 3, 2, 5, 4, 2, 2, 1, 5, 3])
+    case = build_case(**modes, halting=ScheduledHalting(steps)).to(torch.float32)
+    exact = case.run(engine)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = case.run(engine)
+    assert found[2].dtype == torch.float32
+    assert_same(found[1:3], exact[1:3])
+    assert relative_error(found[0], exact[0]) < 0.02
+    assert total_error(found[3:], exact[3:]) < 0.05
+
+
+# What a node does depends on what it sees, and on nothing else.
+
+
+@pytest.mark.parametrize("form", MODES["form"])
+@pytest.mark.parametrize("transition", MODES["transition"])
+@pytest.mark.parametrize("halted", HALTED)
+def test_a_sentence_alone_and_in_a_batch(halted: str, transition: str, form: str) -> None:
+    modes = {"halted": halted, "transition": transition, "form": form}
+    batch = build_case(**modes, topology="causal", lengths=[4, 1, 5])
+    out, steps, rest = engine(batch.layer, batch.graph, batch.feat, **batch.arguments)
+    sources = batch.cross[0].src_lengths.tolist() if batch.cross else [0, 0, 0]
+    for index, (first, length) in enumerate([(0, 4), (4, 1), (5, 5)]):
+        mine = slice(first, first + length)
+        cross = None
+        if batch.cross is not None:
+            start = sum(sources[:index])
+            memory = batch.cross[1][start : start + sources[index]]
+            cross = Complete().layout([length], [sources[index]]), memory
+        alone = engine(
+            batch.layer,
+            Causal().layout([length]),
+            batch.feat[mine],
+            positions=batch.positions[mine],
+            cross=cross,
+        )
+        assert_same(alone, [out[mine], steps[mine], rest[mine]])
+
+
+@pytest.mark.parametrize("halted", HALTED)
+def test_relabelling(halted: str) -> None:
+    pairs = [(0, 1), (1, 0), (2, 1), (3, 3), (1, 2), (4, 3), (3, 4), (0, 1), (0, 3)]
+    case = build_case(halted=halted, graph=layout_of(pairs, 5, 5))
+    name = torch.tensor([3, 0, 4, 1, 2])  # new name of each node
+    old = name.argsort()
+    renamed = layout_of([(int(name[s]), int(name[d])) for s, d in pairs], 5, 5)
+    expected = engine(case.layer, case.graph, case.feat, positions=case.positions)
+    found = engine(case.layer, renamed, case.feat[old], positions=case.positions[old])
+    assert_same([x[name] for x in found], expected)
+
+
+def test_a_dgl_graph_serves_as_well_as_its_layout() -> None:
+    case = build_case(halted="stale", topology="causal")
+    on_graph = engine(case.layer, Causal().graph([4, 1, 5]), case.feat, positions=case.positions)
+    assert_same(on_graph, engine(case.layer, case.graph, case.feat, positions=case.positions))
+
+
+def test_cap_and_threshold_may_change_later() -> None:
+    case = build_case()
+    case.layer.max_steps, case.layer.threshold = 2, 0.6
+    changed = engine(case.layer, case.graph, case.feat)
+    assert_same(changed, dense_recurrence(case.layer, case.graph, case.feat))
+    assert changed[1].max() == 2 and changed[1].min() == 1
+
+
+def test_dropout_in_training_alone() -> None:
+    case = build_case()
+    case.layer.step.dropout.p = case.layer.step.attention.attn_drop = 0.5
+
+    def out(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return engine(case.layer, case.graph, case.feat)[0]
+
+    assert torch.equal(out(0), out(0))
+    assert not torch.equal(out(0), out(1))
+    case.layer.eval()
+    assert torch.equal(out(0), out(1))
+    check(case)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+def test_a_graph_on_the_cpu_serves_features_on_the_gpu(modes: dict[str, Any]) -> None:
+    case = build_case(**modes)
+    expected = engine(case.layer, case.graph, case.feat, **case.arguments)
+    cross = case.cross and (case.cross[0], case.cross[1].cuda())
+    arguments = {"positions": case.positions, "cross": cross}
+    found = engine(case.layer.cuda(), case.graph, case.feat.cuda(), **arguments)
+    assert_same([x.cpu() for x in found], expected)
+
+
+# The work.
+
+
+@pytest.fixture
+def edges_seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """In-edges of the rows of each call of `edge_attention`."""
+    seen = []
+    attend = attention_layer.edge_attention
+
+    def counted(layout: EdgeLayout, *tensors: Tensor, **options: Any) -> Any:
+        rows = options["frontier"]
+        seen.append(int(layout.in_degrees[slice(None) if rows is None else rows].sum()))
+        return attend(layout, *tensors, **options)
+
+    monkeypatch.setattr(attention_layer, "edge_attention", counted)
+    return seen
+
+
+def rows_through(*modules: nn.Module) -> dict[nn.Module, list[int]]:
+    """How many rows go through each module, call by call, from now on."""
+    counts: dict[nn.Module, list[int]] = {module: [] for module in modules}
+    for module in modules:
+        module.register_forward_hook(lambda m, args, _: counts[m].append(args[0].shape[0]))
+    return counts
+
+
+# What a step projects besides its frontier: the nodes that halted in the step before.
+PROJECTED = {
+    ("copied", "post"): [10, 10, 6, 3, 1],
+    ("frozen", "post"): [10, 10, 6, 3, 1],
+    ("stale", "post"): [10, 6, 3, 1, 1],
+    ("running", "post"): [10, 10, 10, 10, 10],
+    ("copied", "pre"): [10, 10, 10, 10, 10],
+    ("frozen", "pre"): [10, 10, 6, 3, 1],
+    ("stale", "pre"): [10, 6, 3, 1, 1],
+    ("running", "pre"): [10, 10, 10, 10, 10],
+}
+
+
+@pytest.mark.parametrize("form", MODES["form"])
+@pytest.mark.parametrize("transition", MODES["transition"])
+@pytest.mark.parametrize(("halted", "norm"), PROJECTED)
+def test_a_step_costs_what_its_frontier_costs(
+    halted: str, norm: str, transition: str, form: str, edges_seen: list[int]
+) -> None:
+    sizes = [10, 6, 3, 1, 1]
+    halting = ScheduledHalting(torch.tensor([1, 2, 1, 5, 3, 1, 2, 3, 2, 1]))
+    modes = {"halted": halted, "norm": norm, "transition": transition, "form": form}
+    case = build_case(**modes, halting=halting, topology="causal", max_steps=8)
+    step = case.layer.step
+    attention = step.attention
+    counts = rows_through(
+        attention.query, attention.output, step.transition.layers, attention.key_value
+    )
+    _, ponder = case.layer(case.graph, case.feat, **case.arguments)
+
+    computed = [10] * 5 if halted == "running" else sizes
+    *by_layer, projected = counts.values()
+    assert by_layer == [computed] * 3
+    assert projected == PROJECTED[halted, norm]
+    assert ponder.frontier_sizes.tolist() == [*sizes, 0, 0, 0]
+    assert int(ponder.computed.sum()) == sum(computed)
+    assert int(ponder.projected.sum()) == sum(projected)
+    assert int(ponder.edges) == sum(edges_seen)
+    assert int(ponder.flops) == (
+        sum(computed) * step.node_flops
+        + sum(projected) * step.attention.memory_flops
+        + sum(edges_seen) * step.attention.edge_flops
+    )
+
+
+def test_a_frontier_of_one_computes_one_row_and_its_edges(edges_seen: list[int]) -> None:
+    halting = ScheduledHalting(torch.tensor([1] * 99 + [4]))
+    case = build_case(halting=halting, lengths=[100])
+    case.layer(case.graph, case.feat)
+    assert edges_seen == [10_000, 100, 100, 100]
+
+
+# Bad input.
+
+
+def refused(case: Case, words: str, **arguments: Any) -> None:
+    feat = arguments.pop("feat", case.feat)
+    case.layer(case.graph, case.feat)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        case.layer(case.graph, feat, **arguments)
+
+
+def with_entry(rows: Tensor, value: float) -> Tensor:
+    rows = rows.detach().clone()
+    rows[3, 2] = value
+    return rows
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_features_that_are_not_finite(value: float) -> None:
+    case = build_case()
+    words = f"feature 2 of node 3 is {value}"
+    refused(case, words, feat=with_entry(case.feat, value))
+
+
+def test_features_and_positions_that_do_not_fit_the_graph() -> None:
+    case = build_case()
+    refused(
+        case,
+        "the graph has 10 source nodes, but their features have shape (9, 8)",
+        feat=case.feat[:9],
+    )
+    refused(case, "positions must be (10,), one a node, got shape (9,)", positions=torch.arange(9))
+    refused(case, "positions must be (10,)", positions=torch.zeros(10, 1))
+
+
+def test_a_graph_of_two_kinds_of_nodes() -> None:
+    case = build_case(graph=Complete().layout([3]))
+    bipartite = Complete().layout([3], [2])
+    with pytest.raises(ValueError, match="3 destination and 2 source nodes"):
+        case.layer(bipartite, case.feat)
+    with pytest.raises(ValueError, match="from 'source' to 'target' nodes"):
+        case.layer(Complete().graph([3], [3]), case.feat)
+
+
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("halted", HALTED)
+def test_sources_outside_a_block_are_as_if_halted_before_the_first_step(
+    halted: str, norm: str
+) -> None:
+    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
+    layer = build_case(halted=halted, norm=norm).layer
+    layer.halting = ScheduledHalting(torch.tensor([3, 3]))
+    feat = normal(5, FEATS)
+    out, ponder = layer(block, feat)
+    state, wanted = feat[:2], torch.zeros(2, FEATS).double()
+    for step, weight in ((1, 0.01), (2, 0.01), (3, 0.98)):
+        signal = layer.signal(step, feat)
+        of_others = signal if halted in ("copied", "running") else layer.signal(1, feat)
+        state = layer.step(block, torch.cat([state + signal, feat[2:] + of_others]))
+        wanted = wanted + weight * state
+    assert ponder.steps.tolist() == [3, 3]
+    assert relative_error(out, layer.step.readout(wanted)) < 1e-10
+
+
+def test_a_graph_without_nodes() -> None:
+    case = build_case()
+    with pytest.raises(ValueError, match="the graph has no nodes"):
+        case.layer(dgl.graph(([], [])), case.feat[:0])
+
+
+def test_a_weight_that_is_not_a_number() -> None:
+    case = build_case()
+    case.layer.halting.linear.bias.data.fill_(float("nan"))
+    with pytest.raises(ValueError, match=r"halting probability of node 0 is NaN at step 1.*clip"):
+        case.layer(case.graph, case.feat)
+
+
+def test_a_node_without_in_edges() -> None:
+    case = build_case(graph=layout_of([(0, 0), (0, 2)], 3, 3))
+    with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
+        case.layer(case.graph, case.feat)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("max_steps", 0, "max_steps must be at least 1, got 0"),
+        ("threshold", 0.0, "threshold must lie in (0, 1], got 0.0"),
+        ("threshold", 1.5, "threshold must lie in (0, 1], got 1.5"),
+    ],
+)
+def test_settings_out_of_range(name: str, value: float, words: str) -> None:
+    case = build_case()
+    setattr(case.layer, name, value)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        case.layer(case.graph, case.feat)
+
+
+@pytest.mark.parametrize("name", ["halted", "weighting", "halt_from", "cost"])
+def test_modes_that_do_not_exist(name: str) -> None:
+    known = getattr(AdaptiveRecurrence(build_step()), name)
+    with pytest.raises(ValueError, match=rf"{name} must be one of .*'{re.escape(known)}'.*'nil'"):
+        AdaptiveRecurrence(build_step(), **{name: "nil"})
+
+
+# The module.
+
+
+def test_parameters_are_drawn_anew() -> None:
+    layer = build_case(form="decoder").layer
+    before = [parameter.clone() for parameter in layer.parameters()]
+    layer.reset_parameters()
+    assert not any(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
+    assert layer.halting.linear.bias.item() == layer.halting.bias_init
+
+
+def test_repr() -> None:
+    layer = AdaptiveRecurrence(build_step(), max_steps=3, threshold=0.5, halted="stale")
+    assert "max_steps=3, threshold=0.5, halted='stale', weighting='sum'" in repr(layer)
+
+
+def test_a_decoder_needs_what_it_attends_to() -> None:
+    case = build_case(form="decoder")
+    with pytest.raises(ValueError, match="needs cross"):
+        case.layer(case.graph, case.feat)
+    case = build_case()
+    memory = normal(2, FEATS)
+    with pytest.raises(ValueError, match="takes none"):
+        case.layer(case.graph, case.feat, cross=(Complete().layout([10], [2]), memory))

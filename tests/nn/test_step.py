@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut.nn import (
+    AdaptiveRecurrence,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+)
+from graphut.topology import Complete
+from tests.helpers import assert_same, covering, gradients, name_of, normal
+from tests.nn.cases import MODES, Case, build_case, build_step
+from tests.nn.naive import naive_recurrence, signal
+
+FORMS = covering(**{name: MODES[name] for name in ("norm", "form", "transition", "topology")})
+
+
+class Halve(nn.Module):
+    """Stands in for dropout, to show what it acts on."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows / 2
+
+
+def one_step(modes: dict[str, Any]) -> tuple[UniversalTransformerStep, Case]:
+    case = build_case(**modes)
+    return case.layer.step, case
+
+
+@pytest.mark.parametrize("modes", FORMS, ids=name_of)
+def test_a_step_is_its_formula(modes: dict[str, Any]) -> None:
+    step, case = one_step(modes)
+    step.dropout = Halve()
+    once = AdaptiveRecurrence(step, max_steps=1)
+    expected, *_ = naive_recurrence(once, case.graph, case.feat, cross=case.cross)
+    found = step.readout(step(case.graph, case.feat + signal(1, 8), cross=case.cross))
+    inputs = [case.feat, *step.parameters()]
+    assert_same([found], [expected])
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+
+
+@pytest.mark.parametrize("modes", FORMS, ids=name_of)
+def test_a_frontier_gives_those_rows(modes: dict[str, Any]) -> None:
+    step, case = one_step(modes)
+    sentence = torch.arange(4)  # a convolution reads the others of its sentence, and no more
+    some = step(case.graph, case.feat, frontier=sentence, cross=case.cross)
+    assert_same([some], [step(case.graph, case.feat, cross=case.cross)[sentence]])
+
+
+def test_outside_the_frontier_a_convolution_reads_zero() -> None:
+    step, case = one_step({"transition": "sepconv"})
+    node = torch.tensor([1])
+    found = step(case.graph, case.feat, frontier=node)
+    step.transition.depthwise.data[[0, 2]] = 0
+    assert_same([found], [step(case.graph, case.feat)[node]])
+
+
+def test_a_shift_is_what_a_signal_adds_to_values() -> None:
+    step, rows = build_step(norm="post"), normal(5, 8)
+    here = normal(8, seed=1)
+    keys, values = (step.project(rows + here) - step.project(rows)).chunk(2, dim=1)
+    assert_same([values], [step.shift(here).expand(5, 8)])
+    assert_same([keys], [keys[:1].expand(5, 8)])
+    assert build_step(norm="pre").shift(here) is None
+
+
+def test_dropout_in_training_alone() -> None:
+    step = build_step(dropout=0.5)
+    graph, feat = Complete().layout([5]), normal(5, 8)
+    assert not torch.equal(step(graph, feat), step(graph, feat))
+    step.eval()
+    assert_same([step(graph, feat)], [build_step()(graph, feat)])
+
+
+@pytest.mark.parametrize("modes", FORMS, ids=name_of)
+def test_parameters_are_drawn_anew(modes: dict[str, Any]) -> None:
+    step, _ = one_step(modes)
+    before = [parameter.clone() for parameter in step.parameters()]
+    step.reset_parameters()
+    assert not any(torch.equal(a, b) for a, b in zip(before, step.parameters(), strict=True))
+
+
+def test_operations_of_one_node() -> None:
+    encoder = 4 * 8 * 8 + 4 * 8 * 12
+    assert build_step().node_flops == encoder
+    assert build_step(form="decoder").node_flops == encoder + 4 * 8 * 8
+
+
+def test_a_decoder_needs_what_it_attends_to_and_an_encoder_takes_none() -> None:
+    graph, feat = Complete().layout([5]), normal(5, 8)
+    cross = Complete().layout([5], [2]), normal(2, 6)
+    with pytest.raises(ValueError, match=r"needs cross=.*got cross=None"):
+        build_step(form="decoder")(graph, feat)
+    with pytest.raises(ValueError, match=r"takes none; got cross=given"):
+        build_step()(graph, feat, cross=cross)
+
+
+def test_norms_that_do_not_exist() -> None:
+    with pytest.raises(ValueError, match=r"norm must be one of .*'post', 'pre'.*, got 'none'"):
+        UniversalTransformerStep(
+            MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="none"
+        )
+
+
+def test_repr() -> None:
+    assert "norm='pre'" in repr(build_step(norm="pre"))

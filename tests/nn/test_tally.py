@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from graphut.nn.tally import WEIGHTINGS, Rule, Tally
+
+SINGLE = torch.float32
+sequences = st.lists(
+    st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5), min_size=1, max_size=4
+).map(lambda rows: torch.tensor(rows, dtype=torch.float64))
+rules = st.builds(
+    Rule,
+    threshold=st.sampled_from([0.3, 0.99, 1.0]),
+    max_steps=st.integers(1, 5),
+    weighting=st.sampled_from(WEIGHTINGS),
+    forced_remainder=st.booleans(),
+)
+
+
+def one_row(rule: Rule, p: list[float], states: list[float]) -> tuple[float, int, float]:
+    """Lines 6 and 7 of the definition, for one row: output, step and remainder."""
+    out = c = 0.0
+    for t, (p_t, x) in enumerate(zip(p, states, strict=True), start=1):
+        reached, last = c + p_t >= rule.threshold, t == rule.max_steps
+        closes = reached or (last and rule.forced_remainder)
+        w = 1 - c if closes else p_t
+        out = {"sum": out + w * x, "ema": w * x + (1 - w) * out, "last": x}[rule.weighting]
+        if reached or last:
+            return out, t, 1 - c if closes else 0.0
+        c += p_t
+    raise AssertionError("a row halts at the cap at the latest")
+
+
+def count(
+    rule: Rule, probabilities: Tensor, states: Tensor, packed: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A tally of rows that halt one by one: packed as they go, or behind a mask."""
+    rows = probabilities.shape[0]
+    tally = Tally.start(rule, states[:, :1])
+    nodes, active = torch.arange(rows), torch.ones(rows, dtype=torch.bool)
+    out, remainder = probabilities.new_zeros(2, rows)
+    steps = torch.zeros(rows, dtype=torch.int64)
+    for t in range(1, rule.max_steps + 1):
+        state, p = states[nodes, t - 1 : t], probabilities[nodes, t - 1]
+        halts, left = tally.add(state, p, t, None if packed else active)
+        done = nodes[halts]
+        out[done], steps[done], remainder[done] = tally.out[halts, 0], t, left[halts]
+        if packed:
+            nodes = nodes[~halts]
+            tally.keep((~halts).nonzero()[:, 0])
+        active = active & ~halts if not packed else active
+    return (out if packed else tally.out[:, 0]), steps, remainder
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@given(sequences, rules)
+def test_rows_are_counted_as_if_alone(packed: bool, probabilities: Tensor, rule: Rule) -> None:
+    states = torch.linspace(-2, 3, probabilities.numel()).double().view_as(probabilities)
+    found = count(rule, probabilities, states, packed)
+    expected = [
+        one_row(rule, p, x) for p, x in zip(probabilities.tolist(), states.tolist(), strict=True)
+    ]
+    for column, values in zip(found, zip(*expected, strict=True), strict=True):
+        torch.testing.assert_close(column, torch.tensor(values, dtype=column.dtype))
+
+
+def test_a_row_halts_when_its_sum_is_the_threshold() -> None:
+    rule = Rule(0.75, 5, "sum", forced_remainder=True)
+    probabilities = torch.tensor([[0.25, 0.5, 0.1, 0.1, 0.1], [0.25, 0.4375, 0.0625, 0.0, 0.0]])
+    _, steps, remainder = count(rule, probabilities, probabilities, packed=True)
+    assert steps.tolist() == [2, 3]
+    assert remainder.tolist() == [0.75, 0.3125]
+
+
+@given(sequences, st.integers(1, 5))
+def test_weights_sum_to_one_at_the_cap_too(probabilities: Tensor, cap: int) -> None:
+    rule = Rule(0.99, cap, "sum", forced_remainder=True)
+    ones = torch.ones_like(probabilities, dtype=SINGLE)
+    out, _, _ = count(rule, probabilities.to(SINGLE), ones, packed=True)
+    assert ((out - 1).abs() <= 2 * torch.finfo(SINGLE).eps).all()
+
+
+def test_sums_are_float32_beside_narrower_states() -> None:
+    rule = Rule(0.99, 200, "sum", forced_remainder=True)
+    rows = torch.ones(1, 2, dtype=torch.bfloat16)
+    tally = Tally.start(rule, rows)
+    assert tally.spent.dtype == SINGLE
+    for step in range(1, 100):
+        halts, _ = tally.add(rows, torch.tensor([0.005]), step)
+        assert not halts  # a sum in bfloat16 would stand still below 0.99, or overshoot it
+    assert tally.spent.dtype == SINGLE and tally.out.dtype == torch.bfloat16
+    torch.testing.assert_close(tally.spent, torch.tensor([0.495]))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv1d, pad
+
+from graphut.nn import PositionwiseTransition, SeparableConvTransition
+from graphut.topology import Causal, Complete
+from tests.helpers import assert_same, gradients, normal
+from tests.nn.cases import randomised
+
+LENGTHS = [4, 1, 2]
+GRAPH = Complete().layout(LENGTHS)
+SOME = torch.tensor([0, 3, 4, 6])
+
+
+def by_conv1d(layer: SeparableConvTransition, feat: Tensor) -> Tensor:
+    """Torch's own convolution, a sentence at a time."""
+    right = 0 if layer.causal else layer.kernel_size // 2
+    ends = (layer.kernel_size - 1 - right, right)
+    weight = layer.depthwise.T[:, None]
+    rows = [
+        conv1d(pad(sentence.T[None], ends), weight, groups=feat.shape[1])[0].T
+        for sentence in feat.split(LENGTHS)
+    ]
+    return layer.layers(torch.cat(rows))
+
+
+@pytest.mark.parametrize(
+    ("kernel_size", "causal"), [(1, False), (3, False), (7, False), (1, True), (2, True), (5, True)]
+)
+def test_the_convolution_runs_along_each_sentence(kernel_size: int, causal: bool) -> None:
+    layer = randomised(SeparableConvTransition(6, 9, kernel_size=kernel_size, causal=causal))
+    feat = normal(7, 6)
+    inputs = [feat, *layer.parameters()]
+    found, expected = layer(GRAPH, feat), by_conv1d(layer, feat)
+    assert_same([found], [expected])
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+    assert_same([layer(GRAPH, feat, frontier=SOME)], [expected[SOME]])
+    assert_same([layer(Causal().graph(LENGTHS), feat)], [expected])
+
+
+def test_the_positionwise_formula() -> None:
+    layer, feat = randomised(PositionwiseTransition(6, 9, activation=nn.Tanh())), normal(7, 6)
+    first, last = layer.layers[0], layer.layers[-1]
+    hidden = torch.tanh(feat @ first.weight.T + first.bias)
+    expected = hidden @ last.weight.T + last.bias
+    assert_same([layer(GRAPH, feat)], [expected])
+    assert_same([layer(GRAPH, feat, frontier=SOME)], [expected[SOME]])
+
+
+LAYERS = [PositionwiseTransition, SeparableConvTransition]
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_relu_and_no_dropout_unless_told_otherwise(kind: type) -> None:
+    assert isinstance(kind(6, 9).layers[1], nn.ReLU)
+    feat = normal(7, 6, dtype=torch.float32)
+    plain, dropping = kind(6, 9), kind(6, 9, dropout=0.5)
+    assert torch.equal(plain(GRAPH, feat), plain(GRAPH, feat))
+    assert not torch.equal(dropping(GRAPH, feat), dropping(GRAPH, feat))
+    dropping.eval()
+    assert torch.equal(dropping(GRAPH, feat), dropping(GRAPH, feat))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_parameters_are_drawn_anew(kind: type) -> None:
+    layer = randomised(kind(6, 9))
+    before = [parameter.clone() for parameter in layer.parameters()]
+    layer.reset_parameters()
+    assert not any(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
+
+
+def test_operations_of_one_node() -> None:
+    assert PositionwiseTransition(6, 9).node_flops == 4 * 6 * 9
+    assert SeparableConvTransition(6, 9, kernel_size=5).node_flops == 4 * 6 * 9 + 2 * 5 * 6
+
+
+@pytest.mark.parametrize(("kernel_size", "causal"), [(0, False), (4, False), (-1, True), (0, True)])
+def test_kernels_that_cannot_be(kernel_size: int, causal: bool) -> None:
+    with pytest.raises(ValueError, match=f"at least 1, got {kernel_size}"):
+        SeparableConvTransition(6, 9, kernel_size=kernel_size, causal=causal)
+
+
+def test_a_convolution_reads_all_nodes() -> None:
+    with pytest.raises(ValueError, match="feat has 4 rows; the graph has 7 nodes"):
+        SeparableConvTransition(6, 9)(GRAPH, normal(4, 6), frontier=SOME)
+
+
+def test_repr() -> None:
+    layer = SeparableConvTransition(6, 9, kernel_size=4, causal=True)
+    assert "kernel_size=4, causal=True" in repr(layer)
