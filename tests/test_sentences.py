@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut.attention import IntervalLayout, as_layout
+from graphut.sentences import CROSS, DECODE, ENCODE, sentence_graph
+from graphut.topology import Causal, Complete, Topology, Window, parse
+from tests.topology.brute import brute_mask
+
+
+@dataclass(frozen=True)
+class Late(Topology):
+    """The first token sees the token `at`, where there is one; every token sees itself."""
+
+    name = "test_late"
+    at: int
+
+    def in_edges(
+        self, dst: torch.Tensor, n_dst: torch.Tensor, n_src: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        first = (dst == 0).nonzero().flatten()
+        row = torch.cat([torch.arange(len(dst)), first])
+        return row, torch.cat([dst, torch.full_like(first, self.at)])
+
+
+tokens = st.integers(2, 30)
+sentence_pairs = st.lists(
+    st.tuples(st.lists(tokens, min_size=1, max_size=6), st.lists(tokens, max_size=6)),
+    min_size=1,
+    max_size=5,
+).map(lambda pairs: ([source for source, _ in pairs], [target for _, target in pairs]))
+topologies = {
+    "encoder": ["complete", "window:1", "window:0|test_comb:3"],
+    "decoder": ["causal", "window:2&causal", "causal&test_comb"],
+    "cross": ["complete", "causal", "test_comb:2"],
+}
+
+
+@given(
+    sentence_pairs, st.fixed_dictionaries({k: st.sampled_from(v) for k, v in topologies.items()})
+)
+def test_graph_is_the_disjoint_union_of_its_pairs(
+    pairs: tuple[list[list[int]], list[list[int]]], specs: dict[str, str]
+) -> None:
+    sources, targets = pairs
+    graph = sentence_graph(sources, targets, **specs)
+    assert graph.canonical_etypes == sorted(
+        [ENCODE, DECODE, CROSS], key=graph.canonical_etypes.index
+    )
+
+    source, target = graph.nodes["source"].data, graph.nodes["target"].data
+    assert source["token"].tolist() == [t for s in sources for t in s]
+    assert source["position"].tolist() == [i for s in sources for i in range(1, len(s) + 1)]
+    assert target["token"].tolist() == [t for s in targets for t in [0, *s]]
+    assert target["label"].tolist() == [t for s in targets for t in [*s, 1]]
+    assert target["position"].tolist() == [i for s in targets for i in range(1, len(s) + 2)]
+
+    n, m = [len(s) for s in sources], [len(s) + 1 for s in targets]
+    assert graph.batch_num_nodes("source").tolist() == n
+    assert graph.batch_num_nodes("target").tolist() == m
+    for etype, key, dst, src in (
+        (ENCODE, "encoder", n, n),
+        (DECODE, "decoder", m, m),
+        (CROSS, "cross", m, n),
+    ):
+        topology = parse(specs[key])
+        masks = [brute_mask(topology, *size) for size in zip(dst, src, strict=True)]
+        from_, to = graph.edges(etype=etype, order="eid")
+        assert [to.tolist(), from_.tolist()] == torch.block_diag(*masks).nonzero().T.tolist()
+        assert graph.batch_num_edges(etype).tolist() == [int(mask.sum()) for mask in masks]
+        layout = as_layout(graph, etype)
+        assert layout.dst_lengths.tolist() == dst
+        assert layout.src_lengths.tolist() == src
+        row, kept, _ = layout.in_edges()
+        assert [row.tolist(), kept.tolist()] == [to.tolist(), from_.tolist()]
+
+
+def test_defaults_are_complete_causal_and_complete() -> None:
+    graph = sentence_graph([[5, 6], [7]], [[8], [9, 2]])
+    named = sentence_graph(
+        [[5, 6], [7]], [[8], [9, 2]], encoder=Complete(), decoder=Causal(), cross="complete"
+    )
+    for etype in (ENCODE, DECODE, CROSS):
+        assert isinstance(as_layout(graph, etype), IntervalLayout)
+        assert [t.tolist() for t in graph.edges(etype=etype)] == [
+            t.tolist() for t in named.edges(etype=etype)
+        ]
+    assert [graph.num_edges(e) for e in (ENCODE, DECODE, CROSS)] == [5, 3 + 6, 4 + 3]
+
+
+def test_without_targets_there_are_only_sources() -> None:
+    graph = sentence_graph([[5, 6], [7]], encoder=Window(0))
+    assert graph.ntypes == ["source"]
+    assert graph.canonical_etypes == [ENCODE]
+    assert graph.num_edges() == 3
+
+
+def test_targets_may_all_be_empty() -> None:
+    data = sentence_graph([[5], [6]], [[], []], bos=3, eos=4).nodes["target"].data
+    assert data["token"].tolist() == [3, 3]
+    assert data["label"].tolist() == [4, 4]
+
+
+def test_lists_tensors_and_arrays_are_the_same() -> None:
+    lists = sentence_graph([[5, 6], [7]], [[8], []])
+    others = sentence_graph(
+        [torch.tensor([5, 6], dtype=torch.int32), np.array([7])],
+        [[np.int32(8)], torch.tensor([], dtype=torch.int64)],
+    )
+    for ntype in ("source", "target"):
+        for name, column in lists.nodes[ntype].data.items():
+            assert column.dtype == torch.int64
+            assert torch.equal(column, others.nodes[ntype].data[name])
+
+
+@pytest.mark.parametrize("where", ["sources", "targets"])
+@pytest.mark.parametrize(
+    ("bad", "error", "words"),
+    [
+        ([[2], [3, -4, -1]], ValueError, r"\[1\] holds -4"),
+        ([[2], [3, 2.5]], TypeError, r"\[1\] holds 2.5"),
+        ([[], [True]], TypeError, r"\[1\] holds True"),
+        ([[2], ["a", 3]], TypeError, r"\[1\] holds 'a'"),
+        ([[2], [None]], TypeError, r"\[1\] holds None"),
+        ([[2], "ab"], TypeError, r"\[1\] is 'ab'"),
+        ([[2], 7], TypeError, r"\[1\] is 7"),
+        ([[2], torch.tensor(7)], TypeError, r"\[1\] is 7"),
+        ([[2], torch.tensor([1.0])], TypeError, r"\[1\] holds 1.0"),
+        ([[2], torch.tensor([[1, 2]])], TypeError, r"\[1\] holds \[1, 2\]"),
+        ([[2], [2**70]], ValueError, r"\[1\] holds 1180591620717411303424"),
+        ([], ValueError, "is empty"),
+    ],
+)
+def test_bad_tokens_are_quoted(where: str, bad: Any, error: type[Exception], words: str) -> None:
+    arguments: dict[str, Any] = {"sources": [[2], [3]], "targets": [[2], [3]], where: bad}
+    with pytest.raises(error, match=f"^{where}.*{words}"):
+        sentence_graph(**arguments)
+
+
+def test_a_source_has_a_token() -> None:
+    with pytest.raises(ValueError, match=r"sources\[1\] is empty"):
+        sentence_graph([[2], [], []])
+
+
+def test_every_source_has_a_target() -> None:
+    with pytest.raises(ValueError, match="2 sources but 1 targets"):
+        sentence_graph([[2], [3]], [[2]])
+
+
+@pytest.mark.parametrize("end", ["bos", "eos"])
+@pytest.mark.parametrize("value", [-1, 1.0, None])
+def test_ends_are_tokens(end: str, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"{end} is {value}"):
+        sentence_graph([[2]], [[3]], **{end: value})
+
+
+@pytest.mark.parametrize("decoder", ["complete", "window:1", "test_back:-1"])
+def test_a_decoder_does_not_see_the_future(decoder: str) -> None:
+    for targets in ([[]], [[5] * 9]):
+        with pytest.raises(ValueError, match=f"{decoder!r} sees tokens that are still to come"):
+            sentence_graph([[2]], targets, decoder=decoder)
+
+
+def test_a_decoder_is_checked_at_the_lengths_of_the_batch() -> None:
+    late = "test_late:101"
+    assert parse(late).is_causal()  # which tries shorter sentences
+    sentence_graph([[2]], [[5] * 100], decoder=late)
+    with pytest.raises(ValueError, match="still to come"):
+        sentence_graph([[2]], [[5] * 101], decoder=late)
