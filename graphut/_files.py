@@ -1,0 +1,53 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_atomically(path: str | Path, data: bytes) -> None:
+    """Write a file under a temporary name, flush it to the disk, and rename it.
+
+    Whatever happens on the way, `path` holds either all of `data` or what it held before.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_atomically(Path(folder, "note"), b"kept")
+    ...     Path(folder, "note").read_bytes()
+    b'kept'
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write a value as JSON, atomically; infinities and NaN are refused."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(path, text.encode())
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file.
+
+    Raises
+    ------
+    ValueError
+        If it does not hold JSON; the message names the file.
+    """
+    try:
+        return json.loads(Path(path).read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not a JSON file: {error}") from None

@@ -1,0 +1,19 @@
+"""Decoding: greedy, sampling and beam search over a cache as deep as each token pondered."""
+
+from graphut.decoding.beam import beam_search
+from graphut.decoding.cached import CachedDecoder
+from graphut.decoding.generation import Generation, TokenDecoder
+from graphut.decoding.prefix import PrefixDecoder
+from graphut.decoding.source import EncodedSource
+from graphut.decoding.stepwise import greedy, sample
+
+__all__ = [
+    "CachedDecoder",
+    "EncodedSource",
+    "Generation",
+    "PrefixDecoder",
+    "TokenDecoder",
+    "beam_search",
+    "greedy",
+    "sample",
+]

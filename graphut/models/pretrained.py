@@ -1,0 +1,94 @@
+"""A model in a folder: `config.json` and `model.safetensors`, strict and without pickle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from graphut._files import read_json, write_atomically, write_json
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+
+
+def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.Module) -> None:
+    """Write a model: all of it under other names first, so that a crash leaves the old one."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in _unique(model).items()}
+    written = folder / f".{WEIGHTS}.new"
+    try:
+        write_atomically(written, save(tensors))
+        write_json(folder / CONFIG, {"model": kind, **config})
+        written.replace(folder / WEIGHTS)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
+    """The configuration in a folder.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds no model, or one of another kind.
+    """
+    folder = Path(folder)
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} is not a model: it has no {name}")
+    config = read_json(folder / CONFIG)
+    found = config.pop("model", None) if isinstance(config, dict) else None
+    if found != kind:
+        raise ValueError(f"{folder / CONFIG} describes {found!r}, not a {kind}")
+    return config  # type: ignore[no-any-return]
+
+
+def load_weights(folder: str | Path, model: nn.Module) -> None:
+    """Fill a model from a folder: every weight, of the right shape, and no other.
+
+    The model takes on the dtype of the weights.
+
+    Raises
+    ------
+    ValueError
+        If the file is truncated, or its weights are not this model's.
+    """
+    path = Path(folder) / WEIGHTS
+    try:
+        tensors = load(path.read_bytes())
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    _check(path, tensors, _unique(model))
+    for name, value in _unique(model.to(next(iter(tensors.values())).dtype)).items():
+        value.data.copy_(tensors[name])
+
+
+def _check(path: Path, tensors: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
+    for what, names in (
+        ("lacks", wanted.keys() - tensors.keys()),
+        ("has the unknown", tensors.keys() - wanted.keys()),
+    ):
+        if names:
+            raise ValueError(f"{path} {what} weights {', '.join(sorted(names)[:5])}")
+    for name, value in wanted.items():
+        if tensors[name].shape != value.shape:
+            raise ValueError(
+                f"{path}: {name} is {tuple(tensors[name].shape)}; the configuration makes it "
+                f"{tuple(value.shape)}"
+            )
+        if not bool(tensors[name].isfinite().all()):
+            raise ValueError(f"{path}: {name} holds NaN or infinity; a model's weights are finite")
+    dtypes = {value.dtype for value in tensors.values()}
+    if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
+        found = ", ".join(sorted(map(str, dtypes)))
+        raise ValueError(f"{path} has weights in {found}; all must be in one floating-point dtype")
+
+
+def _unique(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, one that is shared under its first name only."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphut.models import UniversalTransformerConfig
+from graphut.nn import PRESETS
+from tests.models.cases import small
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("source_vocab", 2),
+        ("target_vocab", 0),
+        ("d_model", 0),
+        ("d_model", 8.0),
+        ("d_model", "8"),
+        ("num_heads", 3),
+        ("num_heads", -1),
+        ("d_hidden", 0),
+        ("kernel_size", 0),
+        ("max_steps", 0),
+        ("max_steps", True),
+        ("max_length", 0),
+        ("max_offset", -1),
+        ("threshold", 0.0),
+        ("threshold", 1.01),
+        ("threshold", float("nan")),
+        ("halting_bias", float("inf")),
+        ("halting_bias", None),
+        ("dropout", 1.0),
+        ("dropout", -0.1),
+        ("attention_dropout", 1),
+        ("transition", "convolution"),
+        ("norm", "layer"),
+        ("halted", "asleep"),
+        ("weighting", "mean"),
+        ("halt_from", "middle"),
+        ("cost", ["remainder"]),
+        ("adaptive", 1),
+        ("tie_output", "yes"),
+        ("encoder_topology", None),
+        ("decoder_topology", "complete"),
+        ("decoder_topology", "window:1"),
+    ],
+)
+def test_a_wrong_value_is_named_and_quoted(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must be .*{re.escape(repr(value))}"):
+        small(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["encoder_topology", "decoder_topology", "cross_topology"])
+def test_an_unknown_topology_is_quoted(name: str) -> None:
+    with pytest.raises(ValueError, match="zigzag"):
+        small(**{name: "zigzag:3"})
+
+
+def test_the_filter_of_a_convolution_is_odd() -> None:
+    assert small(kernel_size=4).kernel_size == 4
+    with pytest.raises(ValueError, match="kernel_size must be odd; got 4"):
+        small(transition="sepconv", kernel_size=4)
+
+
+def test_embeddings_are_shared_by_vocabularies_of_one_size() -> None:
+    with pytest.raises(ValueError, match="share_embeddings must be False where"):
+        small(share_embeddings=True, source_vocab=9)
+
+
+@pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])
+def test_a_number_may_be_whole(value: float) -> None:
+    assert small(threshold=value).threshold == value
+
+
+def test_it_is_a_value() -> None:
+    config = small()
+    assert config == small() and config != small(max_steps=9) and hash(config) == hash(small())
+    with pytest.raises(FrozenInstanceError):
+        config.max_steps = 3  # type: ignore[misc]
+
+
+def test_through_json_and_back() -> None:
+    config = small(norm="pre", threshold=0.7, decoder_topology="window:2&causal")
+    assert UniversalTransformerConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_unknown_and_missing_fields_are_named() -> None:
+    values = small().to_dict()
+    with pytest.raises(ValueError, match="unknown fields: colour, size"):
+        UniversalTransformerConfig.from_dict({**values, "size": 1, "colour": 2})
+    del values["norm"], values["d_model"]
+    with pytest.raises(ValueError, match="missing fields: d_model, norm"):
+        UniversalTransformerConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_set_the_halting_of_a_source(name: str) -> None:
+    config = UniversalTransformerConfig.preset(name, source_vocab=5, target_vocab=5, max_steps=3)
+    assert {key: getattr(config, key) for key in PRESETS[name]} == PRESETS[name]
+    assert config.norm == ("pre" if name == "dgl_tutorial" else "post")
+    assert config.max_steps == 3
+
+
+def test_a_preset_gives_way_to_what_is_asked_for() -> None:
+    options = {"source_vocab": 5, "target_vocab": 5, "norm": "post", "halted": "frozen"}
+    config = UniversalTransformerConfig.preset("dgl_tutorial", **options)
+    assert (config.norm, config.halted, config.cost) == ("post", "frozen", "remainder")
+
+
+def test_an_unknown_preset_is_quoted() -> None:
+    with pytest.raises(ValueError, match="unknown preset 'fast'; choose one of: paper"):
+        UniversalTransformerConfig.preset("fast", source_vocab=5, target_vocab=5)

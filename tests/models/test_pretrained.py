@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from graphut.models import UniversalTransformer
+from tests.models.cases import SOURCES, build_model, logits_of
+
+BIAS = "output.bias"
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"tie_output": False},
+    {"share_embeddings": True},
+    {"share_embeddings": True, "tie_output": False},
+    {"source_vocab": 9, "norm": "pre", "transition": "sepconv"},
+    {"adaptive": False, "decoder_topology": "window:2&causal"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a model in it."""
+    build_model().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def load(folder: Path) -> UniversalTransformer:
+    return UniversalTransformer.from_pretrained(folder).eval()
+
+
+@pytest.mark.parametrize("options", SHAPES, ids=str)
+def test_a_model_comes_back_as_it_was(options: dict[str, Any], tmp_path: Path) -> None:
+    model = build_model(**options)
+    model.save_pretrained(tmp_path / "new" / "folder")
+    again = load(tmp_path / "new" / "folder")
+    assert again.config == model.config
+    assert torch.equal(logits_of(again), logits_of(model))
+    assert again.generate(SOURCES, max_length=5) == model.generate(SOURCES, max_length=5)
+    assert len(list(again.parameters())) == len(list(model.parameters()))
+    tied, shared = again.config.tie_output, again.config.share_embeddings
+    assert (again.output.weight is again.target_embedding.weight) == tied
+    assert (again.source_embedding is again.target_embedding) == shared
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_dtype_is_that_of_the_weights(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = build_model().to(dtype)
+    model.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    for a, b in zip(again.parameters(), model.parameters(), strict=True):
+        assert a.dtype == dtype and torch.equal(a, b)
+
+
+def test_cap_and_threshold_as_they_are_at_present(tmp_path: Path) -> None:
+    model = build_model()
+    model.max_steps, model.threshold = 9, 0.5
+    model.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    assert (again.max_steps, again.threshold) == (9, 0.5)
+    assert (again.config.max_steps, again.config.threshold) == (9, 0.5)
+    assert torch.equal(logits_of(again), logits_of(model))
+
+
+def test_a_folder_holds_two_files(folder: Path) -> None:
+    build_model(seed=1).save_pretrained(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
+    assert json.loads((folder / "config.json").read_text())["model"] == "UniversalTransformer"
+
+
+def test_nothing_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("pickle was used")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    monkeypatch.setattr(torch, "load", refuse)
+    load(folder)
+    (folder / "model.safetensors").write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(ValueError, match="damaged or not a safetensors file"):
+        load(folder)
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_crash_while_saving_leaves_the_old_model(
+    call: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = logits_of(load(folder))
+    _crash_in(call, which, monkeypatch)
+    with pytest.raises(OSError, match="the disk is full"):
+        build_model(seed=1, d_hidden=20, norm="pre").save_pretrained(folder)
+    monkeypatch.undo()
+    assert torch.equal(logits_of(load(folder)), before)
+    assert len(list(folder.iterdir())) == 2
+
+
+def _crash_in(call: str, which: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the `which`-th write to disk, or every one from the `which`-th file on, fail."""
+    seen = 0
+    real: Callable[..., Any] = getattr(os, call)
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen > which:
+            raise OSError("the disk is full")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(os, call, fail)
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_a_folder_that_is_not_a_model(missing: str, folder: Path) -> None:
+    (folder / missing).unlink()
+    with pytest.raises(ValueError, match=f"{folder} is not a model: it has no {missing}"):
+        load(folder)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nowhere is not a model"):
+        load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("size", [0, 4, 100, -1])
+def test_truncated_weights(size: int, folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ValueError, match=f"{path} is damaged or not a safetensors file"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop(BIAS), "lacks weights output.bias"),
+        (lambda w: w.clear(), "lacks weights "),
+        (lambda w: w.update(extra=torch.zeros(2)), "has the unknown weights extra"),
+        (lambda w: w.update({BIAS: w[BIAS][1:]}), r"output.bias is \(6,\); .* \(7,\)"),
+        (lambda w: w.update({BIAS: w[BIAS][:, None]}), r"output.bias is \(7, 1\); .* \(7,\)"),
+        (lambda w: w.update({BIAS: w[BIAS].half()}), "weights in torch.float16, torch.float64; "),
+        (lambda w: w.update({k: v.long() for k, v in w.items()}), "weights in torch.int64; "),
+        (lambda w: w[BIAS][2:3].fill_(torch.nan), "output.bias holds NaN or infinity"),
+        (lambda w: w[BIAS][2:3].fill_(-torch.inf), "output.bias holds NaN or infinity"),
+    ],
+)
+def test_foreign_weights(change: Callable[[Any], Any], message: str, folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "Transformer"}, "describes 'Transformer', not a UniversalTransformer"),
+        ({"model": None}, "describes None"),
+        ({"colour": 1}, "config.json: the configuration has unknown fields: colour"),
+        ({"max_steps": 0}, "config.json: max_steps must be at least 1; got 0"),
+        ({"max_steps": "8"}, "config.json: max_steps must be a whole number; got '8'"),
+        ({"norm": "sideways"}, "config.json: norm must be one of 'post', 'pre'; got 'sideways'"),
+        ({"decoder_topology": "complete"}, "config.json: decoder_topology must be causal"),
+        ({"encoder_topology": "zigzag"}, "config.json: .*zigzag"),
+        ({"d_model": 16}, r"is \(7, 8\); .* \(7, 16\)"),
+    ],
+)
+def test_foreign_configurations(change: dict[str, Any], message: str, folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+
+
+def test_a_configuration_that_lacks_a_field(folder: Path) -> None:
+    values = json.loads((folder / "config.json").read_text())
+    del values["halted"]
+    (folder / "config.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r"config.json: .* missing fields: halted"):
+        load(folder)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '"model"'])
+def test_a_configuration_that_is_not_one(text: str, folder: Path) -> None:
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json (is not a JSON file|describes None)"):
+        load(folder)
