@@ -1,0 +1,53 @@
+"""What a task is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from graphut.tasks.vocabulary import Vocabulary
+
+Pair = tuple[list[int], list[int]]
+"""Source and target, as token ids without `<bos>` and `<eos>`."""
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """Pairs of sequences to learn from, and to be judged by.
+
+    A task is a frozen dataclass; its fields are its options. What it hands out is a
+    function of those and of the arguments alone, never of global random state.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def source_vocabulary(self) -> Vocabulary:
+        """Symbols of the sources."""
+
+    @property
+    @abstractmethod
+    def target_vocabulary(self) -> Vocabulary:
+        """Symbols of the targets."""
+
+    @abstractmethod
+    def train(self, seed: int, epoch: int) -> list[Pair]:
+        """The training pairs of an epoch; every epoch has equally many."""
+
+    @property
+    @abstractmethod
+    def validation(self) -> list[Pair]:
+        """Pairs to choose a model by."""
+
+    @property
+    @abstractmethod
+    def test(self) -> list[Pair]:
+        """Pairs to judge the chosen model by."""
+
+    @cached_property
+    def max_target_length(self) -> int:
+        """Tokens in the longest target of the validation and test sets."""
+        return max(len(target) for _, target in self.validation + self.test)
