@@ -1,0 +1,136 @@
+"""Checkpoints: all that a run needs to go on as if it had never stopped.
+
+One safetensors file: tensors under their names, and the rest as JSON in its header. A
+single file is either the old checkpoint or the new one, never half of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from graphut._files import write_atomically
+
+_FORMAT = "graphut checkpoint 1"
+
+
+class Trained(NamedTuple):
+    """What changes while a model is trained, besides random state."""
+
+    model: nn.Module
+    optimizer: Optimizer
+    scheduler: LRScheduler
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+
+def save_checkpoint(path: str | Path, trained: Trained, progress: Mapping[str, Any]) -> None:
+    """Write a checkpoint, atomically; `torch`'s random state goes with it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    trained : Trained
+        Model, optimizer and scheduler.
+    progress : mapping
+        Anything that is JSON.
+    """
+    optimizer = trained.optimizer.state_dict()
+    tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
+    for index, state in optimizer["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
+    tensors |= {f"random.{name}": value for name, value in _random_state(trained.device).items()}
+    header = {
+        "optimizer": optimizer["param_groups"],
+        "scheduler": trained.scheduler.state_dict(),
+        "progress": progress,
+    }
+    # Tied weights share their storage, which safetensors refuses: each name gets its own.
+    copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
+    data = save(copies, metadata={"format": _FORMAT, "state": json.dumps(header)})
+    write_atomically(path, data)
+
+
+def load_checkpoint(path: str | Path, trained: Trained) -> dict[str, Any]:
+    """Put everything back as it was, `torch`'s random state included.
+
+    Returns
+    -------
+    dict
+        The `progress` that was saved.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is truncated, is no checkpoint, or belongs to another model.
+    """
+    tensors, header = _read(Path(path))
+    try:
+        trained.model.load_state_dict(_under("model.", tensors))
+        trained.optimizer.load_state_dict(
+            {"state": _optimizer_state(tensors), "param_groups": header["optimizer"]}
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"{path} belongs to another model or optimizer: {error}") from None
+    trained.scheduler.load_state_dict(header["scheduler"])
+    _set_random_state(_under("random.", tensors), trained.device)
+    progress: dict[str, Any] = header["progress"]
+    return progress
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path} is truncated, or no checkpoint: {error}") from None
+    if metadata.get("format") != _FORMAT:
+        raise ValueError(f"{path} is no checkpoint of this version: {metadata.get('format')!r}")
+    return tensors, json.loads(metadata["state"])
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _optimizer_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in _under("optimizer.", tensors).items():
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = value
+    return state
+
+
+def _random_state(device: torch.device) -> dict[str, Tensor]:
+    state = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def _set_random_state(state: Mapping[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(state["cpu"])
+    if device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"], device)

@@ -1,0 +1,236 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+from tqdm import tqdm
+
+from graphut.models import UniversalTransformer
+from graphut.tasks import Pair, Task
+from graphut.training.advice import ponder_advice
+from graphut.training.checkpoint import Trained, load_checkpoint, save_checkpoint
+from graphut.training.config import TrainingConfig
+from graphut.training.log import append_metrics, drop_metrics_after
+from graphut.training.loss import sequence_loss
+from graphut.training.metrics import Evaluation, evaluate
+from graphut.training.optimizer import make_optimizer, make_schedule
+from graphut.training.progress import Progress, Totals
+from graphut.training.schedules import ponder_factor
+
+CHECKPOINT = "checkpoint.safetensors"
+METRICS = "metrics.jsonl"
+SAVE_EVERY = 600.0  # seconds, within an epoch
+
+
+class Trainer:
+    """Trains a model on a task, and keeps what it learns in a folder.
+
+    The folder gets the best model so far (`save_pretrained`), a checkpoint to resume from,
+    and the metrics of each epoch.
+
+    Parameters
+    ----------
+    model : UniversalTransformer
+        On the device to train on.
+    task : Task
+        What to learn.
+    config : TrainingConfig
+        How.
+    folder : str or Path
+        Made if it is not there.
+    report : callable, optional
+        Gets a line of text for each epoch, and advice.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from graphut.models import UniversalTransformerConfig
+    >>> from graphut.tasks import Copy
+    >>> model = UniversalTransformer(UniversalTransformerConfig(
+    ...     source_vocab=28, target_vocab=28, d_model=8, num_heads=2, d_hidden=8, max_steps=2))
+    >>> task = Copy(mean_length=2, epoch_size=8, held_out=2)
+    >>> with TemporaryDirectory() as folder:
+    ...     trainer = Trainer(model, task, TrainingConfig(epochs=1), folder)
+    ...     trainer.fit()  # doctest: +ELLIPSIS
+    epoch 1: loss ... of tokens right, ...
+    done after 1 epochs: all 1 epochs are done
+    True
+    >>> trainer.progress.update
+    1
+    """
+
+    def __init__(
+        self,
+        model: UniversalTransformer,
+        task: Task,
+        config: TrainingConfig,
+        folder: str | Path,
+        report: Callable[[str], None] = print,
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.config = config
+        self.folder = Path(folder)
+        self.report = report
+        self.progress = Progress()
+        self._advised: set[str] = set()
+        self.optimizer = make_optimizer(model.parameters(), config)
+        self.scheduler = make_schedule(self.optimizer, config, config.epochs * len(self._batches()))
+        self._saved_at = self._counted_at = time.monotonic()
+
+    def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
+        """Train until the run is over, or until told to stop.
+
+        Parameters
+        ----------
+        should_stop : callable, optional
+            Asked before each update.
+
+        Returns
+        -------
+        bool
+            Whether the run is over; if not, `resume` and another `fit` go on with it.
+
+        Raises
+        ------
+        FloatingPointError
+            If the gradient is not finite.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.save()
+        while (end := self.progress.end(self.config)) is None:
+            finished = self._train_epoch(should_stop)
+            if finished:
+                self._end_epoch()
+            self.save()
+            if not finished:
+                return False
+        self.report(f"done after {self.progress.epoch} epochs: {end}")
+        return True
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        self._count_seconds()
+        self._saved_at = time.monotonic()
+        save_checkpoint(self.folder / CHECKPOINT, self._trained, self.progress.to_dict())
+
+    def resume(self) -> None:
+        """Go back to the checkpoint in the folder, to the last bit."""
+        state = load_checkpoint(self.folder / CHECKPOINT, self._trained)
+        self.progress = Progress.from_dict(state)
+        drop_metrics_after(self.folder / METRICS, self.progress.update)
+
+    def _count_seconds(self) -> None:
+        now = time.monotonic()
+        self.progress.seconds += now - self._counted_at
+        self._counted_at = now
+
+    @property
+    def _trained(self) -> Trained:
+        return Trained(self.model, self.optimizer, self.scheduler)
+
+    def _batches(self) -> list[list[Pair]]:
+        seed, epoch, size = self.config.seed, self.progress.epoch, self.config.batch_size
+        pairs = self.task.train(seed, epoch)
+        order = np.random.default_rng([seed, epoch]).permutation(len(pairs)).tolist()
+        return [
+            [pairs[index] for index in order[start : start + size]]
+            for start in range(0, len(pairs), size)
+        ]
+
+    def _train_epoch(self, should_stop: Callable[[], bool]) -> bool:
+        self.model.train()
+        batches = self._batches()
+        done = self.progress.batch
+        with tqdm(
+            total=len(batches),
+            initial=done,
+            desc=f"epoch {self.progress.epoch + 1}",
+            unit="batch",
+            leave=False,
+            disable=None,  # no bar where nobody watches
+        ) as bar:
+            for batch in batches[done:]:
+                if should_stop():
+                    return False
+                self._update(batch)
+                bar.set_postfix_str(str(self.progress.totals), refresh=False)
+                bar.update()
+                if time.monotonic() - self._saved_at > SAVE_EVERY:
+                    self.save()
+        return True
+
+    def _update(self, batch: list[Pair]) -> None:
+        graph = self.model.sentence_graph(*zip(*batch, strict=True))
+        output = self.model(graph)
+        labels = graph.nodes["target"].data["label"].to(output.logits.device)
+        loss = sequence_loss(
+            output,
+            labels,
+            ponder_weight=self._ponder_weight(),
+            label_smoothing=self.config.label_smoothing,
+        )
+        self._step(loss)
+        self.progress.totals.add(loss, output, labels)
+        self.progress.update += 1
+        self.progress.batch += 1
+
+    def _ponder_weight(self) -> float:
+        factor = ponder_factor(self.progress.update, self.config.ponder_warmup)
+        return self.config.ponder_weight * factor
+
+    def _step(self, loss: Tensor) -> None:
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        norm = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).item()
+        if not np.isfinite(norm):
+            raise FloatingPointError(
+                f"the gradient's norm is {norm} at update {self.progress.update + 1}, with a loss "
+                f"of {loss.item()}: try a lower learning_rate or clip_norm, or a longer warmup"
+            )
+        self.optimizer.step()
+        self.scheduler.step()
+
+    def _end_epoch(self) -> None:
+        progress, totals = self.progress, self.progress.totals
+        evaluation = evaluate(
+            self.model, self.task.validation, max_length=self.task.max_target_length
+        )
+        progress.epoch += 1
+        progress.batch = 0
+        progress.totals = Totals()
+        if progress.judge(evaluation, self.config.target_accuracy):
+            self.model.save_pretrained(self.folder)
+        self._log(totals, evaluation)
+
+    def _log(self, totals: Totals, evaluation: Evaluation) -> None:
+        self._count_seconds()
+        progress = self.progress
+        metrics = {
+            "epoch": progress.epoch,
+            "update": progress.update,
+            "seconds": round(progress.seconds, 1),
+            "learning_rate": self.scheduler.get_last_lr()[0],
+            "ponder_weight": self._ponder_weight(),
+            **totals.means(),
+            "validation": vars(evaluation),
+        }
+        append_metrics(self.folder / METRICS, metrics)
+        self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
+        if self.model.config.adaptive:
+            for part in ("encoder", "decoder"):
+                self._advise(part, totals.means()[f"{part}_steps"])
+
+    def _advise(self, part: str, steps: float) -> None:
+        """Say what is wrong with an epoch's mean steps, when it was not so the epoch before."""
+        advice = ponder_advice(part, steps, self.model.max_steps)
+        if advice and part not in self._advised:
+            self.report(advice)
+        (self._advised.add if advice else self._advised.discard)(part)
