@@ -1,0 +1,9 @@
+"""`python -m graphut`."""
+
+from __future__ import annotations
+
+import sys
+
+from graphut.cli import main
+
+sys.exit(main())

@@ -1,0 +1,35 @@
+"""Which device to run on."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+import torch
+
+
+def add_device(parser: ArgumentParser) -> None:
+    """Add `--device`."""
+    parser.add_argument(
+        "--device", metavar="NAME", help='"cpu" or "cuda" (default: cuda, if there is one)'
+    )
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of a name, or the best one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device here.
+
+    Examples
+    --------
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError) as error:
+        raise ValueError(f"there is no device {name!r} here: {error}") from None

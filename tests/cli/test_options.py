@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+
+from graphut.cli.options import add_options, build, flag
+from graphut.cli.presets import PRESETS
+
+
+@dataclass(frozen=True)
+class Shape:
+    size: int = field(metadata={"help": "edge, in cm"})
+    share: float = field(default=0.5, metadata={"help": "in % of all"})
+    hollow: bool = field(default=False, metadata={"help": "without a core"})
+    colour: Literal["red", "blue"] = field(default="red", metadata={"help": "of the outside"})
+    long_name: str | None = field(default=None, metadata={"help": "in full"})
+    made_of: list[str] = field(default_factory=list, metadata={"help": "never an option"})
+
+
+@dataclass(frozen=True)
+class Ball:
+    size: int = field(default=3, metadata={"help": "diameter, in cm"})
+
+
+@dataclass(frozen=True)
+class Sphere(Ball):
+    pass
+
+
+def parse(*argv: str, kinds: Sequence[Any] = (Shape,)) -> dict[str, Any]:
+    return vars(parser(*kinds).parse_args(argv))
+
+
+def parser(*kinds: Any) -> ArgumentParser:
+    made = ArgumentParser(add_help=False)
+    labels = {"" if len(kinds) == 1 else kind.__name__.lower(): kind for kind in kinds}
+    add_options(made.add_argument_group("shape"), labels, skip=["made_of"])
+    return made
+
+
+def help_text(*kinds: Any) -> str:
+    return " ".join(parser(*kinds).format_help().split())
+
+
+def test_values_are_read_as_their_types() -> None:
+    argv = ["--size", "3", "--share", ".25", "--hollow", "--colour", "blue", "--long-name", "x"]
+    assert parse(*argv) == {
+        "size": 3,
+        "share": 0.25,
+        "hollow": True,
+        "colour": "blue",
+        "long_name": "x",
+    }
+    assert parse("--no-hollow") == {"hollow": False}
+
+
+def test_what_is_not_given_leaves_no_trace() -> None:
+    assert parse() == {}
+
+
+@pytest.mark.parametrize("argv", [["--size", "1.5"], ["--colour", "green"], ["--made-of", "x"]])
+def test_what_does_not_fit_is_refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(*argv)
+    assert argv[0] in capsys.readouterr().err
+
+
+def test_help_has_every_field_with_its_default() -> None:
+    text = help_text(Shape)
+    assert "--size N edge, in cm (required)" in text
+    assert "--share X in % of all (default: 0.5)" in text
+    assert "--hollow, --no-hollow without a core (default: False)" in text
+    assert "--colour {red,blue} of the outside (default: red)" in text
+    assert "--long-name TEXT in full" in text
+    assert "made" not in text
+
+
+def test_help_has_the_presets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "paint", {"colour": "blue"})
+    assert "of the outside (default: red; paint: blue)" in help_text(Shape)
+
+
+def test_a_field_of_several_is_one_option() -> None:
+    text = help_text(Shape, Ball, Sphere)
+    assert (
+        "--size N shape: edge, in cm (required); ball, sphere: diameter, in cm (default: 3)" in text
+    )
+    assert "shape: in % of all (default: 0.5)" in text
+
+
+def test_build_takes_the_options_that_are_fields() -> None:
+    options = {"size": 3, "share": 0.25, "foreign": 1}
+    assert build(Shape, options) == Shape(3, 0.25)
+    assert build(Shape, {"share": 0.25}, size=4) == Shape(4, 0.25)
+
+
+def test_build_names_what_is_missing() -> None:
+    with pytest.raises(ValueError, match="--size is missing"):
+        build(Shape, {"share": 0.25})
+
+
+def test_flag() -> None:
+    assert flag("long_name") == "--long-name"

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphut.cli import main
+from graphut.cli.options import flag
+from graphut.cli.presets import PRESETS
+from graphut.models import UniversalTransformerConfig
+from graphut.tasks import TASKS, Sort
+from graphut.training import Run, TrainingConfig, sequence_loss
+from graphut.training import trainer as trainer_module
+from graphut.training.log import read_metrics
+from graphut.training.trainer import METRICS
+from tests.cli.tiny import TINY
+
+
+def test_it_ends_with_the_test_set_and_a_few_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "copy", "--out", str(tmp_path / "run"), *TINY]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:8] for line in lines if line.startswith("epoch")] == ["epoch 1:", "epoch 2:"]
+    assert "done after 2 epochs: all 2 epochs are done" in lines
+    test = next(line for line in lines if line.startswith("test"))
+    assert re.match(r"test, 4 sequences: [\d.]+% of sequences and [\d.]+% of tokens right", test)
+    assert [line.split()[0] for line in lines[-5:] if line] == ["input", "steps", "output", "steps"]
+
+
+def test_the_options_reach_the_run(finished_run: Path) -> None:
+    run = Run.open(finished_run)
+    assert run.task() == Sort(mean_length=3, length_deviation=1, epoch_size=16, held_out=4)
+    tuned = {name: PRESETS["sort"][name] for name in ("learning_rate", "ponder_weight")}
+    assert run.training == TrainingConfig(batch_size=8, epochs=2, **tuned)
+    assert run.model().config.d_model == 8
+
+
+def test_a_preset_gives_way_to_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "copy", {"patience": 5, "batch_size": 3, "d_model": 16})
+    main(["train", "copy", "--out", str(tmp_path / "run"), *TINY])
+    run = Run.open(tmp_path / "run")
+    assert (run.training.patience, run.training.batch_size) == (5, 8)
+    assert run.model().config.d_model == 8
+
+
+def test_help_shows_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = capsys.readouterr().out
+    kinds: list[Any] = [*TASKS.values(), TrainingConfig, UniversalTransformerConfig]
+    names = {field.name for kind in kinds for field in fields(kind)}
+    missing = {name for name in names if f"  {flag(name)}" not in text}
+    assert missing == {"source_vocab", "target_vocab"}
+
+
+def test_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
+    options = [text for text in TINY if text != "--held-out"]
+    start = options.index("--batch-size")
+    monkeypatch.chdir(tmp_path)
+    argv = ["train", "pairs", "--data", "pairs.tsv", "--out", str(tmp_path / "run")]
+    assert main([*argv, *options[start:]]) == 0
+    assert main([*argv, "--resume"]) == 0
+    path.unlink()
+    assert main(["generate", str(tmp_path / "run"), "a b b"]) == 0
+    assert "input   a b b" in capsys.readouterr().out
+
+
+def test_answers_have_room_for_the_longest_target_and_its_eos(
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(finished_run, tmp_path / "run")
+    asked: list[int] = []
+    monkeypatch.setattr(
+        "graphut.cli.train.show_answers",
+        lambda run, model, sources, max_length: asked.append(max_length),
+    )
+    assert main(["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
+    assert asked == [Run.open(finished_run).task().max_target_length + 1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sort", "--epochs", "0"], "epochs must be positive, got 0"),
+        (["sort", "--data", "x.tsv"], "--data is no option of the task sort"),
+        (["pairs", "--epoch-size", "3"], "--epoch-size is no option of the task pairs"),
+        (["pairs"], "--data is missing"),
+        (["pairs", "--data", "nowhere.tsv"], "nowhere.tsv"),
+        (["sort", "--device", "abacus"], "there is no device 'abacus' here"),
+        (["sort", "--resume"], "there is no run in"),
+    ],
+)
+def test_bad_input_takes_one_line(
+    tmp_path: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *argv, "--out", str(tmp_path / "run")]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("graphut: ") and message in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_with_a_run_is_left_alone(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in finished_run.iterdir()}
+    assert main(["train", "sort", "--out", str(finished_run)]) == 2
+    assert "--resume it, or give another --out" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in finished_run.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sort", "--batch-size", "9"], "began with batch_size 8: it cannot be resumed with 9"),
+        (["sort", "--d-model", "16"], "began with d_model 8"),
+        (["sort", "--held-out", "5"], "began with held_out 4"),
+        (["copy"], "began with task sort: it cannot be resumed with copy"),
+    ],
+)
+def test_a_run_is_resumed_as_it_began(
+    finished_run: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *argv, "--out", str(finished_run), "--resume"]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_ready_to_be_resumed(
+    tmp_path: Path,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "my run"
+    losses = []
+
+    def loss_with_signal(*args: Any, **options: Any) -> Any:
+        losses.append(sequence_loss(*args, **options))
+        if len(losses) == 3:
+            signal.raise_signal(number)
+        return losses[-1]
+
+    monkeypatch.setattr(trainer_module, "sequence_loss", loss_with_signal)
+    assert main(["train", "copy", "--out", str(folder), *TINY]) == 128 + number
+    hint = f"to go on: graphut train copy --out '{folder}' --resume"
+    assert hint in capsys.readouterr().out
+    assert len(losses) == 3
+
+    monkeypatch.undo()
+    assert main(["train", "copy", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
+    assert "test, 4 sequences" in capsys.readouterr().out
+    assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4]
+
+
+def test_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["train", "copy", "--out", str(tmp_path / "run"), "--minutes", "0", *TINY]
+    assert main(argv) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("stopped; to go on: graphut train copy")
+    assert "test, 4 sequences" in text
+    assert not (tmp_path / "run" / METRICS).exists()
