@@ -1,5 +1,24 @@
 """Universal Transformers on graphs: sparse topologies, adaptive computation time."""
 
+from graphut import nn, tasks, topology, training
 from graphut._version import __version__
+from graphut.attention import EdgeLayout, as_layout, edge_attention
+from graphut.decoding import Generation
+from graphut.models import SequenceOutput, UniversalTransformer, UniversalTransformerConfig
+from graphut.sentences import sentence_graph
 
-__all__ = ["__version__"]
+__all__ = [
+    "EdgeLayout",
+    "Generation",
+    "SequenceOutput",
+    "UniversalTransformer",
+    "UniversalTransformerConfig",
+    "__version__",
+    "as_layout",
+    "edge_attention",
+    "nn",
+    "sentence_graph",
+    "tasks",
+    "topology",
+    "training",
+]

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from graphut.tasks import Sort
+from graphut.training import TrainingConfig
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_sort.py"
+
+
+def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main = runpy.run_path(str(EXAMPLE))["main"]
+    task = Sort(mean_length=3, epoch_size=64, held_out=4)
+    main(task, TrainingConfig(epochs=1), str(tmp_path))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].startswith("test: ") and lines[-1].startswith("quickly -> ")
