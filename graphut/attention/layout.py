@@ -7,6 +7,7 @@ else is compressed rows by destination (`CSRLayout`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EdgeLayout:
+class EdgeLayout(ABC):
     """The edges of a graph by destination; made by `IntervalLayout` or `CSRLayout`.
 
     The *canonical order* of edges is by destination, then by source. Where the
@@ -36,24 +37,24 @@ class EdgeLayout:
     _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
+    @abstractmethod
     def num_dst(self) -> int:
         """Number of destination nodes."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def num_edges(self) -> int:
         """Number of edges."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def device(self) -> torch.device:
         """Where the index tensors lie."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def in_degrees(self) -> Tensor:
         """In-edges of each destination, `(num_dst,)`."""
-        raise NotImplementedError
 
     @cached_property
     def has_empty_rows(self) -> bool:
@@ -66,13 +67,13 @@ class EdgeLayout:
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         return torch.cat([zero, self.in_degrees.cumsum(0)])
 
+    @abstractmethod
     def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
         """Source of the `offsets[e]`-th in-edge of destination `rows[e]`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sources(self) -> Tensor:
         """Source of every edge in canonical order, `(num_edges,)`."""
-        raise NotImplementedError
 
     def in_edges(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """In-edges of the destinations `rows` (all, without them).
@@ -111,8 +112,9 @@ class EdgeLayout:
         made: T = self._derived[make]
         return made
 
+    @abstractmethod
     def _copy_to(self, device: torch.device) -> EdgeLayout:
-        raise NotImplementedError
+        """The layout on `device`."""
 
     def _moved_ids(self, device: torch.device) -> Tensor | None:
         return None if self.edge_ids is None else self.edge_ids.to(device)
