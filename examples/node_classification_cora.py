@@ -135,16 +135,15 @@ def consistency(one: Tensor, other: Tensor) -> Tensor:
 
 
 def train(name: str, graph, data: dict[str, Tensor], seed: int, options: argparse.Namespace):
-    """Test accuracy and steps of each paper at the epoch of the best validation accuracy."""
+    """Test accuracy, logits and ponder time at the epoch of the best validation accuracy."""
     torch.manual_seed(seed)
-    ours = name == "adaptive"
-    feat = data["feat"]
+    ours, feat = name == "adaptive", data["feat"]
     model = MODELS[name](feat.shape[1])
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9)).eval() if ours else model
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1e-2 if ours else 5e-3, weight_decay=5e-3 if ours else 5e-4
     )
-    best, found = -1.0, (0.0, None)
+    best, found = -1.0, (0.0, torch.zeros(()), None)
     for _ in range(options.epochs // 2 if ours else options.epochs):
         model.train()
         loss = loss_of([model(graph, feat) for _ in range(2 if ours else 1)], data, options)
@@ -160,7 +159,7 @@ def train(name: str, graph, data: dict[str, Tensor], seed: int, options: argpars
         valid = accuracy(logits, data, "val")
         if valid >= best:
             best = valid
-            found = accuracy(logits, data, "test"), None if ponder is None else ponder.steps
+            found = accuracy(logits, data, "test"), logits, ponder
     return found
 
 
@@ -175,7 +174,7 @@ def loss_of(passes: list, data: dict[str, Tensor], options: argparse.Namespace) 
 
 
 def correlation(a: Tensor, b: Tensor) -> float:
-    """Of the ranks of `a` and `b` (Spearman); ties in any order would mislead, so they share."""
+    """Of the ranks of `a` and `b` (Spearman), equal values sharing a rank."""
 
     def rank(x: Tensor) -> Tensor:
         _, index, counts = x.unique(return_inverse=True, return_counts=True)
@@ -184,24 +183,29 @@ def correlation(a: Tensor, b: Tensor) -> float:
     return torch.corrcoef(torch.stack([rank(a), rank(b)]))[0, 1].item()
 
 
-def describe_depth(graph, steps: Tensor, data: dict[str, Tensor]) -> None:
+def describe_depth(graph, data: dict[str, Tensor], logits: Tensor, steps: Tensor) -> None:
     """The histogram of depths, and what depth goes along with."""
     print("steps of a paper, last run of the adaptive model:")
     for depth, count in enumerate(torch.bincount(steps).tolist()):
         if count:
             print(f"  {depth}: {count:5d} {'#' * (60 * count // len(steps))}")
-    loops = graph.num_nodes()
     source, target = graph.edges()
     same = (data["label"][source] == data["label"][target]).double()
-    agree = torch.zeros(loops).double().index_add(0, target, same) - 1
-    degree = graph.in_degrees() - 1  # without the self-loop
-    words = (data["feat"] > 0).sum(1)
+    agree = torch.zeros(len(steps)).double().index_add(0, target, same) - 1  # without the self-loop
+    degree = graph.in_degrees() - 1
     cited = degree > 0
+    confidence = logits.softmax(1).max(1).values
+    test = data["test"]
+    right = (logits.argmax(1) == data["label"]).double()
     print("rank correlation of depth")
-    print(f"  with the number of neighbours: {correlation(steps, degree):+.2f}")
-    print(f"  with the number of words: {correlation(steps, words):+.2f}")
-    share = correlation(steps[cited], agree[cited] / degree[cited])
-    print(f"  with the share of neighbours of the same subject: {share:+.2f}")
+    for what, nodes, value in (
+        ("the number of neighbours", slice(None), degree),
+        ("the share of neighbours of the same subject", cited, agree / degree),
+        ("the number of words", slice(None), (data["feat"] > 0).sum(1)),
+        ("the confidence of the answer", slice(None), confidence),
+        ("a right answer, among the test papers", test, right),
+    ):
+        print(f"  with {what}: {correlation(steps[nodes], value[nodes]):+.2f}")
 
 
 def main() -> None:
@@ -209,23 +213,24 @@ def main() -> None:
     parser.add_argument("--data", metavar="FILE", help="cora.npz; DGL downloads it if not given")
     parser.add_argument("--seeds", type=int, default=10, help="runs of each model (default: 10)")
     parser.add_argument("--epochs", type=int, default=200, help="default: 200; half for ours")
-    parser.add_argument("--ponder-weight", type=float, default=0.01, help="default: 0.01")
+    parser.add_argument("--ponder-weight", type=float, default=0.05, help="default: 0.05")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     options = parser.parse_args()
 
     graph, data = load(options.data)
-    steps = None
+    adaptive = None
     for name in options.models:
         start, found = time.perf_counter(), []
         for seed in range(options.seeds):
-            right, depth = train(name, graph, data, seed, options)
+            right, logits, ponder = train(name, graph, data, seed, options)
+            print(f"{name}, seed {seed}: {right:.1%}", flush=True)
             found.append(right)
-            steps = steps if depth is None else depth
+            adaptive = adaptive if ponder is None else (logits, ponder.steps)
         mean, spread = np.mean(found), np.std(found)
         seconds = (time.perf_counter() - start) / options.seeds
         print(f"{name}: {mean:.1%} ± {spread:.1%} of the test papers right, {seconds:.0f} s a run")
-    if steps is not None:
-        describe_depth(graph, steps, data)
+    if adaptive is not None:
+        describe_depth(graph, data, *adaptive)
 
 
 if __name__ == "__main__":

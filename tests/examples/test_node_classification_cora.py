@@ -17,7 +17,9 @@ def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *data, "--seeds", "1", "--epochs", "3"])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines[:3]] == ["adaptive", "GATConv", "DotGatConv"]
+    names = ["adaptive", "GATConv", "DotGatConv"]
+    seeded = [x for name in names for x in (f"{name}, seed 0", name)]
+    assert [line.partition(":")[0] for line in lines[:6]] == seeded
     first = lines.index("steps of a paper, last run of the adaptive model:")
     second = lines.index("rank correlation of depth")
     assert sum(int(line.split()[1]) for line in lines[first + 1 : second]) == 2708
