@@ -1,22 +1,129 @@
-"""The shape of a Universal Transformer."""
+"""The shapes of models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from math import isfinite
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from graphut import topology
 from graphut.nn import PRESETS
+from graphut.topology import Topology, parse
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
-def _option(default: Any, help: str) -> Any:
+def option(default: Any, help: str) -> Any:
+    """A field with a help text."""
     return field(default=default, metadata={"help": help})
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniversalTransformerConfig:
+class ModelConfig:
+    """The fields that every model has: a step, how it is repeated, and how a node halts.
+
+    A kind of model adds its own. Every field has its meaning in its `help`.
+    """
+
+    d_model: int = option(128, "features of a node")
+    num_heads: int = option(4, "attention heads")
+    d_hidden: int = option(512, "features inside the transition")
+    transition: Literal["positionwise", "sepconv"] = option(
+        "positionwise", "what follows attention in a step"
+    )
+    kernel_size: int = option(3, "tokens that a sepconv transition spans")
+    norm: Literal["post", "pre"] = option("post", "where a step normalises")
+    max_steps: int = option(8, "steps that a token may take")
+    adaptive: bool = option(True, "let tokens halt one by one; else all take max_steps steps")
+    threshold: float = option(0.99, "sum of halting probabilities at which a token halts")
+    halting_bias: float = option(-1.0, "first bias of the halting unit, in logits")
+    halted: Literal["copied", "frozen", "stale", "running"] = option(
+        "copied", "what a halted token shows its neighbours"
+    )
+    weighting: Literal["sum", "ema", "last"] = option(
+        "sum", "how the states of a token become its output"
+    )
+    halt_from: Literal["input", "output"] = option(
+        "input", "which state of a step the halting unit reads"
+    )
+    forced_remainder: bool = option(True, "let a token at max_steps spend what is left of its 1")
+    cost: Literal["steps+remainder", "remainder"] = option(
+        "steps+remainder", "what pondering costs, on average over tokens"
+    )
+    dropout: float = option(0.0, "of embeddings and residuals, as a probability")
+    attention_dropout: float = option(0.0, "of attention weights, as a probability")
+    max_offset: int = option(0, "largest random offset of positions in training, in tokens")
+    max_length: int = option(10_000, "longest sentence that is accepted, in tokens")
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            self._check(name, *_fits(getattr(self, name), kind))
+        for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
+            self._check(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("dropout", "attention_dropout"):
+            self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
+        self._check("threshold", 0 < self.threshold <= 1, "in (0, 1]")
+        self._check("max_offset", self.max_offset >= 0, "0 or more")
+        self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
+        if self.transition == "sepconv":
+            self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
+
+    def _check(self, name: str, right: bool, wanted: str) -> None:
+        if not right:
+            raise ValueError(f"{name} must be {wanted}; got {getattr(self, name)!r}")
+
+    def _check_vocabularies(self, *names: str) -> None:
+        for name in names:
+            self._check(name, getattr(self, name) >= 3, "at least 3: bos, eos and one symbol")
+
+    def _check_transition(self, *topologies: Topology) -> None:
+        if any(topology.has_extra_nodes for topology in topologies):
+            wanted = "'positionwise' where a topology has nodes that are no tokens"
+            self._check("transition", self.transition == "positionwise", wanted)
+
+    @property
+    def head_feats(self) -> int:
+        """Features of a head."""
+        return self.d_model // self.num_heads
+
+    @classmethod
+    def preset(cls, name: str, **others: Any) -> Self:
+        """A configuration with the halting mechanism of `graphut.nn.PRESETS[name]`.
+
+        Examples
+        --------
+        >>> UniversalTransformerConfig.preset(
+        ...     "dgl_tutorial", source_vocab=28, target_vocab=28).norm
+        'pre'
+        """
+        if name not in PRESETS:
+            raise ValueError(f"unknown preset {name!r}; choose one of: {', '.join(PRESETS)}")
+        norm = "pre" if name == "dgl_tutorial" else "post"
+        return cls(**{"norm": norm, **PRESETS[name], **others})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A configuration from all of its fields and no others.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing or unknown; the message names it.
+        """
+        known = {field.name for field in fields(cls)}
+        for what, names in (("unknown", set(values) - known), ("missing", known - set(values))):
+            if names:
+                raise ValueError(f"the configuration has {what} fields: {', '.join(sorted(names))}")
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerConfig(ModelConfig):
     """The shape of a Universal Transformer: all that its weights do not say.
 
     Every field has its meaning in its `help`: `graphut train --help` prints them with units.
@@ -38,114 +145,25 @@ class UniversalTransformerConfig:
 
     source_vocab: int = field(metadata={"help": "tokens in the source vocabulary"})
     target_vocab: int = field(metadata={"help": "tokens in the target vocabulary"})
-    d_model: int = _option(128, "features of a node")
-    num_heads: int = _option(4, "attention heads")
-    d_hidden: int = _option(512, "features inside the transition")
-    transition: Literal["positionwise", "sepconv"] = _option(
-        "positionwise", "what follows attention in a step"
-    )
-    kernel_size: int = _option(3, "tokens that a sepconv transition spans")
-    norm: Literal["post", "pre"] = _option("post", "where a step normalises")
-    max_steps: int = _option(8, "steps that a token may take")
-    adaptive: bool = _option(True, "let tokens halt one by one; else all take max_steps steps")
-    threshold: float = _option(0.99, "sum of halting probabilities at which a token halts")
-    halting_bias: float = _option(-1.0, "first bias of the halting unit, in logits")
-    halted: Literal["copied", "frozen", "stale", "running"] = _option(
-        "copied", "what a halted token shows its neighbours"
-    )
-    weighting: Literal["sum", "ema", "last"] = _option(
-        "sum", "how the states of a token become its output"
-    )
-    halt_from: Literal["input", "output"] = _option(
-        "input", "which state of a step the halting unit reads"
-    )
-    forced_remainder: bool = _option(True, "let a token at max_steps spend what is left of its 1")
-    cost: Literal["steps+remainder", "remainder"] = _option(
-        "steps+remainder", "what pondering costs, on average over tokens"
-    )
-    dropout: float = _option(0.0, "of embeddings and residuals, as a probability")
-    attention_dropout: float = _option(0.0, "of attention weights, as a probability")
-    tie_output: bool = _option(True, "use the target embedding as output projection")
-    share_embeddings: bool = _option(False, "use one embedding for source and target")
-    max_offset: int = _option(0, "largest random offset of positions in training, in tokens")
-    max_length: int = _option(10_000, "longest sentence that is accepted, in tokens")
-    encoder_topology: str = _option("complete", "which source tokens a source token sees")
-    decoder_topology: str = _option("causal", "which target tokens a target token sees")
-    cross_topology: str = _option("complete", "which source tokens a target token sees")
+    tie_output: bool = option(True, "use the target embedding as output projection")
+    share_embeddings: bool = option(False, "use one embedding for source and target")
+    encoder_topology: str = option("complete", "which source tokens a source token sees")
+    decoder_topology: str = option("causal", "which target tokens a target token sees")
+    cross_topology: str = option("complete", "which source tokens a target token sees")
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
-            self._check(name, *_fits(getattr(self, name), kind))
-        for name in ("source_vocab", "target_vocab"):
-            self._check(name, getattr(self, name) >= 3, "at least 3: bos, eos and one symbol")
-        for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
-            self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("dropout", "attention_dropout"):
-            self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
-        self._check("threshold", 0 < self.threshold <= 1, "in (0, 1]")
-        self._check("max_offset", self.max_offset >= 0, "0 or more")
-        self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
-        if self.transition == "sepconv":
-            self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
+        super().__post_init__()
+        self._check_vocabularies("source_vocab", "target_vocab")
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False where the two vocabularies differ in size")
-        self._check_topologies()
-
-    def _check_topologies(self) -> None:
         encoder, decoder, cross = (
-            topology.parse(getattr(self, f"{part}_topology"))
-            for part in ("encoder", "decoder", "cross")
+            parse(getattr(self, f"{part}_topology")) for part in ("encoder", "decoder", "cross")
         )
         causal = f"causal: '({decoder})&causal'"
         self._check("decoder_topology", decoder.is_causal(), causal)
         self._check("cross_topology", not cross.has_extra_nodes, "between tokens alone")
-        if encoder.has_extra_nodes or decoder.has_extra_nodes:
-            wanted = "'positionwise' where a topology has nodes that are no tokens"
-            self._check("transition", self.transition == "positionwise", wanted)
-
-    def _check(self, name: str, right: bool, wanted: str) -> None:
-        if not right:
-            raise ValueError(f"{name} must be {wanted}; got {getattr(self, name)!r}")
-
-    @property
-    def head_feats(self) -> int:
-        """Features of a head."""
-        return self.d_model // self.num_heads
-
-    @classmethod
-    def preset(cls, name: str, **others: Any) -> UniversalTransformerConfig:
-        """A configuration with the halting mechanism of `graphut.nn.PRESETS[name]`.
-
-        Examples
-        --------
-        >>> UniversalTransformerConfig.preset(
-        ...     "dgl_tutorial", source_vocab=28, target_vocab=28).norm
-        'pre'
-        """
-        if name not in PRESETS:
-            raise ValueError(f"unknown preset {name!r}; choose one of: {', '.join(PRESETS)}")
-        norm = "pre" if name == "dgl_tutorial" else "post"
-        return cls(**{"norm": norm, **PRESETS[name], **others})
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> UniversalTransformerConfig:
-        """A configuration from all of its fields and no others.
-
-        Raises
-        ------
-        ValueError
-            If a field is missing or unknown; the message names it.
-        """
-        known = {field.name for field in fields(cls)}
-        for what, names in (("unknown", set(values) - known), ("missing", known - set(values))):
-            if names:
-                raise ValueError(f"the configuration has {what} fields: {', '.join(sorted(names))}")
-        return cls(**values)
+        self._check_transition(encoder, decoder)
 
 
 def _fits(value: Any, kind: Any) -> tuple[bool, str]:
