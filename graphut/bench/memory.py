@@ -50,12 +50,13 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
 
 
 def settle_allocator() -> None:
-    """Have glibc keep what is freed, up to 2 GiB: new pages take longer than what is timed.
+    """Bring glibc to where it comes by itself in a program that has freed a large tensor.
 
-    Else times would depend on what ran before.
+    Blocks of 32 MiB and more have pages of their own, and go back to the system when they are
+    freed; smaller ones are kept. Else times would depend on what ran before.
     """
     if _pages_can_be_counted():
-        _set_allocator(32 * _MIB, 2047 * _MIB, own_pages=0)
+        _set_allocator(32 * _MIB, 64 * _MIB, own_pages=_MANY)
 
 
 def free_bytes(device: torch.device) -> int | None:

@@ -11,6 +11,8 @@ import torch
 
 from graphut.bench.memory import settle_allocator
 
+WARM_UP = 0.05  # seconds; what takes longer fills the caches itself
+
 
 @dataclass(frozen=True)
 class Times:
@@ -39,6 +41,9 @@ def interleaved(
 ) -> dict[str, Times]:
     """Run programs in turns, so that whatever slows the machine down slows all of them.
 
+    A short program is run for some time before each timed run: in a loop of its own, as in a
+    model, it would not find the caches full of what another one has left.
+
     Parameters
     ----------
     runs : mapping of str to callable
@@ -50,10 +55,11 @@ def interleaved(
     """
     settle_allocator()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
+    first = {name: _time(run, device) for name, run in runs.items()}
     for _ in range(repeats):
         for name, run in runs.items():
+            for _ in range(int(WARM_UP / first[name])):
+                run()
             seconds[name].append(_time(run, device))
     return {name: Times.of(taken) for name, taken in seconds.items()}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -46,19 +48,21 @@ def read_backward(
     """The query's gradient; adds to `key_grad` and `value_grad`. For calls without a bias."""
     return add_gradients(
         *(out_grad, out, lse, call.query, call.key, call.value, *_arguments(call)),
-        *(key_grad, value_grad, lse.new_empty(0), lse.new_empty(0)),
+        key_grad=key_grad,
+        value_grad=value_grad,
+        bias_grad=lse.new_empty(0),
+        table_grad=lse.new_empty(0),
     )
 
 
-def _arguments(
-    call: AttentionCall,
-) -> tuple[list[Tensor], Tensor | None, Tensor | None, Tensor | None, float, float, int, str]:
+def _arguments(call: AttentionCall) -> tuple[Any, ...]:
     edges = call.layout.derive(native_edges)
     bias, table = (
         None if x is None else x.to(call.score_dtype) for x in (call.edge_bias, call.relative_bias)
     )
     kernel = "fastest" if _in_blocks(call) else "rows"
-    return edges, call.frontier, bias, table, call.scale, call.dropout, call.seed, kernel
+    numbers = call.scale, call.dropout, call.seed, kernel
+    return call.frontier, bias, table, *numbers, *edges
 
 
 def native_edges(layout: EdgeLayout) -> list[Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,12 +18,17 @@ EDGES = (
 )
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
 
+# One by one: torch takes a list of tensors apart and together again at every call.
+_CALL = (
+    "Tensor query, Tensor key, Tensor value, Tensor? frontier, Tensor? bias, Tensor? table, "
+    "float scale, float dropout, int seed, str kernel, "
+) + ", ".join(f"Tensor {name}" for name in EDGES)
+
 
 def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    edges: Sequence[Tensor],
     frontier: Tensor | None,
     bias: Tensor | None,
     table: Tensor | None,
@@ -32,12 +36,13 @@ def attend(
     dropout: float,
     seed: int,
     kernel: str,
+    *edges: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials, `(A, H)`."""
     query, key, value = map(_side_by_side, (query, key, value))
     frontier, bias, table = map(_packed, (frontier, bias, table))
     out, lse = _results(query, value)
-    call = _call(query, key, value, edges, frontier, bias, table, scale, dropout, seed, kernel)
+    call = _call(query, key, value, frontier, bias, table, scale, dropout, seed, kernel, *edges)
     call.out, call.lse = Rows.of(out), lse.data_ptr()
     if not _library().forward(call, query.dtype):
         check_finite(query=query, key=key, value=value)
@@ -45,7 +50,11 @@ def attend(
 
 
 edge_attention_op = torch.library.custom_op(
-    "graphut::edge_attention", attend, mutates_args=(), device_types="cpu"
+    "graphut::edge_attention",
+    attend,
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"({_CALL}) -> (Tensor, Tensor)",
 )
 
 
@@ -54,7 +63,13 @@ def _(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tenso
     return _results(query, value)
 
 
-@torch.library.custom_op("graphut::edge_attention_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op(
+    "graphut::edge_attention_backward",
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_CALL}) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
 def edge_attention_backward_op(
     out_grad: Tensor,
     out: Tensor,
@@ -62,7 +77,6 @@ def edge_attention_backward_op(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    edges: Sequence[Tensor],
     frontier: Tensor | None,
     bias: Tensor | None,
     table: Tensor | None,
@@ -70,6 +84,7 @@ def edge_attention_backward_op(
     dropout: float,
     seed: int,
     kernel: str,
+    *edges: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, bias and table (of no entries without one)."""
     key_grad, value_grad = zero_sums(key), zero_sums(value)
@@ -77,8 +92,11 @@ def edge_attention_backward_op(
     table_grad = lse.new_zeros(0 if table is None else table.shape)
     numbers = scale, dropout, seed, kernel
     query_grad = add_gradients(
-        *(out_grad, out, lse, query, key, value, edges, frontier, bias, table, *numbers),
-        *(key_grad, value_grad, bias_grad, table_grad),
+        *(out_grad, out, lse, query, key, value, frontier, bias, table, *numbers, *edges),
+        key_grad=key_grad,
+        value_grad=value_grad,
+        bias_grad=bias_grad,
+        table_grad=table_grad,
     )
     if bias is not None and bias.shape[1] == 1:
         bias_grad = bias_grad.sum(1, keepdim=True)
@@ -92,7 +110,6 @@ def add_gradients(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    edges: Sequence[Tensor],
     frontier: Tensor | None,
     bias: Tensor | None,
     table: Tensor | None,
@@ -100,6 +117,7 @@ def add_gradients(
     dropout: float,
     seed: int,
     kernel: str,
+    *edges: Tensor,
     key_grad: Tensor,
     value_grad: Tensor,
     bias_grad: Tensor,
@@ -109,7 +127,7 @@ def add_gradients(
     query, key, value, out_grad = map(_side_by_side, (query, key, value, out_grad))
     frontier, bias, table = map(_packed, (frontier, bias, table))
     query_grad = torch.empty_like(query, memory_format=torch.contiguous_format)
-    call = _call(query, key, value, edges, frontier, bias, table, scale, dropout, seed, kernel)
+    call = _call(query, key, value, frontier, bias, table, scale, dropout, seed, kernel, *edges)
     call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(key_grad)
     call.value_grad, call.bias_grad = Rows.of(value_grad), _pointer(bias_grad)
@@ -126,7 +144,6 @@ def _(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    edges: Sequence[Tensor],
     frontier: Tensor | None,
     bias: Tensor | None,
     table: Tensor | None,
@@ -142,17 +159,17 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    query, key, value, edges, frontier, bias, table, *ctx.numbers = inputs
-    ctx.save_for_backward(query, key, value, frontier, bias, table, *output, *edges)
+    ctx.numbers = inputs[6:10]
+    ctx.save_for_backward(*inputs[:6], *inputs[10:], *output)
 
 
 def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Any, ...]:
-    query, key, value, frontier, bias, table, out, lse, *edges = ctx.saved_tensors
+    query, key, value, frontier, bias, table, *edges, out, lse = ctx.saved_tensors
     *grads, bias_grad, table_grad = edge_attention_backward_op(
-        out_grad, out, lse, query, key, value, edges, frontier, bias, table, *ctx.numbers
+        out_grad, out, lse, query, key, value, frontier, bias, table, *ctx.numbers, *edges
     )
     of_scores = (None if bias is None else bias_grad, None if table is None else table_grad)
-    return *grads, [None] * len(edges), None, *of_scores, *([None] * 4)
+    return *grads, None, *of_scores, *([None] * (len(ctx.numbers) + len(edges)))
 
 
 edge_attention_op.register_autograd(_backward, setup_context=_setup_context)
@@ -162,7 +179,6 @@ def _call(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    edges: Sequence[Tensor],
     frontier: Tensor | None,
     bias: Tensor | None,
     table: Tensor | None,
@@ -170,6 +186,7 @@ def _call(
     dropout: float,
     seed: int,
     kernel: str,
+    *edges: Tensor,
 ) -> Call:
     # A tensor without entries lies nowhere: the kernels take it for one that is not given.
     pointers = dict(zip(EDGES, map(_pointer, edges), strict=True))

@@ -60,10 +60,9 @@ def native(
     dropout: float = 0.0,
     seed: int = 0,
 ) -> Tensor:
-    edges = native_edges(layout)
     out, _ = edge_attention_op(
-        *(query, key, value, edges, frontier, edge_bias, relative_bias),
-        *(scale, dropout, seed, kernel),
+        *(query, key, value, frontier, edge_bias, relative_bias),
+        *(scale, dropout, seed, kernel, *native_edges(layout)),
     )
     return out
 
