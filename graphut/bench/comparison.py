@@ -15,10 +15,11 @@ from graphut.bench.machine import describe_machine
 from graphut.bench.problem import CPU
 from graphut.bench.timing import interleaved
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.sentences import CROSS, DECODE, ENCODE, target_labels
-from graphut.tasks import Task
+from graphut.sentences import CROSS, DECODE, ENCODE
+from graphut.tasks import PairTask
 from graphut.topology import Topology
-from graphut.training import Evaluation, Run, Trainer, TrainingConfig, evaluate, sequence_loss
+from graphut.training import PairEvaluation, Run, Trainer, TrainingConfig, judge, summarize
+from graphut.training.learners.pairs import graph_outcome
 
 PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
 
@@ -31,7 +32,7 @@ class Comparison:
     ----------
     topologies : sequence of Topology
         They take turns as the model's topology.
-    task : Task
+    task : PairTask
         What to learn.
     training : TrainingConfig
         How; each run has a seed of its own.
@@ -51,7 +52,7 @@ class Comparison:
     """
 
     topologies: Sequence[Topology]
-    task: Task
+    task: PairTask
     training: TrainingConfig
     config: UniversalTransformerConfig
     seeds: Sequence[int] = (0,)
@@ -137,7 +138,7 @@ class Comparison:
 
     def _train(self, run: Run, report: Callable[[str], None]) -> UniversalTransformer:
         """The best model of a run."""
-        model = run.model().to(self.device)
+        model = UniversalTransformer.from_pretrained(run.folder).to(self.device)
         who = getattr(model, f"{self.part}_topology")
 
         def say(line: str) -> None:
@@ -145,17 +146,17 @@ class Comparison:
 
         torch.manual_seed(run.training.seed)
         Trainer(model, self.task, run.training, run.folder, report=say).fit()
-        return run.model().to(self.device)
+        return UniversalTransformer.from_pretrained(run.folder).to(self.device)
 
-    def _judge(self, model: UniversalTransformer) -> Evaluation:
-        return evaluate(model, self.task.test, max_length=self.task.max_target_length)
+    def _judge(self, model: UniversalTransformer) -> PairEvaluation:
+        return summarize(judge(model, self.task.test))
 
 
 class _Batch:
     """One pass, forward and backward, of the models of all seeds over a batch of test pairs."""
 
     def __init__(
-        self, models: Sequence[UniversalTransformer], task: Task, training: TrainingConfig
+        self, models: Sequence[UniversalTransformer], task: PairTask, training: TrainingConfig
     ) -> None:
         sources, targets = zip(*task.test[: training.batch_size], strict=True)
         self.models = models
@@ -163,14 +164,10 @@ class _Batch:
         self.ponder_weight = training.ponder_weight
 
     def __call__(self) -> None:
-        labels = target_labels(self.graph)
         for model in self.models:
             model.train()
-            out = model(self.graph)
-            loss = sequence_loss(
-                out, labels.to(out.logits.device), ponder_weight=self.ponder_weight
-            )
-            torch.autograd.backward(loss)
+            outcome = graph_outcome(model, self.graph)
+            torch.autograd.backward(outcome.loss(self.ponder_weight))
             model.zero_grad()
             model.eval()
 

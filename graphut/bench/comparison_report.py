@@ -9,7 +9,7 @@ from typing import Any
 
 from graphut.bench.table import aligned, digits
 from graphut.topology import Topology
-from graphut.training import Evaluation
+from graphut.training import PairEvaluation
 
 _HEAD = ["sequences right", "tokens right", "edges", "ms a batch", "encoder steps", "decoder steps"]
 
@@ -26,14 +26,14 @@ class ComparisonRow:
         Edges of a sentence, on average over a batch.
     seconds : float
         Of a forward and a backward pass over that batch: the median, on average over seeds.
-    evaluations : list of Evaluation
+    evaluations : list of PairEvaluation
         Of the best model of each seed, on the test set.
     """
 
     topology: Topology
     edges: float
     seconds: float
-    evaluations: list[Evaluation]
+    evaluations: list[PairEvaluation]
 
     def values(self, name: str) -> list[float]:
         """A field of the evaluations, one value for each seed."""

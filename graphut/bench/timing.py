@@ -11,7 +11,7 @@ import torch
 
 from graphut.bench.memory import settle_allocator
 
-WARM_UP = 0.05  # seconds; what takes longer fills the caches itself
+WARM_UP, LONG = 0.05, 0.5  # seconds; what takes long fills the caches itself
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,16 @@ def interleaved(
     first = {name: _time(run, device) for name, run in runs.items()}
     for _ in range(repeats):
         for name, run in runs.items():
-            for _ in range(int(WARM_UP / first[name])):
-                run()
+            if first[name] < LONG:
+                _warm_up(run)
             seconds[name].append(_time(run, device))
     return {name: Times.of(taken) for name, taken in seconds.items()}
+
+
+def _warm_up(run: Callable[[], object]) -> None:
+    end = time.perf_counter() + WARM_UP
+    while time.perf_counter() < end:
+        run()
 
 
 def _time(run: Callable[[], object], device: torch.device) -> float:
