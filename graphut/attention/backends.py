@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
+import torch
 from torch import Tensor
 
 from graphut.attention.call import AttentionCall
@@ -54,6 +55,8 @@ def candidates(call: AttentionCall) -> list[str]:
         return ["triton", "torch"] if takes(call) else ["torch"]
     # DGL's wheel is CPU-only, and its kernels beat plain torch on single edges there.
     plain = ["torch", "dgl"] if _tiled(call) else ["dgl", "torch"]
+    if torch.compiler.is_compiling():
+        plain = ["torch"]  # nobody can look into DGL's
     if call.query.dtype not in DTYPES or call.need_weights:
         return plain
     if compiled() is None:

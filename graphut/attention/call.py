@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from graphut.attention.dropout import dropout_factors
+from graphut.attention.kept import kept
 from graphut.attention.layout import EdgeLayout
 
 
@@ -52,7 +52,7 @@ class AttentionCall:
     need_weights: bool
     relative_bias: Tensor | None = None
 
-    @cached_property
+    @kept
     def edges(self) -> tuple[Tensor, Tensor, Tensor]:
         """`(row, source, edge)` of the in-edges of the query rows."""
         return self.layout.in_edges(self.frontier)

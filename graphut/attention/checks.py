@@ -65,7 +65,12 @@ def check_call(
 
 
 def check_finite(**tables: Tensor) -> None:
-    """Raise if a feature is not a finite number; a table's name is that of its argument."""
+    """Raise if a feature is not a finite number; a table's name is that of its argument.
+
+    A program that is being traced has no numbers to look at.
+    """
+    if torch.compiler.is_compiling():
+        return
     for name, table in tables.items():
         # A sum takes one pass and no memory; only where it is not finite, entries are looked at.
         if bool(table.detach().sum().isfinite()):

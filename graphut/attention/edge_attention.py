@@ -145,8 +145,8 @@ def edge_attention(
     check_call(layout, query, key, value, frontier, edge_bias, relative_bias, scale, dropout)
     if isinstance(scale, Tensor):
         query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
-    if dropout and seed is None:
-        seed = int(torch.randint(2**62, ()))
+    if seed is None:
+        seed = int(torch.randint(2**62, ())) if dropout else 0
     call = AttentionCall(
         layout=layout.to(query.device),
         query=query,
@@ -157,7 +157,7 @@ def edge_attention(
         relative_bias=relative_bias,
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
-        seed=seed or 0,
+        seed=seed,
         need_weights=get_attention,
     )
     if not allow_zero_in_degree:

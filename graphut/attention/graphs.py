@@ -23,8 +23,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
 
     Raises
     ------
-    TypeError
-        If `graph` is neither.
+    TypeError, ValueError
+        If `graph` is neither, or has several edge types and none was chosen.
 
     Examples
     --------
@@ -36,6 +36,11 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
         return graph
     if not isinstance(graph, DGLGraph):
         raise TypeError(f"expected a DGLGraph or an EdgeLayout, got {type(graph).__name__}")
+    if etype is None and len(graph.etypes) > 1:
+        names = ", ".join(map(repr, graph.etypes))
+        raise ValueError(
+            f"the graph has several edge types ({names}); choose one: graph[{graph.etypes[0]!r}]"
+        )
     canonical = graph.to_canonical_etype(etype)
     layouts = _kept(graph)
     if canonical not in layouts:

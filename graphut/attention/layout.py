@@ -34,6 +34,7 @@ class EdgeLayout(ABC):
     dst_lengths: Tensor  # (batch,) int64 on the CPU: destinations of each sentence
     src_lengths: Tensor  # (batch,) int64 on the CPU: sources of each sentence
     edge_ids: Tensor | None = None
+    extra_nodes: bool = False  # whether some nodes are known to stand for no token
     # What takes a look at the numbers: found out once, not while nodes attend, and moved along.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
     _moved: dict[torch.device, Any] = field(default_factory=dict, repr=False)
@@ -260,6 +261,7 @@ def layout_from_edges(
     num_dst: int,
     src_lengths: Tensor | None = None,
     dst_lengths: Tensor | None = None,
+    extra_nodes: bool = False,
 ) -> EdgeLayout:
     """The layout of an edge list in any order: intervals where they fit, CSR otherwise.
 
@@ -271,6 +273,8 @@ def layout_from_edges(
         Number of nodes on either side.
     src_lengths, dst_lengths : Tensor, optional
         `(batch,)` nodes of each sentence or graph of the batch; one graph if not given.
+    extra_nodes : bool
+        Whether some nodes stand for no token.
 
     Raises
     ------
@@ -298,6 +302,7 @@ def layout_from_edges(
         "src_lengths": torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu(),
         "dst_lengths": torch.tensor([num_dst]) if dst_lengths is None else dst_lengths.cpu(),
         "edge_ids": order,
+        "extra_nodes": extra_nodes,
     }
     same_row, steps_by_one = dst[1:] == dst[:-1], src[1:] == src[:-1] + 1
     if bool((steps_by_one | ~same_row).all()):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Collection
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from graphut._cache import cache_folder
 from graphut._files import read_json, write_json
 from graphut._machine import cpu_name
 from graphut._version import __version__
@@ -26,11 +26,7 @@ _refused: set[str] = set()  # backends that were warned of
 def cache_file() -> Path:
     """Where measurements are kept: `backends.json` in the folder `$GRAPHUT_CACHE`, or in
     `graphut` under `$XDG_CACHE_HOME` or `~/.cache`."""
-    folder = os.environ.get("GRAPHUT_CACHE")
-    if not folder:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        folder = os.path.join(base, "graphut")
-    return Path(folder) / "backends.json"
+    return cache_folder() / "backends.json"
 
 
 def call_kind(layout: EdgeLayout, device: str, dtype: torch.dtype, biased: bool) -> str:

@@ -21,7 +21,7 @@ KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
 # One by one: torch takes a list of tensors apart and together again at every call.
 _CALL = (
     "Tensor query, Tensor key, Tensor value, Tensor? frontier, Tensor? bias, Tensor? table, "
-    "float scale, float dropout, int seed, str kernel, "
+    "float scale, float dropout, SymInt seed, str kernel, "
 ) + ", ".join(f"Tensor {name}" for name in EDGES)
 
 
@@ -90,9 +90,21 @@ def edge_attention_backward_op(
     key_grad, value_grad = zero_sums(key), zero_sums(value)
     bias_grad = lse.new_zeros(0 if bias is None else (bias.shape[0], query.shape[1]))
     table_grad = lse.new_zeros(0 if table is None else table.shape)
-    numbers = scale, dropout, seed, kernel
     query_grad = add_gradients(
-        *(out_grad, out, lse, query, key, value, frontier, bias, table, *numbers, *edges),
+        out_grad,
+        out,
+        lse,
+        query,
+        key,
+        value,
+        frontier,
+        bias,
+        table,
+        scale,
+        dropout,
+        seed,
+        kernel,
+        *edges,
         key_grad=key_grad,
         value_grad=value_grad,
         bias_grad=bias_grad,

@@ -72,6 +72,30 @@ def test_edge_attention_compiles_whole(graph: str, compiler: str) -> None:
     same_when_compiled(attend, [normal(8, 2, 4, seed=i) for i in range(3)], compiler)
 
 
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_dropout_compiles_whole(graph: str) -> None:
+    layer = MultiHeadAttention(8, 2, attn_drop=0.5, allow_zero_in_degree=True).double()
+    feat, layout = normal(8, 8), GRAPHS[graph]()
+    run = torch.compile(partial(layer, layout), fullgraph=True, backend="aot_eager")
+    out = run(feat)
+    assert not torch.equal(run(feat), out)  # another mask at every call
+    assert all(bool(grad.isfinite().all()) for grad in gradients([out], [feat]))
+
+
+# Dynamo makes an instance of an autograd function to see what it would get.
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_weights_compile_whole(graph: str) -> None:
+    layer = MultiHeadAttention(8, 2, allow_zero_in_degree=True).double()
+    layout = GRAPHS[graph]()
+
+    def weights(feat: Tensor) -> Tensor:
+        found: Tensor = layer(layout, feat, get_attention=True)[1]
+        return found
+
+    same_when_compiled(weights, [normal(8, 8)], "aot_eager")
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_layers_compile_whole(graph: str, compiler: str) -> None:
