@@ -52,7 +52,7 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
     Trainer(UniversalTransformer(config), task, training, folder).fit()
 
     model = UniversalTransformer.from_pretrained(folder)  # its config names the topology
-    print("test:", evaluate(model, task.test, max_length=task.max_target_length))
+    print("test:", evaluate(model, task, task.test))
     return model
 
 

@@ -3,7 +3,8 @@
 As in "Stand-Alone Self-Attention in Vision Models" (arXiv 1906.05909), each pixel attends to the
 patch around it and there is no convolution. One step is repeated, so that what a pixel knows of
 reaches one patch further each time, and each pixel decides how often. The digits are those that
-come with scikit-learn (`pip install scikit-learn`); a fifth of them is kept for the test.
+come with scikit-learn (`pip install scikit-learn`); a fifth of them is kept for the test, and the
+others are seen with some noise.
 
     python examples/image_local_attention.py
 """
@@ -40,6 +41,7 @@ class PixelAttention(nn.Module):
             MultiHeadAttention(hidden, num_heads=4),
             PositionwiseTransition(hidden, 2 * hidden),
             norm="pre",
+            dropout=0.1,
         )
         self.recurrence = AdaptiveRecurrence(
             step, HaltingUnit(hidden), max_steps=max_steps, halted="frozen"
@@ -58,7 +60,7 @@ class PixelAttention(nn.Module):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--epochs", type=int, default=12, help="default: 12")
+    parser.add_argument("--epochs", type=int, default=30, help="default: 30")
     parser.add_argument("--images", type=int, default=1797, help="of the 1797 (default: all)")
     parser.add_argument("--radius", type=int, default=2, help="of a patch (default: 2)")
     parser.add_argument("--max-steps", type=int, default=4, help="default: 4")
@@ -79,7 +81,7 @@ def main() -> None:
     for epoch in range(1, options.epochs + 1):
         model.train()
         for batch in (torch.randperm(len(order) - held_out) + held_out).split(32):
-            logits, ponder = model(images[batch])
+            logits, ponder = model(images[batch] + 0.2 * torch.randn(len(batch), SIDE * SIDE))
             loss = cross_entropy(logits, labels[batch]) + 0.003 * ponder.cost
             optimizer.zero_grad()
             loss.backward()

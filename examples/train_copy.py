@@ -31,10 +31,10 @@ def main(task: Copy, epochs: int) -> UniversalTransformer:
             (loss + 0.001 * ponder).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-        result = evaluate(model, task.validation, max_length=task.max_target_length)
+        result = evaluate(model, task, task.validation)
         print(f"epoch {epoch + 1}: loss {loss.item():.4f}; validation: {result}")
 
-    result = evaluate(model, task.test, max_length=task.max_target_length)
+    result = evaluate(model, task, task.test)
     print(f"test: {result}")
     return model
 

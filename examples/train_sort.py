@@ -16,7 +16,7 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
     Trainer(UniversalTransformer(config), task, training, folder).fit()
 
     model = UniversalTransformer.from_pretrained(folder)  # the best on the validation set
-    print("test:", evaluate(model, task.test, max_length=task.max_target_length))
+    print("test:", evaluate(model, task, task.test))
 
     [result] = model.generate([letters.encode("quickly")], max_length=20)
     print("quickly ->", "".join(letters.decode(result.tokens)), "in steps", result.steps)

@@ -1,10 +1,15 @@
-"""What this machine is called."""
+"""What this machine is called, and what runs on it."""
 
 from __future__ import annotations
 
 import platform
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import torch
+
+from graphut._version import __version__
 
 
 @lru_cache(maxsize=1)
@@ -22,3 +27,35 @@ def cpu_name() -> str:
         lines = []
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return (named or [platform.processor() or platform.machine() or "unknown"])[0]
+
+
+def describe_machine(device: torch.device) -> dict[str, object]:
+    """The names of processors, threads, and versions: what a measurement depends on.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where the work is done: a GPU is named if it is one.
+
+    Examples
+    --------
+    >>> list(describe_machine(torch.device("cpu")))
+    ['cpu', 'gpu', 'threads', 'python', 'graphut', 'torch', 'dgl']
+    """
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "cpu": cpu_name(),
+        "gpu": gpu,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "graphut": __version__,
+        **{package: package_version(package) for package in ("torch", "dgl")},
+    }
+
+
+def package_version(package: str) -> str | None:
+    """The version of a package; `None` if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -93,25 +93,25 @@ def sentence_graph(
     for name, end in (("bos", bos), ("eos", eos)):
         if type(end) is not int or end < 0:
             raise ValueError(f"{name} is {end!r}: a token is an integer, not negative")
-    token, lengths = _flatten(sources, "sources")
+    token, lengths = flatten(sources, "sources")
     if (lengths == 0).any():
         raise ValueError(f"sources[{int(lengths.argmin())}] is empty: every source needs a token")
     encoder, decoder = parse(encoder), parse(decoder)
     layouts = {ENCODE: encoder.layout(lengths)}
     data = {"source": _node_data(encoder, lengths, token=token)}
     if targets is not None:
-        target, target_lengths = _flatten(targets, "targets")
+        target, target_lengths = flatten(targets, "targets")
         if len(target_lengths) != len(lengths):
             raise ValueError(f"{len(lengths)} sources but {len(target_lengths)} targets")
         fed = target_lengths + 1
         first = starts(fed)
-        layouts[DECODE] = _causal_layout(decoder, fed)
+        layouts[DECODE] = causal_layout(decoder, fed)
         layouts[CROSS] = cross_layout(cross, fed, lengths, decoder=decoder, encoder=encoder)
         data["target"] = _node_data(
             decoder,
             fed,
-            token=_with_end(target, first, bos),
-            label=_with_end(target, first + target_lengths, eos),
+            token=with_end(target, first, bos),
+            label=with_end(target, first + target_lengths, eos),
         )
     graph = graph_from_layouts(layouts)
     for ntype, columns in data.items():
@@ -157,7 +157,19 @@ def target_labels(graph: DGLGraph) -> Tensor:
     return label[label != NO_TOKEN]
 
 
-def _causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
+def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
+    """The edges of a decoder's topology among sentences of these lengths.
+
+    Raises
+    ------
+    ValueError
+        If it sees the future.
+
+    Examples
+    --------
+    >>> causal_layout(Causal(), torch.tensor([3])).num_edges
+    6
+    """
     layout = decoder.layout(lengths)
     # The first test fails whatever the batch is; the second knows the batch's own lengths.
     if not decoder.is_causal() or sees_future(decoder, lengths, layout):
@@ -179,8 +191,14 @@ def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[s
     return data
 
 
-def _with_end(tokens: Tensor, where: Tensor, end: int) -> Tensor:
-    """`tokens`, in order, around `end` at the places `where` of the result."""
+def with_end(tokens: Tensor, where: Tensor, end: int) -> Tensor:
+    """`tokens`, in order, around `end` at the places `where` of the result.
+
+    Examples
+    --------
+    >>> with_end(torch.tensor([5, 3, 4]), torch.tensor([2, 4]), end=1)
+    tensor([5, 3, 1, 4, 1])
+    """
     result = tokens.new_full((tokens.numel() + where.numel(),), end)
     others = torch.ones_like(result, dtype=torch.bool)
     others[where] = False
@@ -188,8 +206,20 @@ def _with_end(tokens: Tensor, where: Tensor, end: int) -> Tensor:
     return result
 
 
-def _flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
-    """All tokens in one int64 tensor, and the length of each sentence."""
+def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
+    """All tokens in one int64 tensor, and the length of each sentence.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are no sentences, or a token is not an integer or negative; the message says
+        where in `name`.
+
+    Examples
+    --------
+    >>> flatten([[5, 3], [4]], "texts")
+    (tensor([5, 3, 4]), tensor([2, 1]))
+    """
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]
     if not lists:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ from hypothesis import settings
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
-# What was measured on this machine has no part in a test.
-os.environ["GRAPHUT_CACHE"] = str(Path(__file__).parent / "no-cache")
+# What was measured on this machine has no part in a test, nor what was parsed on it before.
+_CACHE = TemporaryDirectory()
+os.environ["GRAPHUT_CACHE"] = _CACHE.name
 
 # On tensors this small, threads cost more than they save; tests of threads ask for them.
 torch.set_num_threads(1)

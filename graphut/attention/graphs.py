@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import EdgeLayout, layout_from_edges
 
@@ -24,7 +26,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     Raises
     ------
     TypeError, ValueError
-        If `graph` is neither, or has several edge types and none was chosen.
+        If `graph` is neither, has several edge types and none was chosen, or is a batch whose
+        graphs do not have its nodes in all.
 
     Examples
     --------
@@ -68,19 +71,25 @@ def _kept(graph: DGLGraph) -> dict[Any, EdgeLayout]:
 def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
     source, _, target = etype
     src, dst = graph.edges(etype=etype, order="eid")
-    # A block's two sides can bear the same name, so it is asked for each side by its own method.
-    lengths = (
-        {}
-        if graph.is_block
-        else {
-            "src_lengths": graph.batch_num_nodes(source).long(),
-            "dst_lengths": graph.batch_num_nodes(target).long(),
-        }
-    )
+    sources = targets = None
+    if not graph.is_block:  # a block's two sides can bear the same name, and it has no batch
+        sources, targets = _batch_num_nodes(graph, source), _batch_num_nodes(graph, target)
     return layout_from_edges(
         src.long(),
         dst.long(),
         num_src=graph.num_src_nodes(source),
         num_dst=graph.num_dst_nodes(target),
-        **lengths,
+        src_lengths=sources,
+        dst_lengths=targets,
     )
+
+
+def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:
+    counts: Tensor = graph.batch_num_nodes(ntype).long()
+    nodes = graph.num_nodes(ntype)
+    if int(counts.sum()) != nodes:
+        raise ValueError(
+            f"the graph has {nodes} {ntype!r} nodes, but its batch_num_nodes({ntype!r}) are "
+            f"{int(counts.sum())} in all; mend them with set_batch_num_nodes"
+        )
+    return counts

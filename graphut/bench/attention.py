@@ -10,7 +10,7 @@ from torch import Tensor
 from graphut.attention import BACKENDS, edge_attention
 from graphut.bench.contender import Contender, Entry, Prepare, UnavailableError
 from graphut.bench.gate import TOLERANCE, largest_error, reference
-from graphut.bench.machine import MATMUL_FLOPS, describe_machine, matmul
+from graphut.bench.machine import MATMUL_FLOPS, dated_machine, matmul
 from graphut.bench.memory import peak_bytes
 from graphut.bench.peers import PEERS
 from graphut.bench.problem import AttentionProblem
@@ -73,7 +73,7 @@ def bench_attention(
             entries[name] = entry
     del expected
     speed = _time(rows, entries, problem, repeats)
-    return AttentionReport(problem, list(rows.values()), speed, describe_machine(problem.device))
+    return AttentionReport(problem, list(rows.values()), speed, dated_machine(problem.device))
 
 
 def _backend(name: str) -> Prepare:

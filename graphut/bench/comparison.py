@@ -11,7 +11,7 @@ import torch
 
 from graphut._dgl import DGLGraph
 from graphut.bench.comparison_report import ComparisonReport, ComparisonRow
-from graphut.bench.machine import describe_machine
+from graphut.bench.machine import dated_machine
 from graphut.bench.problem import CPU
 from graphut.bench.timing import interleaved
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
@@ -126,7 +126,7 @@ class Comparison:
             )
             for number, (topology, batch) in enumerate(zip(self.topologies, batches, strict=True))
         ]
-        machine = describe_machine(self.device)
+        machine = dated_machine(self.device)
         epochs = self.training.epochs
         return ComparisonReport(self.task.name, self.part, self.seeds, epochs, rows, machine)
 

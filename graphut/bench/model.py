@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from graphut.bench.dense import PaddedModel
 from graphut.bench.gate import TOLERANCE, largest_error
-from graphut.bench.machine import describe_machine
+from graphut.bench.machine import dated_machine
 from graphut.bench.memory import peak_bytes
 from graphut.bench.model_report import ModelReport, ModelRow
 from graphut.bench.problem import CPU
@@ -86,7 +86,7 @@ def bench_model(
         raise ValueError(f"repeats must be at least 1, got {repeats}")
     variants = [problem, replace(problem, halting=False)] if nobody_halts else [problem]
     rows = [row for variant in variants for row in _Pair(variant).measure(repeats)]
-    return ModelReport(rows, describe_machine(problem.device))
+    return ModelReport(rows, dated_machine(problem.device))
 
 
 class _Pair:

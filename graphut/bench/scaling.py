@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.bench.machine import describe_machine
+from graphut.bench.machine import dated_machine
 from graphut.bench.memory import peak_bytes
 from graphut.bench.problem import CPU
 from graphut.bench.table import aligned, digits
@@ -168,7 +168,7 @@ def bench_scaling(
         ScalingRow(n, topology.num_edges(n), times[str(n)], peak_bytes(runs[str(n)], device))
         for n in sizes
     ]
-    return ScalingReport(topology, dim, heads, rows, describe_machine(device))
+    return ScalingReport(topology, dim, heads, rows, dated_machine(device))
 
 
 def _forward(layer: MultiHeadAttention, topology: Topology, feat: Tensor) -> Callable[[], object]:

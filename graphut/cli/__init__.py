@@ -1,5 +1,5 @@
 """The command line: `graphut train`, `graphut eval`, `graphut generate`, `graphut info`,
-`graphut bench`, `graphut topology`."""
+`graphut bench`, `graphut topology`, `graphut results`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ COMMANDS = {
     "info": "say what is in a folder",
     "bench": "measure which backend is fastest here, and what halting saves",
     "topology": "look at who attends to whom",
+    "results": "keep what was measured, and make the page of it",
 }
 
 

@@ -17,11 +17,12 @@ from graphut.cli.options import add_options, build, flag
 from graphut.cli.parser import Parser
 from graphut.cli.presets import PRESETS, preset_of
 from graphut.models import UniversalTransformerConfig
-from graphut.tasks import TASKS
+from graphut.tasks import TASKS, PairTask
 from graphut.topology import parse
 from graphut.training import TrainingConfig
+from graphut.training.learners.pairs import PairLearner
 
-_FROM_TASK = ("source_vocab", "target_vocab")
+_PAIR_TASKS = {name: kind for name, kind in TASKS.items() if issubclass(kind, PairTask)}
 _OWN = ("specs", "ACTION", "task", "seeds", "part", "out", "device")
 
 
@@ -30,7 +31,11 @@ def add_compare(parser: Parser, argv: Sequence[str]) -> None:
     option = parser.add_argument
     option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
     option(
-        "--task", choices=TASKS, required=True, metavar="NAME", help=f"one of {', '.join(TASKS)}"
+        "--task",
+        choices=TASKS,
+        required=True,
+        metavar="NAME",
+        help=f"one of {', '.join(_PAIR_TASKS)}",
     )
     option(
         "--seeds", type=int, nargs="+", default=[0], metavar="N",
@@ -44,12 +49,14 @@ def add_compare(parser: Parser, argv: Sequence[str]) -> None:
     add_device(parser)
     task = _task_in(argv)
     if task is not None:
+        if task not in _PAIR_TASKS:
+            parser.error(f"{task} is no task of pairs, which are all that can be compared on")
         presets = PRESETS.get(task, {})
-        add_options(parser.add_argument_group("task"), TASKS[task], presets=presets)
+        add_options(parser.add_argument_group("task"), _PAIR_TASKS[task], presets=presets)
         training = parser.add_argument_group("training")
         add_options(training, TrainingConfig, ["seed"], presets=presets)
         model = parser.add_argument_group("model")
-        add_options(model, UniversalTransformerConfig, _FROM_TASK, presets=presets)
+        add_options(model, UniversalTransformerConfig, PairLearner.from_task, presets=presets)
 
 
 def compare(arguments: Namespace) -> None:
@@ -75,17 +82,12 @@ def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:
     if varied in options:
         raise ValueError(f"{flag(varied)} is what is compared: give its values as SPEC")
     options = {**preset_of(arguments.task), **options}
-    task = build(TASKS[arguments.task], options)
+    task = build(_PAIR_TASKS[arguments.task], options)
     return Comparison(
         topologies=[parse(spec) for spec in arguments.specs],
         task=task,
         training=build(TrainingConfig, options),
-        config=build(
-            UniversalTransformerConfig,
-            options,
-            source_vocab=len(task.source_vocabulary),
-            target_vocab=len(task.target_vocabulary),
-        ),
+        config=build(UniversalTransformerConfig, options, **PairLearner().sizes(task)),
         seeds=arguments.seeds,
         part=arguments.part,
         device=pick_device(arguments.device),

@@ -21,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"task      {run.task_name}: {_listing(run.task_options)}")
     print(f"model     {weights:,} weights: {_listing(model.config.to_dict())}")
     print(f"training  {_listing(vars(run.training))}")
-    print(f"progress  {_progress(read_metrics(run.folder / METRICS))}")
+    print(f"progress  {_progress(read_metrics(run.folder / METRICS), run.learner.evaluation_kind)}")
     return 0
 
 
@@ -29,11 +29,11 @@ def _listing(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _progress(metrics: list[dict[str, Any]]) -> str:
+def _progress(metrics: list[dict[str, Any]], kind: type[Evaluation]) -> str:
     if not metrics:
         return "no epoch is done yet"
     last = metrics[-1]
-    best = max(Evaluation(**line["validation"]) for line in metrics)
+    best = max(kind.from_dict(line["validation"]) for line in metrics)
     return (
         f"{last['epoch']} epochs, {last['update']} updates, {last['seconds']} seconds; "
         f"best on the validation set: {best}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, BooleanOptionalAction, _ActionsContainer
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -45,13 +45,14 @@ def add_options(
     presets : mapping of str to mapping
         Values of fields by the name of a preset, for the help.
     hidden : bool
-        Understand the options, and leave them out of the help.
+        Leave the options out of the help, and take any text as a value: they are only to be
+        recognised.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):
         if field.name not in skip:
             help = SUPPRESS if hidden else _help(field, presets).replace("%", "%%")
-            reader = _reader(hints[field.name])
+            reader = _reader(hints[field.name], any_text=hidden)
             group.add_argument(
                 flag(field.name), dest=field.name, default=SUPPRESS, help=help, **reader
             )
@@ -72,6 +73,20 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
     return kind(**chosen)
 
 
+def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:
+    """Raise `ValueError` if an option is not among the known ones.
+
+    Examples
+    --------
+    >>> check_options(["batch_size"], ["epochs"], "the task sort")
+    Traceback (most recent call last):
+    ValueError: --batch-size is no option of the task sort
+    """
+    for name in options:
+        if name not in known:
+            raise ValueError(f"{flag(name)} is no option of {owner}")
+
+
 def field_names(kind: type[Any]) -> list[str]:
     """Names of a dataclass's fields."""
     return [field.name for field in fields(kind)]
@@ -84,17 +99,30 @@ def _default(field: Field[Any]) -> Any:
 def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
     default = _default(field)
     notes = [] if default is None else ["required" if default is MISSING else f"default: {default}"]
-    notes += [f"{name}: {v[field.name]}" for name, v in presets.items() if field.name in v]
+    notes += [f"{', '.join(names)}: {value}" for value, names in _by_value(field.name, presets)]
     text: str = field.metadata["help"]
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 
-def _reader(annotation: Any) -> dict[str, Any]:
+def _by_value(
+    name: str, presets: Mapping[str, Mapping[str, Any]]
+) -> Iterable[tuple[Any, list[str]]]:
+    """The values that presets give a field, each with their names."""
+    names: dict[Any, list[str]] = {}
+    for preset, values in presets.items():
+        if name in values:
+            names.setdefault(values[name], []).append(preset)
+    return names.items()
+
+
+def _reader(annotation: Any, any_text: bool) -> dict[str, Any]:
     """What argparse needs to read a value of a type."""
     if get_origin(annotation) in (Union, UnionType):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     if annotation is bool:
         return {"action": BooleanOptionalAction}
+    if any_text:
+        return {}
     if get_origin(annotation) is Literal:
         return {"choices": get_args(annotation)}
     return {"type": annotation, "metavar": {int: "N", float: "X"}.get(annotation, "TEXT")}

@@ -28,7 +28,7 @@ def beam_search(
     beam_size: int,
     max_length: int,
     length_penalty: float,
-    bos: int,
+    bos: int | Tensor,
     eos: int,
     device: torch.device,
 ) -> list[Hypothesis]:
@@ -46,11 +46,13 @@ def beam_search(
         Generated tokens at most, `eos` included.
     length_penalty : float
         0 or more: 0 ranks by log-probability alone, more favours longer sequences.
+    bos : int or Tensor
+        The token that begins every sentence, or `(sentences,)`, the one that begins each.
     """
     live = [[_Beam(sentence)] for sentence in range(sentences)]
     best: list[tuple[float, _Beam] | None] = [None] * sentences
     parents = torch.arange(sentences)
-    tokens = torch.full((sentences,), bos, device=device)
+    tokens = torch.as_tensor(bos, device=device).expand(sentences)
     for length in range(1, max_length + 1):
         logits, steps = decoder.advance(parents, tokens)
         likeliest = _likeliest_extensions(logits, beam_size + 1)

@@ -15,9 +15,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
+from graphut.decoding.hypotheses import Hypotheses
 from graphut.decoding.ragged import RaggedTable
 from graphut.decoding.source import EncodedSource
 from graphut.nn import AdaptiveRecurrence, MultiHeadAttention, coordinate_signal
+from graphut.nn.surroundings import Encoded
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology
 
@@ -29,8 +31,8 @@ class CachedDecoder:
     ----------
     recurrence : AdaptiveRecurrence
         The decoder.
-    source : EncodedSource
-        What it reads.
+    source : EncodedSource or None
+        What it reads by cross-attention, where it has any.
     topology : Topology
         Of self-attention: causal and stable.
     embed : callable
@@ -42,7 +44,7 @@ class CachedDecoder:
     def __init__(
         self,
         recurrence: AdaptiveRecurrence,
-        source: EncodedSource,
+        source: EncodedSource | None,
         topology: Topology,
         embed: Callable[[Tensor], Tensor],
         predict: Callable[[Tensor], Tensor],
@@ -52,13 +54,10 @@ class CachedDecoder:
         self.topology = topology
         self.embed = embed
         self.predict = predict
-        cross = recurrence.step.cross_attention
-        assert cross is not None
-        self.cross_memory = cross.project(source.feat)
+        self.encoded = None if source is None else Encoded(source.feat)
         self.memory = RaggedTable(recurrence.max_steps)
         self.combined = RaggedTable(recurrence.max_steps)
-        self.paths = torch.zeros(len(source.lengths), 0, dtype=torch.int64)
-        self.sentences = torch.arange(len(source.lengths))
+        self.hypotheses = Hypotheses()
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each; see `TokenDecoder`."""
@@ -66,9 +65,8 @@ class CachedDecoder:
         feat = self.embed(tokens)
         nodes = self.memory.add_nodes(len(parents))
         self.combined.add_nodes(len(parents))
-        self.sentences = self.sentences[parents]
-        self.paths = torch.cat([self.paths[parents], nodes[:, None]], 1)
-        length = self.paths.shape[1]
+        self.hypotheses.extend(parents, nodes)
+        length = self.hypotheses.length
         position = torch.tensor(length, device=feat.device)
         place = coordinate_signal(position, feat.shape[1], feat.dtype).expand_as(feat)
         out, steps, _ = self.recurrence.run(_Newest(self), feat, place, lasting=True)
@@ -80,14 +78,15 @@ class _Newest:
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self.decoder = decoder
-        self.paths = decoder.paths
+        self.paths = decoder.hypotheses.ids
         self.frontier: Tensor | None = None
         self.value_shift: Tensor | None = None
         self._step = 0
-        self._seen = decoder.paths[:, _in_neighbours(decoder)]
-        place = decoder.paths.shape[1] - 1
-        layout = decoder.source.edges_to(decoder.sentences, place)
-        self._cross_layout = layout.to(decoder.cross_memory.device)
+        length = decoder.hypotheses.length
+        self._seen = self.paths[:, _in_neighbours(decoder.topology, length)]
+        if decoder.source is not None:
+            layout = decoder.source.edges_to(decoder.hypotheses.sentences, length - 1)
+            self._cross_layout = layout.to(decoder.source.feat.device)
 
     def write(self, nodes: Tensor | None, memory: Tensor) -> None:
         self._step += 1
@@ -101,9 +100,9 @@ class _Newest:
         return attended  # type: ignore[no-any-return]
 
     def cross(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        attended: Any = layer.attend(
-            self._cross_layout, rows, self.decoder.cross_memory, frontier=self.frontier
-        )
+        assert self.decoder.encoded is not None
+        memory = self.decoder.encoded.memory(layer)
+        attended: Any = layer.attend(self._cross_layout, rows, memory, frontier=self.frontier)
         return attended  # type: ignore[no-any-return]
 
     def transit(self, transition: Transition, rows: Tensor) -> Tensor:
@@ -123,10 +122,10 @@ class _Newest:
         return by_hypothesis if self.frontier is None else by_hypothesis[self.frontier.cpu()]
 
 
-def _in_neighbours(decoder: CachedDecoder) -> Tensor:
-    """Positions that the newest token attends to, `(k,)`."""
-    length = torch.tensor([decoder.paths.shape[1]])
-    _, source = decoder.topology.sorted_in_edges(length - 1, length, length)
+def _in_neighbours(topology: Topology, length: int) -> Tensor:
+    """Positions that the newest token of so many attends to, `(k,)`."""
+    tokens = torch.tensor([length])
+    _, source = topology.sorted_in_edges(tokens - 1, tokens, tokens)
     return source
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from graphut.attention import EdgeLayout
+from graphut.decoding.hypotheses import Hypotheses
 from graphut.decoding.source import EncodedSource
 from graphut.nn import AdaptiveRecurrence
 from graphut.topology import (
@@ -28,7 +30,7 @@ class PrefixDecoder:
     def __init__(
         self,
         recurrence: AdaptiveRecurrence,
-        source: EncodedSource,
+        source: EncodedSource | None,
         topology: Topology,
         embed: Callable[[Tensor], Tensor],
         predict: Callable[[Tensor], Tensor],
@@ -38,30 +40,31 @@ class PrefixDecoder:
         self.topology = topology
         self.embed = embed
         self.predict = predict
-        self.tokens = torch.zeros(len(source.lengths), 0, dtype=torch.int64)
-        self.sentences = torch.arange(len(source.lengths))
+        self.hypotheses = Hypotheses()
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each; see `TokenDecoder`."""
-        parents = parents.cpu()
-        self.sentences = self.sentences[parents]
-        self.tokens = torch.cat([self.tokens[parents], tokens.cpu()[:, None]], 1)
-        rows, length = self.tokens.shape
-        lengths = torch.full((rows,), length)
-        feat = self.embed(self.tokens.flatten().to(tokens.device))
-        own = self.source.lengths[self.sentences]
-        cross = cross_layout(
-            self.source.topology, lengths, own, decoder=self.topology, encoder=Complete()
-        )
+        self.hypotheses.extend(parents.cpu(), tokens.cpu())
+        prefixes, length = self.hypotheses.ids, self.hypotheses.length
+        lengths = torch.full((len(prefixes),), length)
+        feat = self.embed(prefixes.flatten().to(tokens.device))
         out, ponder = self.recurrence(
             self.topology.layout(lengths),
             with_extra_nodes(self.topology, feat, lengths),
             positions=node_positions(self.topology, lengths).to(feat.device),
-            cross=(cross, self._source_of_each(feat.device)),
+            cross=self._cross(lengths, feat.device),
         )
         newest = token_nodes(self.topology, lengths)[length - 1 :: length].to(feat.device)
         return self.predict(out[newest]), ponder.steps[newest]
 
-    def _source_of_each(self, device: torch.device) -> Tensor:
+    def _cross(self, lengths: Tensor, device: torch.device) -> tuple[EdgeLayout, Tensor] | None:
+        """The edges from the source into all tokens of each hypothesis, and their sources."""
+        if self.source is None:
+            return None
+        sentences = self.hypotheses.sentences
+        own = self.source.lengths[sentences]
+        layout = cross_layout(
+            self.source.topology, lengths, own, decoder=self.topology, encoder=Complete()
+        )
         parts = self.source.feat.split(self.source.lengths.tolist())
-        return torch.cat([parts[sentence] for sentence in self.sentences.tolist()]).to(device)
+        return layout, torch.cat([parts[sentence] for sentence in sentences.tolist()]).to(device)

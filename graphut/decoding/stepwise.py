@@ -27,11 +27,17 @@ def greedy(
     sentences: int,
     *,
     max_length: int,
-    bos: int,
+    bos: int | Tensor,
     eos: int,
     device: torch.device,
 ) -> list[Hypothesis]:
-    """The likeliest token, again and again; one hypothesis a sentence."""
+    """The likeliest token, again and again; one hypothesis a sentence.
+
+    Parameters
+    ----------
+    bos : int or Tensor
+        The token that begins every sentence, or `(sentences,)`, the one that begins each.
+    """
     return _decode(decoder, _likeliest, sentences, max_length, bos, eos, device)
 
 
@@ -40,7 +46,7 @@ def sample(
     sentences: int,
     *,
     max_length: int,
-    bos: int,
+    bos: int | Tensor,
     eos: int,
     device: torch.device,
     temperature: float = 1.0,
@@ -92,14 +98,14 @@ def _decode(
     choose: Choose,
     sentences: int,
     max_length: int,
-    bos: int,
+    bos: int | Tensor,
     eos: int,
     device: torch.device,
 ) -> list[Hypothesis]:
     found = [Hypothesis() for _ in range(sentences)]
     going = list(range(sentences))
     parents = torch.arange(sentences)
-    tokens = torch.full((sentences,), bos, device=device)
+    tokens = torch.as_tensor(bos, device=device).expand(sentences)
     for _ in range(max_length):
         logits, steps = decoder.advance(parents, tokens)
         tokens = choose(logits)

@@ -35,6 +35,11 @@ class ModelConfig:
     kernel_size: int = option(3, "tokens that a sepconv transition spans")
     norm: Literal["post", "pre"] = option("post", "where a step normalises")
     max_steps: int = option(8, "steps that a token may take")
+    share_weights: bool = option(
+        True,
+        "take the same weights in every step; without, a plain Transformer of max_steps layers, "
+        "which goes with --no-adaptive",
+    )
     adaptive: bool = option(True, "let tokens halt one by one; else all take max_steps steps")
     threshold: float = option(0.99, "sum of halting probabilities at which a token halts")
     halting_bias: float = option(-1.0, "first bias of the halting unit, in logits")
@@ -53,7 +58,13 @@ class ModelConfig:
     )
     dropout: float = option(0.0, "of embeddings and residuals, as a probability")
     attention_dropout: float = option(0.0, "of attention weights, as a probability")
+    scale_by_degree: bool = option(
+        False, "multiply attention scores by a learned multiple of log(1 + in-degree)"
+    )
     max_offset: int = option(0, "largest random offset of positions in training, in tokens")
+    spread_positions: bool = option(
+        False, "draw random positions in training that lie apart by chance, within max_offset"
+    )
     max_length: int = option(10_000, "longest sentence that is accepted, in tokens")
 
     def __post_init__(self) -> None:
@@ -61,10 +72,14 @@ class ModelConfig:
             self._check(name, *_fits(getattr(self, name), kind))
         for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
+        once = "True where adaptive is: layers with weights of their own are all done"
+        self._check("share_weights", self.share_weights or not self.adaptive, once)
         for name in ("dropout", "attention_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
         self._check("threshold", 0 < self.threshold <= 1, "in (0, 1]")
         self._check("max_offset", self.max_offset >= 0, "0 or more")
+        drawn = self.max_offset > 0 or not self.spread_positions
+        self._check("spread_positions", drawn, "False where max_offset is 0")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
@@ -146,6 +161,11 @@ class UniversalTransformerConfig(ModelConfig):
     source_vocab: int = field(metadata={"help": "tokens in the source vocabulary"})
     target_vocab: int = field(metadata={"help": "tokens in the target vocabulary"})
     tie_output: bool = option(True, "use the target embedding as output projection")
+    frame_source: bool = option(False, "put <bos> before and <eos> behind every source")
+    source_positions: Literal["start", "both"] = option(
+        "start",
+        "count source tokens from the start; or from both ends, each in half of the features",
+    )
     share_embeddings: bool = option(False, "use one embedding for source and target")
     encoder_topology: str = option("complete", "which source tokens a source token sees")
     decoder_topology: str = option("causal", "which target tokens a target token sees")
@@ -162,8 +182,98 @@ class UniversalTransformerConfig(ModelConfig):
         )
         causal = f"causal: '({decoder})&causal'"
         self._check("decoder_topology", decoder.is_causal(), causal)
+        even = self.d_model % 2 == 0 or self.source_positions == "start"
+        self._check("source_positions", even, f"'start' where d_model is odd, {self.d_model}")
         self._check("cross_topology", not cross.has_extra_nodes, "between tokens alone")
         self._check_transition(encoder, decoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerLMConfig(ModelConfig):
+    """The shape of a Universal Transformer that is a language model.
+
+    Raises
+    ------
+    ValueError
+        If a value is of another type or out of range, or the topology cannot be parsed; the
+        message quotes it.
+
+    Examples
+    --------
+    >>> UniversalTransformerLMConfig(vocab_size=67, topology="window:64&causal").max_steps
+    8
+    """
+
+    vocab_size: int = field(metadata={"help": "tokens in the vocabulary"})
+    tie_output: bool = option(True, "use the embedding as output projection")
+    topology: str = option("causal", "which tokens a token sees")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_vocabularies("vocab_size")
+        topology = parse(self.topology)
+        self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
+        self._check_transition(topology)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingConfig(ModelConfig):
+    """The fields of models that read a text and say one thing of it: their nodes' places."""
+
+    vocab_size: int = field(metadata={"help": "words in the vocabulary"})
+    topology: str = option("complete", "which nodes a node sees")
+    positions: Literal["start", "end"] = option(
+        "start", "count nodes from the start, or back from the end, where the question is"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_vocabularies("vocab_size")
+        self._check_transition(parse(self.topology))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerClassifierConfig(ReadingConfig):
+    """The shape of a Universal Transformer that puts documents into classes.
+
+    Its nodes are sentences: where the help of a field says token, read sentence.
+
+    Raises
+    ------
+    ValueError
+        If a value is of another type or out of range, or the topology cannot be parsed; the
+        message quotes it.
+
+    Examples
+    --------
+    >>> UniversalTransformerClassifierConfig(vocab_size=30, classes=6).longest_sentence
+    20
+    """
+
+    classes: int = field(metadata={"help": "classes to choose from"})
+    longest_sentence: int = option(20, "words of a sentence that are told apart by their places")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("classes", self.classes >= 2, "at least 2")
+        self._check("longest_sentence", self.longest_sentence >= 1, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerPointerConfig(ReadingConfig):
+    """The shape of a Universal Transformer that points at a word of a passage.
+
+    Raises
+    ------
+    ValueError
+        If a value is of another type or out of range, or the topology cannot be parsed; the
+        message quotes it.
+
+    Examples
+    --------
+    >>> UniversalTransformerPointerConfig(vocab_size=30, topology="window:16|global:0").num_heads
+    4
+    """
 
 
 def _fits(value: Any, kind: Any) -> tuple[bool, str]:

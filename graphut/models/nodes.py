@@ -74,9 +74,18 @@ class SentenceNodes:
             return rows
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]
 
-    def positions(self, offset: Tensor | None) -> Tensor:
-        """`(num_nodes,)`, moved by the offset of each sentence, `(batch,)`."""
-        if offset is None:
-            return self.position
+    def positions(self, drawn: Tensor | None) -> Tensor:
+        """`(num_nodes,)`: those of the graph, or what `draw_positions` has made of them."""
+        return self.position if drawn is None else self.place(self.position, drawn)
+
+    def place(self, position: Tensor, drawn: Tensor) -> Tensor:
+        """What `draw_positions` has made of positions, `(num_nodes,)`, that may lie between."""
+        row, table = self.of_nodes(torch.arange(len(drawn))), drawn.to(position.device)
+        below = position.long().clamp(0, drawn.shape[1] - 2)
+        low, high = table[row, below], table[row, below + 1]
+        return low + (position - below) * (high - low)
+
+    def of_nodes(self, by_sentence: Tensor) -> Tensor:
+        """`(num_nodes,)`, a value of each sentence, `(batch,)`, for all of its nodes."""
         nodes = self.lengths + self.topology.extra_nodes(self.lengths)
-        return self.position + torch.repeat_interleave(offset, nodes).to(self.position.device)
+        return torch.repeat_interleave(by_sentence, nodes).to(self.position.device)

@@ -1,10 +1,10 @@
-"""From a configuration to the recurrences of encoder and decoder."""
+"""From a configuration to the recurrence of an encoder or a decoder."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphut.models.config import UniversalTransformerConfig
+from graphut.models.config import ModelConfig
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
@@ -14,36 +14,57 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from graphut.nn.transition import Transition
-from graphut.topology import parse
 
 
-def make_recurrence(config: UniversalTransformerConfig, *, decoder: bool) -> AdaptiveRecurrence:
-    """The adaptive recurrence of an encoder, or of a decoder: causal, with cross-attention.
+def make_recurrence(
+    config: ModelConfig,
+    *,
+    causal: bool = False,
+    cross_attention: bool = False,
+    extra_nodes: bool = False,
+) -> AdaptiveRecurrence:
+    """The adaptive recurrence of an encoder or a decoder.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Its shape.
+    causal : bool
+        Whether its tokens are written one by one, so that a transition reads earlier ones alone.
+    cross_attention : bool
+        Whether it reads the output of another one.
+    extra_nodes : bool
+        Whether it has nodes that are no tokens: they read nothing by cross-attention.
 
     Examples
     --------
-    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, max_steps=6)
-    >>> make_recurrence(config, decoder=False).max_steps
+    >>> make_recurrence(ModelConfig(max_steps=6)).max_steps
     6
     """
 
     def attention(**options: Any) -> MultiHeadAttention:
         return MultiHeadAttention(
-            config.d_model, config.num_heads, attn_drop=config.attention_dropout, **options
+            config.d_model,
+            config.num_heads,
+            attn_drop=config.attention_dropout,
+            scale_by_degree=config.scale_by_degree,
+            **options,
         )
 
-    # Extra nodes see no source; that all tokens do, the sentence graph has made sure.
-    extra = parse(config.decoder_topology).has_extra_nodes
-    step = UniversalTransformerStep(
-        attention(),
-        _transition(config, causal=decoder),
-        cross_attention=attention(allow_zero_in_degree=extra) if decoder else None,
-        norm=config.norm,
-        dropout=config.dropout,
-    )
+    def step() -> UniversalTransformerStep:
+        # Extra nodes see no source; that all tokens do, the sentence graph has made sure.
+        cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
+        return UniversalTransformerStep(
+            attention(),
+            _transition(config, causal=causal),
+            cross_attention=cross,
+            norm=config.norm,
+            dropout=config.dropout,
+        )
+
     halting = HaltingUnit(config.d_model, bias_init=config.halting_bias)
     return AdaptiveRecurrence(
-        step,
+        step() if config.share_weights else [step() for _ in range(config.max_steps)],
         halting if config.adaptive else None,
         max_steps=config.max_steps,
         threshold=config.threshold,
@@ -55,7 +76,7 @@ def make_recurrence(config: UniversalTransformerConfig, *, decoder: bool) -> Ada
     )
 
 
-def _transition(config: UniversalTransformerConfig, *, causal: bool) -> Transition:
+def _transition(config: ModelConfig, *, causal: bool) -> Transition:
     if config.transition == "sepconv":
         return SeparableConvTransition(
             config.d_model, config.d_hidden, kernel_size=config.kernel_size, causal=causal

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import log1p
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
@@ -11,6 +13,8 @@ from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.counted import counted_attention, takes_counts
 from graphut.attention.memory import KeyValueMemory, memory_for
 from graphut.nn.checks import check_feat
+
+USUAL_DEGREE = 20
 
 Feat = Tensor | tuple[Tensor, Tensor]
 
@@ -24,6 +28,11 @@ class MultiHeadAttention(nn.Module):
 
     From "Attention Is All You Need" (arXiv 1706.03762, section 3.2), as in arXiv 1807.03819,
     Eqs. 1 to 3.
+
+    With `scale_by_degree` the scores of destination :math:`i` are multiplied by
+    :math:`s_h \log(1 + |E(i)|)`, :math:`s_h` a learned number a head: so that softmax over many
+    in-edges stays as sharp as over few (logits times log n: arXiv 2202.12172; times a learned
+    multiple of it: arXiv 2501.19399).
 
     Parameters
     ----------
@@ -39,6 +48,9 @@ class MultiHeadAttention(nn.Module):
         Probability that an attention weight is dropped in training.
     allow_zero_in_degree : bool
         Give a node without in-edges zeros before `W^O`, in place of an error.
+    scale_by_degree : bool
+        Multiply scores by :math:`s_h \log(1 + |E(i)|)`. At first :math:`s_h` is `1 / log(1 + 20)`:
+        the factor is 1 at 20 in-edges, the mean of sentences of up to 40 tokens.
     backend : str
         See `graphut.edge_attention`.
 
@@ -60,6 +72,7 @@ class MultiHeadAttention(nn.Module):
         out_feats: int | None = None,
         attn_drop: float = 0.0,
         allow_zero_in_degree: bool = False,
+        scale_by_degree: bool = False,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -81,6 +94,7 @@ class MultiHeadAttention(nn.Module):
         self.query = nn.Linear(dst_feats, width)
         self.key_value = nn.Linear(src_feats, 2 * width)
         self.output = nn.Linear(width, dst_feats if out_feats is None else out_feats)
+        self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -89,6 +103,8 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_uniform_(weight)
         for layer in (self.query, self.key_value, self.output):
             nn.init.zeros_(layer.bias)
+        if self.degree_scale is not None:
+            nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
 
     @property
     def node_flops(self) -> int:
@@ -194,7 +210,7 @@ class MultiHeadAttention(nn.Module):
         # Weights that sum to one move the result by what every value moves.
         sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
         shift_after = value_shift if sum_to_one else None
-        query = self.query(rows).unflatten(1, (self.num_heads, self.head_feats))
+        query = self._queries(layout, rows, frontier)
         weights = None
         if isinstance(memory, KeyValueMemory):
             attended = memory.attend(layout, query, frontier, self.head_feats**-0.5)
@@ -221,6 +237,20 @@ class MultiHeadAttention(nn.Module):
                 attended, weights = result if get_attention else (result, None)
         rows = attended.flatten(1) if shift_after is None else attended.flatten(1) + shift_after
         return (self.output(rows), weights) if get_attention else self.output(rows)
+
+    def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
+        """`(A, num_heads, head_feats)`, scaled by degree where the layer does so.
+
+        Scaling queries, not scores, asks nothing of the backends.
+        """
+        query: Tensor = self.query(rows).unflatten(1, (self.num_heads, self.head_feats))
+        if self.degree_scale is None:
+            return query
+        degrees = layout.in_degrees
+        if frontier is not None:  # an id past the last stands for no node
+            degrees = degrees[frontier.clamp_max(len(degrees) - 1)]
+        growth = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
+        return (query * growth[:, :, None]).to(query.dtype)
 
     def extra_repr(self) -> str:
         """What `print` shows."""

@@ -39,9 +39,9 @@ def block_layouts(
         )
     if edge_bias is not None and len(edge_bias) != len(blocks):
         raise ValueError(f"edge_bias has {len(edge_bias)} entries for {len(blocks)} blocks")
-    if layer.step.cross_attention is not None:
+    if layer.step_of(1).cross_attention is not None:
         raise ValueError("a decoder step takes one graph for all steps, not a list of blocks")
-    if layer.step.transition.reads_neighbours:
+    if layer.step_of(1).transition.reads_neighbours:
         raise ValueError("a convolution reads along sentences, and blocks have none")
     for block in blocks:
         check_same_nodes(block)
@@ -85,7 +85,7 @@ def run_blocks(
         tally.spent, tally.out = tally.spent[:nodes], tally.out[:nodes]
         around.frontier = torch.arange(nodes, device=feat.device) if everyone else _where(active)
         rows = before.index_select(0, around.frontier)
-        new = layer.step.update(rows, around)
+        new = layer.step_of(step).update(rows, around)
         state = state.index_copy(0, around.frontier, new)
         steps = steps + active
         if layer.halting is None:
@@ -97,7 +97,7 @@ def run_blocks(
         remainder = torch.where(halts, left, remainder)
         active = active & ~halts
     out = state if layer.halting is None else tally.out
-    return layer.step.readout(out), steps, remainder
+    return layer.readout(out), steps, remainder
 
 
 def _show(
@@ -116,7 +116,7 @@ def _show(
         renewed = _where(steps == step - 1)  # those that halted in the last step too
     rows = before if renewed is None else before.index_select(0, renewed)
     around.memory = None if around.memory is None else around.memory[: len(before)]
-    around.write(renewed, layer.step.project(rows))
+    around.write(renewed, layer.step_of(step).project(rows))
 
 
 def _where(mask: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def can_be_bounded(layer: AdaptiveRecurrence, around: GraphSurroundings, feat: Tensor) -> bool:
     """Whether all attention of a recurrence takes counts that only the device knows."""
-    step = layer.step
+    step = layer.step_of(1)
     if not step.attention.takes_counts(around.layout, feat):
         return False
     if step.cross_attention is None or around.cross_layout is None:
@@ -48,7 +48,7 @@ def run_bounded(
     for step in range(1, layer.max_steps + 1):
         seen.count = frontier.count
         before = layer.show(seen, frontier, step)
-        state = layer.step.update(before, seen)
+        state = layer.step_of(step).update(before, seen)
         probability = layer.probability(before, state, readable(frontier.nodes, nodes), step)
         watch.probability(probability, frontier.nodes, step)
         halts, left = tally.add(state, probability, step)
@@ -150,10 +150,10 @@ class _Counted:
         return attended
 
     def cross(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        layout, memory = self.around.cross_layout, self.around.cross_memory
-        assert layout is not None and memory is not None
+        layout, encoded = self.around.cross_layout, self.around.encoded
+        assert layout is not None and encoded is not None
         attended: Tensor = layer.attend(
-            layout, rows, memory, frontier=self.frontier, count=self.count
+            layout, rows, encoded.memory(layer), frontier=self.frontier, count=self.count
         )
         return attended
 

@@ -47,11 +47,27 @@ def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
 
     Homogeneous graphs and blocks pass; what a bare layout's sources are only its maker knows.
     """
-    if not isinstance(graph, DGLGraph) or graph.is_block:
-        return
+    if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
+        return  # that a graph has one edge type, whoever reads it makes sure
     source, _, target = graph.canonical_etypes[0]
     if source != target:
         raise ValueError(
             f"the graph's edges go from {source!r} to {target!r} nodes; a step needs a graph over "
             "one type of nodes, or a block (other sources go into a decoder's cross=)"
         )
+
+
+def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+    """The features of all nodes that a step reads, alone or with those of its destinations.
+
+    `dgl.nn.HeteroGraphConv` hands over such pairs. The destinations must be the first sources.
+    """
+    if not isinstance(feat, tuple):
+        return feat
+    sources, destinations = feat
+    if not torch.equal(sources[: len(destinations)], destinations):
+        raise ValueError(
+            f"features of {len(sources)} sources and of {len(destinations)} other destinations: "
+            "nodes that take steps must be the first sources (others go into a decoder's cross=)"
+        )
+    return sources

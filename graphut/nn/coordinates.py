@@ -50,6 +50,40 @@ def coordinate_signal(
     return _sinusoid(unique, dim, dtype)[inverse]
 
 
+def place_signal(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The signal of positions: of each coordinate where there are several, side by side.
+
+    Parameters
+    ----------
+    positions : Tensor
+        `(N,)`, or `(N, k)`: row and column of a grid, places from the start and from the end.
+    dim : int
+        Features of the signal; each of `k` coordinates takes `dim / k`.
+    dtype : torch.dtype
+        Of the result.
+
+    Returns
+    -------
+    Tensor
+        `(N, dim)`
+
+    Raises
+    ------
+    ValueError
+        If `k` does not divide `dim`.
+
+    Examples
+    --------
+    >>> place_signal(torch.tensor([[0, 0], [1, 0]]), 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0000, 1.0000]])
+    """
+    coordinates = 1 if positions.dim() == 1 else positions.shape[1]
+    if coordinates < 1 or dim % coordinates:
+        raise ValueError(f"{dim} features do not divide into {coordinates} coordinates")
+    return coordinate_signal(positions, dim // coordinates, dtype).reshape(len(positions), dim)
+
+
 def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     exponent = torch.arange(0, dim, 2, dtype=torch.float64, device=values.device) / dim
     angle = values.to(torch.float64)[..., None] / 10000.0**exponent

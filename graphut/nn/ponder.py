@@ -31,6 +31,8 @@ class Ponder:
     node_flops, memory_flops, edge_flops : int
         Floating-point operations of a step for each computed node, for each projection, and for
         each in-edge of a computed node.
+    encoded_flops : int
+        Floating-point operations to project the encoder's output, for a decoder.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Ponder:
     node_flops: int
     memory_flops: int
     edge_flops: int
+    encoded_flops: int = 0
 
     @property
     def mean_steps(self) -> Tensor:
@@ -86,10 +89,12 @@ class Ponder:
             self.edges * self.edge_flops
             + self.computed.sum() * self.node_flops
             + self.projected.sum() * self.memory_flops
+            + self.encoded_flops
         )
 
     @property
     def all_flops(self) -> Tensor:
         """Floating-point operations of `max_steps` steps of all nodes."""
         node_steps = self.steps.numel() * self.max_steps
-        return self.all_edges * self.edge_flops + node_steps * (self.node_flops + self.memory_flops)
+        by_node = self.node_flops + self.memory_flops
+        return self.all_edges * self.edge_flops + node_steps * by_node + self.encoded_flops

@@ -12,8 +12,8 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.blocks import block_layouts, run_blocks
 from graphut.nn.bounded import can_be_bounded, run_bounded
-from graphut.nn.checks import check_feat, check_same_nodes
-from graphut.nn.coordinates import coordinate_signal, step_signals
+from graphut.nn.checks import check_feat, check_same_nodes, sources_of
+from graphut.nn.coordinates import place_signal, step_signals
 from graphut.nn.frontier import Frontier, Harvest, plus
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.ponder import Ponder
@@ -43,13 +43,16 @@ class AdaptiveRecurrence(nn.Module):
 
     Parameters
     ----------
-    step : UniversalTransformerStep
-        The step, with weights shared by all repetitions.
+    step : UniversalTransformerStep, or sequence of them
+        The step, with weights shared by all repetitions. Or `max_steps` steps that are alike in
+        all but their weights, one a repetition, and no `halting`: a plain Transformer, whose
+        layers get the signals of position and step as the repetitions do.
     halting : HaltingUnit or ScheduledHalting, optional
         Gives each active node's halting probability. Without it all nodes take `max_steps` steps
         and the last state is the result.
     max_steps : int
-        The cap, `T`; may be changed after training.
+        The cap, `T`; may be changed after training, but not where each repetition has a step of
+        its own.
     threshold : float
         Sum of probabilities at which a node halts, in `(0, 1]`; may be changed after training.
     halted : {"copied", "frozen", "stale", "running"}
@@ -66,6 +69,11 @@ class AdaptiveRecurrence(nn.Module):
     cost : {"steps+remainder", "remainder"}
         The ponder cost: the mean over nodes of `N + R`, or of `R`.
 
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or a sequence of steps does not fit the other arguments.
+
     Examples
     --------
     >>> import torch
@@ -81,7 +89,7 @@ class AdaptiveRecurrence(nn.Module):
 
     def __init__(
         self,
-        step: UniversalTransformerStep,
+        step: UniversalTransformerStep | Sequence[UniversalTransformerStep],
         halting: nn.Module | None = None,
         *,
         max_steps: int = 8,
@@ -97,7 +105,11 @@ class AdaptiveRecurrence(nn.Module):
         _one_of("weighting", weighting, WEIGHTINGS)
         _one_of("halt_from", halt_from, HALT_FROM)
         _one_of("cost", cost, COSTS)
-        self.step = step
+        if isinstance(step, Sequence):
+            _check_layers(step, halting, max_steps)
+            for layer in step[:-1]:
+                layer.output_norm = None  # only what the last one makes is read out
+        self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
         self.threshold = threshold
@@ -109,14 +121,15 @@ class AdaptiveRecurrence(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters of step and halting unit anew."""
-        self.step.reset_parameters()
+        for step in self.step if isinstance(self.step, nn.ModuleList) else [self.step]:
+            step.reset_parameters()  # type: ignore[operator]
         if isinstance(self.halting, HaltingUnit):
             self.halting.reset_parameters()
 
     def forward(
         self,
         graph: DGLGraph | EdgeLayout | Sequence[DGLGraph | EdgeLayout],
-        feat: Tensor,
+        feat: Tensor | tuple[Tensor, Tensor],
         *,
         positions: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
@@ -132,9 +145,11 @@ class AdaptiveRecurrence(nn.Module):
             of its sources; the other ones offer the features they came with, like halted nodes.
             In a list, as DGL's neighbour samplers make it, each block serves one step.
         feat : Tensor
-            `(N_src, d)`, the first states `x^0`; of a list, those of the first block's sources.
+            `(N_src, d)`, the first states `x^0`; of a list, those of the first block's sources; or
+            a pair of them and of their first `N_dst` rows, as `dgl.nn.HeteroGraphConv` has it.
         positions : Tensor, optional
-            `(N_src,)` position of each node; without it the signal is that of the step alone.
+            `(N_src,)` position of each node, or `(N_src, k)` coordinates, each in `d / k` of the
+            features; without it the signal is that of the step alone.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the source nodes, and the encoder's output.
         edge_bias : Tensor or list of Tensor, optional
@@ -162,18 +177,19 @@ class AdaptiveRecurrence(nn.Module):
             with Triton nothing waits for the device: of numbers that are not finite, the error
             comes when the host knows of them, in this call or a later one of the layer.
         """
+        feat = sources_of(feat)
         if isinstance(graph, Sequence):
             layouts = block_layouts(self, graph, edge_bias, feat.device)
         else:
             check_same_nodes(graph)
             layouts = [as_layout(graph).to(feat.device)]
         self._check(layouts[0], feat, positions)
-        around = self.step.surroundings(layouts[0], cross)
+        around = self.step_of(1).surroundings(layouts[0], cross)
         around.weights = [] if get_attention else None
         place = None
         if positions is not None:
             here = positions.to(feat.device, non_blocking=True)
-            place = coordinate_signal(here, feat.shape[1], feat.dtype)
+            place = place_signal(here, feat.shape[1], feat.dtype)
         if isinstance(graph, Sequence):
             watch = Watch()
             watch.features(feat)
@@ -194,7 +210,7 @@ class AdaptiveRecurrence(nn.Module):
         if plain and can_be_bounded(self, around, feat):
             return LateWatch(self, feat.shape[0], around.layout.num_dst)
         if plain:
-            around.in_place = self.step.attention.memory(around.layout, feat)
+            around.in_place = self.step_of(1).attention.memory(around.layout, feat)
         return Watch()
 
     def run(
@@ -224,7 +240,31 @@ class AdaptiveRecurrence(nn.Module):
             out, steps, remainder = run_bounded(self, around, feat, place, nodes, watch)
         else:
             out, steps, remainder = self._run_frontier(around, feat, place, nodes, lasting, watch)
-        return self.step.readout(out), steps, remainder
+        return self.readout(out), steps, remainder
+
+    @property
+    def max_steps(self) -> int:
+        """The cap, `T`."""
+        return self._max_steps
+
+    @max_steps.setter
+    def max_steps(self, steps: int) -> None:
+        if isinstance(self.step, nn.ModuleList) and steps != len(self.step):
+            raise ValueError(
+                f"max_steps cannot become {steps}: {len(self.step)} repetitions have weights of "
+                "their own (share_weights=False), and others would have none"
+            )
+        self._max_steps = steps
+
+    def step_of(self, repetition: int) -> UniversalTransformerStep:
+        """The step that is done as repetition 1, 2, ..., `max_steps`."""
+        own = isinstance(self.step, nn.ModuleList)
+        step = self.step[repetition - 1] if own else self.step  # type: ignore[index]
+        return step  # type: ignore[return-value]
+
+    def readout(self, out: Tensor) -> Tensor:
+        """The last normalisation, of pre-norm steps."""
+        return self.step_of(self.max_steps).readout(out)
 
     def rule(self) -> Rule:
         """When a node halts and how its states are weighted."""
@@ -282,9 +322,9 @@ class AdaptiveRecurrence(nn.Module):
         nodes = state.shape[0]
         shown = state if nodes == feat.shape[0] else torch.cat([state, feat[nodes:]])
         shown = plus(shown, place) + self.signal(step, feat)
-        around.write(None, self.step.project(shown))
+        around.write(None, self.step_of(step).project(shown))
         before = shown[:nodes]
-        return before, self.step.update(before, around)
+        return before, self.step_of(step).update(before, around)
 
     def _run_frontier(
         self,
@@ -300,7 +340,7 @@ class AdaptiveRecurrence(nn.Module):
         tally, harvest = Tally.start(self.rule(), feat[:nodes]), Harvest()
         for step in range(1, self.max_steps + 1):
             before = self.show(around, frontier, step)
-            state = self.step.update(before, around)
+            state = self.step_of(step).update(before, around)
             probability = self.probability(before, state, frontier.nodes, step)
             watch.probability(probability, frontier.nodes, step)
             halts, left = tally.add(state, probability, step)
@@ -313,7 +353,7 @@ class AdaptiveRecurrence(nn.Module):
             if not stay.numel():
                 break
         if lasting and self.halted != "stale":
-            every_step = self.halted == "copied" and self.step.norm == "pre"
+            every_step = self.halted == "copied" and self.step_of(step).norm == "pre"
             end = self.max_steps if every_step else min(step + 1, self.max_steps)
             for later in range(step + 1, end + 1):
                 self.show(around, frontier, later)
@@ -324,21 +364,22 @@ class AdaptiveRecurrence(nn.Module):
 
         A node is projected while it is active and once more after it has halted.
         """
-        signal = self.signal(step, frontier.last())
+        signal, layer = self.signal(step, frontier.last()), self.step_of(step)
         before = frontier.active() + signal
         around.frontier = frontier.nodes
-        around.value_shift = self.step.shift(signal) if self.halted == "copied" else None
+        around.value_shift = layer.shift(signal) if self.halted == "copied" else None
         if self.halted == "stale" and step > 1:
-            around.write(frontier.nodes, self.step.project(before))
+            around.write(frontier.nodes, layer.project(before))
         elif self.halted in ("frozen", "stale"):
-            around.write(frontier.last_nodes, self.step.project(frontier.last() + signal))
+            around.write(frontier.last_nodes, layer.project(frontier.last() + signal))
         elif around.value_shift is not None:
-            around.write(frontier.last_nodes, self.step.project(frontier.last()))
+            around.write(frontier.last_nodes, layer.project(frontier.last()))
         else:
-            around.write(None, self.step.project(frontier.everyone() + signal))
+            around.write(None, layer.project(frontier.everyone() + signal))
         return before
 
     def _record(self, around: GraphSurroundings, steps: Tensor, remainder: Tensor) -> Ponder:
+        step = self.step_of(1)
         cost = remainder.new_zeros(())
         if self.halting is not None:
             cost = (remainder + steps if self.cost == "steps+remainder" else remainder).mean()
@@ -348,12 +389,11 @@ class AdaptiveRecurrence(nn.Module):
         elif self.halted in ("copied", "frozen"):
             # Once more after halting, if a neighbour is still there to look.
             projected = torch.minimum(steps + 1, steps.max())
-            if self.halted == "copied" and self.step.norm == "pre":
+            if self.halted == "copied" and step.norm == "pre":
                 projected = steps.max().expand_as(steps)
         degrees = around.layout.in_degrees
         if around.cross_layout is not None:
             degrees = degrees + around.cross_layout.in_degrees
-        attention = self.step.attention
         return Ponder(
             steps=steps,
             remainder=remainder,
@@ -362,9 +402,10 @@ class AdaptiveRecurrence(nn.Module):
             projected=projected,
             in_degrees=degrees,
             max_steps=self.max_steps,
-            node_flops=self.step.node_flops,
-            memory_flops=attention.memory_flops,
-            edge_flops=attention.edge_flops,
+            node_flops=step.node_flops,
+            memory_flops=step.attention.memory_flops,
+            edge_flops=step.attention.edge_flops,
+            encoded_flops=0 if around.encoded is None else around.encoded.flops,
         )
 
     def _check(self, layout: EdgeLayout, feat: Tensor, positions: Tensor | None) -> None:
@@ -380,10 +421,11 @@ class AdaptiveRecurrence(nn.Module):
                 f"the graph has {layout.num_dst} destination and {nodes} source nodes; a "
                 "recurrence needs every destination to be a source too"
             )
-        check_feat(feat, "source", nodes, self.step.attention.query.weight)
-        if positions is not None and positions.shape != (nodes,):
+        check_feat(feat, "source", nodes, self.step_of(1).attention.query.weight)
+        if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
             raise ValueError(
-                f"positions must be ({nodes},), one a node, got shape {tuple(positions.shape)}"
+                f"positions must be ({nodes},), one a node, or ({nodes}, coordinates); got shape "
+                f"{tuple(positions.shape)}"
             )
 
     def extra_repr(self) -> str:
@@ -392,6 +434,27 @@ class AdaptiveRecurrence(nn.Module):
             f"max_steps={self.max_steps}, threshold={self.threshold}, halted={self.halted!r}, "
             f"weighting={self.weighting!r}, halt_from={self.halt_from!r}"
         )
+
+
+def _check_layers(
+    steps: Sequence[UniversalTransformerStep], halting: nn.Module | None, max_steps: int
+) -> None:
+    if halting is not None:
+        raise ValueError("steps with weights of their own are all done: give halting=None")
+    if len(steps) != max_steps:
+        raise ValueError(f"got {len(steps)} steps for max_steps={max_steps}; give one a repetition")
+    if len(set(steps)) < len(steps):
+        raise ValueError("a step is there twice; give it alone, and all repetitions share it")
+    first, *others = (_shape_of(step) for step in steps)
+    for number, other in enumerate(others, 2):
+        if other != first:
+            raise ValueError(
+                f"step {number} is not like the first: steps may differ in their weights alone"
+            )
+
+
+def _shape_of(step: UniversalTransformerStep) -> tuple[str, dict[str, torch.Size]]:
+    return repr(step), {name: value.shape for name, value in step.named_parameters()}
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -54,7 +54,9 @@ def dense_recurrence(
     """
     place = 0.0
     if positions is not None:
-        place = coordinate_signal(positions, feat.shape[1], feat.dtype)  # type: ignore[assignment]
+        columns = positions.view(len(positions), -1).unbind(1)
+        parts = [coordinate_signal(c, feat.shape[1] // len(columns), feat.dtype) for c in columns]
+        place = torch.cat(parts, 1)  # type: ignore[assignment]
     copies = _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     spent = feat.new_zeros(feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32))
@@ -68,7 +70,8 @@ def dense_recurrence(
         if layer.halted == "frozen" and t > 1:
             moves = steps >= t - 1  # the step after its last is the last to be shown
         shown = torch.where(moves[:, None], now, shown)
-        new, offered = _step(layer.step, graph, copies, now, shown, combined, active, cross, layer)
+        step = layer.step_of(t)
+        new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer)
         combined = offered
         if layer.halting is None:
             state, steps = new, steps + 1
@@ -93,7 +96,7 @@ def dense_recurrence(
         state = torch.where(goes_on[:, None], new, state)
         spent = torch.where(active & ~closes, spent + p, spent)
         active = active & ~(reached | last)
-    return layer.step.readout(out), steps, remainder
+    return layer.readout(out), steps, remainder
 
 
 def _step(
@@ -116,12 +119,13 @@ def _step(
         return norm(rows) if pre else rows
 
     norm = step.attention_norm
-    attended = _attend(step.attention, copies, ready(now, norm), ready(shown, norm))
+    attended = _attend(step.attention, graph, copies, ready(now, norm), ready(shown, norm))
     rows = add(now, attended, norm)
     if step.cross_attention is not None and step.cross_norm is not None and cross is not None:
-        norm = step.cross_norm
+        norm, between = step.cross_norm, cross[0]
         query = ready(rows, norm)
-        rows = add(rows, _attend(step.cross_attention, _copies(cross[0]), query, cross[1]), norm)
+        read = _attend(step.cross_attention, between, _copies(between), query, cross[1])
+        rows = add(rows, read, norm)
     norm = step.transition_norm
     offer = ready(rows, norm)
     runs = active | (layer.halted == "running") | (layer.halting is None)
@@ -144,7 +148,9 @@ def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
     return table.index_put((row, source), weight, accumulate=True).movedim(-1, 0)
 
 
-def _attend(layer: MultiHeadAttention, copies: Tensor, rows: Tensor, source: Tensor) -> Tensor:
+def _attend(
+    layer: MultiHeadAttention, graph: Graph, copies: Tensor, rows: Tensor, source: Tensor
+) -> Tensor:
     def heads(x: Tensor) -> Tensor:
         return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
 
@@ -154,6 +160,9 @@ def _attend(layer: MultiHeadAttention, copies: Tensor, rows: Tensor, source: Ten
         heads(linear(source, w, b)) for w, b in zip(weight.chunk(2), bias.chunk(2), strict=True)
     )
     scores = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide) * layer.head_feats**-0.5
+    if layer.degree_scale is not None:
+        growth = as_layout(graph).in_degrees.to(wide).log1p()
+        scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
     scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
     weights = scores.softmax(-1) * (copies > 0)
     out: Tensor = layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))

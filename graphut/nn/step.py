@@ -9,8 +9,8 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.checks import check_feat, check_same_nodes
-from graphut.nn.surroundings import GraphSurroundings, Surroundings
+from graphut.nn.checks import check_feat, check_same_nodes, sources_of
+from graphut.nn.surroundings import Encoded, GraphSurroundings, Surroundings
 from graphut.nn.transition import Transition
 
 NORMS = ("post", "pre")
@@ -90,7 +90,7 @@ class UniversalTransformerStep(nn.Module):
     def forward(
         self,
         graph: DGLGraph | EdgeLayout,
-        feat: Tensor,
+        feat: Tensor | tuple[Tensor, Tensor],
         *,
         frontier: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
@@ -105,7 +105,8 @@ class UniversalTransformerStep(nn.Module):
             Self-attention's edges. Its destinations are its sources, or, in a block, the first
             of its sources.
         feat : Tensor
-            `(N_src, d)`, states with their coordinate signals, `y`.
+            `(N_src, d)`, states with their coordinate signals, `y`; or a pair of them and of their
+            first `N_dst` rows, as `dgl.nn.HeteroGraphConv` has it.
         frontier : Tensor, optional
             `(A,)` sorted ids of the nodes to compute.
         cross : pair of graph and Tensor, optional
@@ -122,6 +123,7 @@ class UniversalTransformerStep(nn.Module):
             the frontier.
         """
         check_same_nodes(graph)
+        feat = sources_of(feat)
         layout = as_layout(graph).to(feat.device)
         check_feat(feat, "source", layout.num_src, self.attention.query.weight)
         around = self.surroundings(layout, cross)
@@ -137,7 +139,7 @@ class UniversalTransformerStep(nn.Module):
     def surroundings(
         self, layout: EdgeLayout, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
     ) -> GraphSurroundings:
-        """A graph's surroundings, the encoder's output projected once for all steps."""
+        """A graph's surroundings, with the encoder's output."""
         if (cross is None) != (self.cross_attention is None):
             raise ValueError(
                 "a step with cross_attention needs cross=(graph, features), and one without "
@@ -148,7 +150,7 @@ class UniversalTransformerStep(nn.Module):
         graph, source = cross
         between = as_layout(graph).to(source.device)
         check_feat(source, "source", between.num_src, self.cross_attention.key_value.weight)
-        return GraphSurroundings(layout, between, self.cross_attention.project(source))
+        return GraphSurroundings(layout, between, Encoded(source))
 
     def project(self, rows: Tensor) -> Tensor:
         """What nodes show their neighbours: keys and values of `(R, d)` rows."""

@@ -44,6 +44,33 @@ class Showing(Surroundings, Protocol):
         """Replace the keys and values of `nodes`, or of all; called once a step."""
 
 
+class Encoded:
+    """The encoder's output, `(N_src, d)`, as each layer of cross-attention projects it: once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer, encoded = MultiHeadAttention(8, num_heads=2), Encoded(torch.randn(3, 8))
+    >>> encoded.memory(layer) is encoded.memory(layer)
+    True
+    """
+
+    def __init__(self, feat: Tensor) -> None:
+        self.feat = feat
+        self._memories: dict[MultiHeadAttention, Tensor] = {}
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all projections so far."""
+        return self.feat.shape[0] * sum(layer.memory_flops for layer in self._memories)
+
+    def memory(self, layer: MultiHeadAttention) -> Tensor:
+        """Keys and values from a layer."""
+        if layer not in self._memories:
+            self._memories[layer] = layer.project(self.feat)
+        return self._memories[layer]
+
+
 @dataclass
 class GraphSurroundings:
     """A whole graph: what every node shows, and which of them are active.
@@ -52,8 +79,8 @@ class GraphSurroundings:
     ----------
     layout : EdgeLayout
         Self-attention's edges.
-    cross_layout, cross_memory : EdgeLayout, Tensor, or None
-        A decoder's edges from the source, and the source's keys and values.
+    cross_layout, encoded : EdgeLayout, Encoded, or None
+        A decoder's edges from the source, and the encoder's output.
     in_place : KeyValueMemory or None
         Holds `memory` if the attention that reads it can do without a copy for each step.
     frontier : Tensor or None
@@ -72,7 +99,7 @@ class GraphSurroundings:
 
     layout: EdgeLayout
     cross_layout: EdgeLayout | None = None
-    cross_memory: Tensor | None = None
+    encoded: Encoded | None = None
     in_place: KeyValueMemory | None = None
     frontier: Tensor | None = None
     memory: Tensor | None = None
@@ -108,10 +135,9 @@ class GraphSurroundings:
 
     def cross(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Attention over the encoder's output."""
-        assert self.cross_layout is not None and self.cross_memory is not None
-        attended: Any = layer.attend(
-            self.cross_layout, rows, self.cross_memory, frontier=self.frontier
-        )
+        assert self.cross_layout is not None and self.encoded is not None
+        memory = self.encoded.memory(layer)
+        attended: Any = layer.attend(self.cross_layout, rows, memory, frontier=self.frontier)
         return attended  # type: ignore[no-any-return]
 
     def transit(self, transition: Transition, rows: Tensor) -> Tensor:

@@ -168,8 +168,18 @@ class SeparableConvTransition(nn.Module):
         -------
         Tensor
             `(N, in_feats)` or `(A, in_feats)`
+
+        Raises
+        ------
+        ValueError
+            If there is not one row a node, or some nodes of the topology are no tokens.
         """
         layout = as_layout(graph).to(feat.device)
+        if layout.extra_nodes:
+            raise ValueError(
+                "a convolution runs along tokens alone, and this topology has nodes that are no "
+                "tokens: take PositionwiseTransition, or a topology without them"
+            )
         if feat.shape[0] != layout.num_dst:
             raise ValueError(f"feat has {feat.shape[0]} rows; the graph has {layout.num_dst} nodes")
         sentence = layout.derive(sentence_of_node)

@@ -70,7 +70,7 @@ def _bars(axes: Axes, title: str, series: Series) -> None:
         axes.barh(place, means, height, color=colour, label=label)
         for y, values in zip(place, rows, strict=True):
             if len(values) > 1:
-                axes.plot(values, [y] * len(values), "o", color="black", markersize=3)
+                axes.plot(values, [y] * len(values), "ko", markersize=3, clip_on=False)
     axes.set_xlabel(title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="y", length=0)

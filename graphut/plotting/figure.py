@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Of Okabe and Ito's palette, which colour-blind readers can tell apart.
-BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
+# Okabe and Ito's, and Tol's wine: with any colour vision one tells blue, orange and wine apart;
+# green and blue are alike to readers without blue cones, so lines of them need another mark.
+BLUE, ORANGE, GREEN, WINE = "#0072B2", "#D55E00", "#009E73", "#882255"
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.figure import BLUE, GREEN, ORANGE, new_figure
+from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure
 from graphut.topology import Topology
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PAST, FUTURE, EXTRA = range(1, 4)
 KINDS = {
     PAST: ("from earlier tokens and itself", BLUE),
     FUTURE: ("from later tokens", ORANGE),
-    EXTRA: ("from or to nodes that are no tokens", GREEN),
+    EXTRA: ("from or to nodes that are no tokens", WINE),
 }
 
 
@@ -102,23 +102,39 @@ def _draw_mask(axes: Axes, kinds: Tensor, n: int) -> None:
 
 def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
     from matplotlib.collections import LineCollection
-    from matplotlib.ticker import MaxNLocator
 
     destination, source = kinds.nonzero(as_tuple=True)
     kind = kinds[destination, source]
-    nodes = len(kinds)
-    width = max(0.25, min(1.0, 150 / max(len(kind), 1) ** 0.75))
+    look = _look_of_lines(len(kind))
     for which, (_, colour) in KINDS.items():
         chosen = (kind == which) & (destination != source)
         arcs = _arcs(source[chosen], destination[chosen])
-        axes.add_collection(LineCollection(list(arcs.numpy()), colors=colour, linewidths=width))
+        axes.add_collection(LineCollection(list(arcs.numpy()), colors=colour, **look))
+    nodes = len(kinds)
     size = max(2.0, min(7.0, 160 / nodes))
     axes.plot(range(n), [0] * n, "o", color="black", markersize=size)
-    axes.plot(range(n, nodes), [0] * (nodes - n), "s", color=GREEN, markersize=size + 1)
-    height = max(1, int((destination - source).abs().max())) if len(kind) else 1
-    axes.set_xlim(-0.7, nodes - 0.3)
-    axes.set_ylim(-0.55 * height, 0.55 * height)
+    axes.plot(range(n, nodes), [0] * (nodes - n), "s", color=WINE, markersize=size + 1)
     axes.set(title=f"edges, clockwise from source to destination: {len(kind)}", xlabel="node")
+    _frame_arcs(axes, nodes, (destination - source).tolist())
+
+
+def _look_of_lines(count: int) -> dict[str, float]:
+    """Thin and faint where there are many, so that one sees where most of them are."""
+    count = max(count, 1)
+    return {
+        "linewidths": max(0.25, min(1.0, 150 / count**0.75)),
+        "alpha": max(0.1, min(1.0, 500 / count)),
+    }
+
+
+def _frame_arcs(axes: Axes, nodes: int, lengths: list[int]) -> None:
+    """The axis of nodes, with as much above and below it as arcs of these lengths take."""
+    from matplotlib.ticker import MaxNLocator
+
+    above, below = max([0, *lengths]) / 2, min([0, *lengths]) / 2
+    around = 0.08 * max(1.0, above - below)
+    axes.set_xlim(-0.5 - nodes / 50, nodes - 0.5 + nodes / 50)
+    axes.set_ylim(below - around, above + around)
     axes.set_yticks([])
     axes.spines[["left", "right", "top", "bottom"]].set_visible(False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

@@ -1,19 +1,40 @@
 """What to learn: sequences and the answers to them."""
 
+from graphut.tasks.agreement import Agreement
 from graphut.tasks.algorithmic import (
     AlgorithmicAddition,
     AlgorithmicCopy,
     AlgorithmicReverse,
     AlgorithmicTask,
 )
-from graphut.tasks.base import Pair, Task
+from graphut.tasks.babi import Babi
+from graphut.tasks.base import (
+    Pair,
+    PairTask,
+    Passage,
+    PassageTask,
+    Question,
+    QuestionTask,
+    Task,
+    Text,
+    TextTask,
+)
+from graphut.tasks.char_lm import CharLM
+from graphut.tasks.characters import Characters
+from graphut.tasks.lambada import Lambada
+from graphut.tasks.lambada_reading import LambadaReading
 from graphut.tasks.letters import Copy, LetterTask, Reverse, Sort
 from graphut.tasks.listops import ListOps
 from graphut.tasks.lte import LearningToExecute, LteAddition, LteControl, LteProgram
 from graphut.tasks.memory import LteCopy, LteDouble, LteReverse
+from graphut.tasks.multi30k import Multi30k
 from graphut.tasks.pairs import Pairs, read_pairs
 from graphut.tasks.scan import Scan
+from graphut.tasks.subwords import Subwords
+from graphut.tasks.translation import TranslationTask
 from graphut.tasks.vocabulary import BOS, EOS, Vocabulary
+from graphut.tasks.wmt14 import Wmt14
+from graphut.tasks.words import Words
 
 TASKS: dict[str, type[Task]] = {
     task.name: task
@@ -32,6 +53,13 @@ TASKS: dict[str, type[Task]] = {
         LteReverse,
         Scan,
         ListOps,
+        Babi,
+        LambadaReading,
+        Agreement,
+        Lambada,
+        Multi30k,
+        Wmt14,
+        CharLM,
         Pairs,
     )
 }
@@ -41,11 +69,17 @@ __all__ = [
     "BOS",
     "EOS",
     "TASKS",
+    "Agreement",
     "AlgorithmicAddition",
     "AlgorithmicCopy",
     "AlgorithmicReverse",
     "AlgorithmicTask",
+    "Babi",
+    "CharLM",
+    "Characters",
     "Copy",
+    "Lambada",
+    "LambadaReading",
     "LearningToExecute",
     "LetterTask",
     "ListOps",
@@ -55,12 +89,24 @@ __all__ = [
     "LteDouble",
     "LteProgram",
     "LteReverse",
+    "Multi30k",
     "Pair",
+    "PairTask",
     "Pairs",
+    "Passage",
+    "PassageTask",
+    "Question",
+    "QuestionTask",
     "Reverse",
     "Scan",
     "Sort",
+    "Subwords",
     "Task",
+    "Text",
+    "TextTask",
+    "TranslationTask",
     "Vocabulary",
+    "Wmt14",
+    "Words",
     "read_pairs",
 ]

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.tasks.base import Pair, Task
+from graphut.tasks.base import Pair, PairTask
 from graphut.tasks.vocabulary import EOS, Vocabulary
 
 _DIGITS = Vocabulary(digits)
@@ -22,7 +22,7 @@ _TRAIN, _VALIDATION, _TEST, _UP_TO, _EXACTLY = range(5)
 
 
 @dataclass(frozen=True)
-class AlgorithmicTask(Task):
+class AlgorithmicTask(PairTask):
     """Random digits, and an answer that is computed from them.
 
     The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the

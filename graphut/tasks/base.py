@@ -1,12 +1,11 @@
-"""What a task is."""
+"""What a task is, and its kinds."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from graphut.tasks.vocabulary import Vocabulary
 
@@ -14,15 +13,116 @@ Pair = tuple[list[int], list[int]]
 """Source and target, as token ids without `<bos>` and `<eos>`."""
 
 
+class Text(NamedTuple):
+    """A text whose tokens are to be predicted, each from those before it.
+
+    Parameters
+    ----------
+    tokens : list of int
+        Token ids; `<eos>` is the last of them where the text ends there, and is not a mere window
+        out of a longer one.
+    context : int
+        So many of them, from the first, are given: they are not counted when a model is judged.
+    group : str
+        The part of its set that it is reported with, such as "3 attractors".
+    """
+
+    tokens: list[int]
+    context: int = 0
+    group: str = ""
+
+
+class Question(NamedTuple):
+    """A question about facts.
+
+    Parameters
+    ----------
+    facts : list of list of int
+        Token ids of each sentence, in order.
+    question : list of int
+        Token ids.
+    answer : int
+        A class: which of the symbols of `QuestionTask.answers`, from 0.
+    supporting : tuple of int
+        Which facts the answer follows from, as indices into `facts`.
+    group : str
+        The part of its set that it is reported with, such as "qa3".
+    """
+
+    facts: list[list[int]]
+    question: list[int]
+    answer: int
+    supporting: tuple[int, ...] = ()
+    group: str = ""
+
+
+class Passage(NamedTuple):
+    """A passage whose next word is asked for.
+
+    Parameters
+    ----------
+    context : list of int
+        Token ids.
+    answer : int
+        A token id, which need not be in the context.
+    """
+
+    context: list[int]
+    answer: int
+
+
 @dataclass(frozen=True)
 class Task(ABC):
-    """Pairs of sequences to learn from, and to be judged by.
+    """Examples to learn from, and to be judged by.
 
     A task is a frozen dataclass; its fields are its options. What it hands out is a
-    function of those and of the arguments alone, never of global random state.
+    function of those and of the arguments alone, never of global random state. What an
+    example is, a task's kind says: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`.
+
+    Attributes
+    ----------
+    name : str
+        What the command line calls it.
+    vocabulary_kind : type of Vocabulary
+        The class of its vocabularies.
     """
 
     name: ClassVar[str]
+    vocabulary_kind: ClassVar[type[Vocabulary]] = Vocabulary
+
+    @property
+    @abstractmethod
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """What its token ids mean, by what they are of, such as "source" and "target"."""
+
+    @abstractmethod
+    def train(self, seed: int, epoch: int) -> list[Any]:
+        """The training examples of an epoch; every epoch has equally many."""
+
+    @property
+    @abstractmethod
+    def validation(self) -> list[Any]:
+        """Examples to choose a model by."""
+
+    @property
+    @abstractmethod
+    def test(self) -> list[Any]:
+        """Examples to judge the chosen model by."""
+
+    @property
+    def test_sets(self) -> Mapping[str, list[Any]]:
+        """All sets to judge the chosen model by, each by its name: `test`, and harder ones."""
+        return {"test": self.test}
+
+    def _check_at_least(self, least: int, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class PairTask(Task):
+    """Pairs of sequences, the second of which answers the first: each a `Pair`."""
 
     @property
     @abstractmethod
@@ -34,31 +134,53 @@ class Task(ABC):
     def target_vocabulary(self) -> Vocabulary:
         """Symbols of the targets."""
 
-    @abstractmethod
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """The training pairs of an epoch; every epoch has equally many."""
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {"source": self.source_vocabulary, "target": self.target_vocabulary}
+
+
+@dataclass(frozen=True)
+class TextTask(Task):
+    """Texts whose next token is to be predicted: each a `Text`."""
 
     @property
     @abstractmethod
-    def validation(self) -> list[Pair]:
-        """Pairs to choose a model by."""
+    def vocabulary(self) -> Vocabulary:
+        """Symbols of the texts."""
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {"text": self.vocabulary}
+
+
+@dataclass(frozen=True)
+class QuestionTask(Task):
+    """Questions about facts, whose answer is a class: each a `Question`."""
 
     @property
     @abstractmethod
-    def test(self) -> list[Pair]:
-        """Pairs to judge the chosen model by."""
+    def vocabulary(self) -> Vocabulary:
+        """Words of facts and questions."""
 
     @property
-    def test_sets(self) -> Mapping[str, list[Pair]]:
-        """All sets to judge the chosen model by, each by its name: `test`, and harder ones."""
-        return {"test": self.test}
+    @abstractmethod
+    def answers(self) -> Vocabulary:
+        """The classes, each a symbol."""
 
-    @cached_property
-    def max_target_length(self) -> int:
-        """Tokens in the longest target of `validation` and `test`."""
-        return max(len(target) for _, target in self.validation + self.test)
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {"text": self.vocabulary, "answer": self.answers}
 
-    def _check_at_least(self, least: int, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+@dataclass(frozen=True)
+class PassageTask(Task):
+    """Passages, in which a word answers: each a `Passage`."""
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """Words of the passages, and answers."""
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        return {"text": self.vocabulary}

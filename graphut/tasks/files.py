@@ -16,22 +16,23 @@ class DataSet:
     ----------
     origin : str
         Where to get it, and which folder to name; for messages.
-    checksums : mapping of str to str
-        SHA-256, in hexadecimal, of each file, by its path inside the folder.
+    checksums : mapping of str to str or None
+        SHA-256, in hexadecimal, of each file, by its path inside the folder; None where it is
+        not known, and the file is taken as it is.
     """
 
     origin: str
-    checksums: Mapping[str, str]
+    checksums: Mapping[str, str | None]
 
     def read(self, folder: str | Path, name: str) -> str:
-        """The text of a file, which is as it was published.
+        """The text of a file, which is as it was published, as far as that is known.
 
         Raises
         ------
         FileNotFoundError
             If it is not there; the message says where to get it, and which files are expected.
         ValueError
-            If its checksum is not the published one.
+            If its checksum is not the published one, or it is no text in UTF-8.
 
         Examples
         --------
@@ -43,15 +44,45 @@ class DataSet:
         """
         path = Path(folder, name)
         if not path.is_file():
-            expected = ", ".join(self.checksums)
+            names = ", ".join(self.checksums)
             raise FileNotFoundError(
-                f"there is no {path}; expected in the folder: {expected}; to be had {self.origin}"
+                f"there is no {path}; expected in the folder: {names}; to be had {self.origin}"
             )
         data = path.read_bytes()
-        found = sha256(data).hexdigest()
-        if found != self.checksums[name]:
+        expected, found = self.checksums[name], sha256(data).hexdigest()
+        if expected not in (None, found):
             raise ValueError(
                 f"{path} is damaged: its SHA-256 is {found}, and should be "
-                f"{self.checksums[name]}; to be had {self.origin}"
+                f"{expected}; to be had {self.origin}"
             )
-        return data.decode()
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not a text file in UTF-8: {error}") from None
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a file, as its publishers count them: only `\\n` ends one.
+
+    Examples
+    --------
+    >>> lines_of("a\\u2028b\\nc\\n")
+    ['a\\u2028b', 'c']
+    """
+    return text.removesuffix("\n").split("\n")
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file of the user's own, without a byte order mark.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is not there.
+    ValueError
+        If it is no text in UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file in UTF-8: {error}") from None

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.tasks.base import Pair, Task
+from graphut.tasks.base import Pair, PairTask
 from graphut.tasks.vocabulary import EOS, Vocabulary
 
 _LETTERS = Vocabulary(ascii_lowercase)
@@ -18,7 +18,7 @@ _TRAIN, _VALIDATION, _TEST = range(3)
 
 
 @dataclass(frozen=True)
-class LetterTask(Task):
+class LetterTask(PairTask):
     """Random letters, and an answer that is computed from them.
 
     The defaults are those of DGL's tutorial "Transformer as a Graph Neural Network",

@@ -11,7 +11,7 @@ from statistics import median
 from string import digits
 from typing import ClassVar
 
-from graphut.tasks.base import Pair, Task
+from graphut.tasks.base import Pair, PairTask
 from graphut.tasks.files import DataSet
 from graphut.tasks.vocabulary import Vocabulary
 
@@ -79,7 +79,7 @@ def parse(line: str) -> Pair:
 
 
 @dataclass(frozen=True)
-class ListOps(Task):
+class ListOps(PairTask):
     """ListOps: what nested lists of digits come to, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
 
     The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded

@@ -13,7 +13,7 @@ from typing import ClassVar
 from zlib import crc32
 
 from graphut.tasks import programs
-from graphut.tasks.base import Pair, Task
+from graphut.tasks.base import Pair, PairTask
 from graphut.tasks.vocabulary import Vocabulary
 
 SPACE, NEWLINE = "_", "#"
@@ -27,7 +27,7 @@ _TRIES = 100  # examples drawn for one that is wanted, at most
 
 
 @dataclass(frozen=True)
-class LearningToExecute(Task):
+class LearningToExecute(PairTask):
     """Random sources, and the outputs that are computed from them, symbol by symbol.
 
     Tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5, tables 5 and 6);

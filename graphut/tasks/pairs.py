@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from graphut.tasks.base import Pair, Task
+from graphut.tasks.base import Pair, PairTask
 from graphut.tasks.vocabulary import Vocabulary
 
 
@@ -23,7 +24,7 @@ class _Line(NamedTuple):
 
 
 def read_pairs(path: str | Path, source: Vocabulary, target: Vocabulary) -> list[Pair]:
-    """The pairs of a file, as token ids of two vocabularies.
+    """The pairs of a file, as token ids of two vocabularies, whose `read` says what is a text.
 
     Raises
     ------
@@ -31,11 +32,15 @@ def read_pairs(path: str | Path, source: Vocabulary, target: Vocabulary) -> list
         If a line is not a pair, or a symbol is not in its vocabulary; the message names
         the file and the line.
     """
-    return _encode(_read(path), source, target)
+    pairs = []
+    for line in _read(path):
+        with _placed(line):
+            pairs.append((source.read(" ".join(line.source)), target.read(" ".join(line.target))))
+    return pairs
 
 
 @dataclass(frozen=True)
-class Pairs(Task):
+class Pairs(PairTask):
     """Pairs of one's own, from a text file.
 
     A line holds a source, a tab and a target, each of symbols between spaces. An empty line
@@ -205,7 +210,14 @@ def _encode(lines: list[_Line], source: Vocabulary, target: Vocabulary) -> list[
 
 
 def _encode_line(line: _Line, source: Vocabulary, target: Vocabulary) -> Pair:
-    try:
+    with _placed(line):
         return source.encode(line.source), target.encode(line.target)
+
+
+@contextmanager
+def _placed(line: _Line) -> Iterator[None]:
+    """Say in a `ValueError` where the line stands."""
+    try:
+        yield
     except ValueError as error:
         raise ValueError(f"{line.place}: {error}") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 from zlib import crc32
 
-from graphut.tasks.base import Pair, Task
+from graphut.tasks.base import Pair, PairTask
 from graphut.tasks.files import DataSet
 from graphut.tasks.vocabulary import Vocabulary
 
@@ -55,7 +55,7 @@ def parse(line: str) -> Pair:
 
 
 @dataclass(frozen=True)
-class Scan(Task):
+class Scan(PairTask):
     """SCAN: commands such as "walk twice", into actions.
 
     The task of arXiv 1711.00350. Training, validation and test have no source in common. The

@@ -100,6 +100,34 @@ class Vocabulary:
                 raise ValueError(f"token id {token} is not in 0..{len(names) - 1}")
         return [names[token] for token in tokens]
 
+    def read(self, text: str) -> list[int]:
+        """Token ids of a text: symbols between white space.
+
+        The spaces may be left out where the whole text is no symbol and each character is one.
+
+        Raises
+        ------
+        ValueError
+            If a symbol is not in the vocabulary.
+
+        Examples
+        --------
+        >>> Vocabulary("abc").read("ca") == Vocabulary("abc").read("c a")
+        True
+        """
+        parts = text.split()
+        if len(parts) == 1 and parts[0] not in self and all(symbol in self for symbol in parts[0]):
+            parts = list(parts[0])
+        return self.encode(parts)
+
+    def write(self, tokens: Sequence[int]) -> str:
+        """The text of token ids, which `read` would read."""
+        return " ".join(self.decode(tokens))
+
+    def readable(self, tokens: Sequence[int]) -> list[str]:
+        """What to print for each token id, to look at."""
+        return self.decode(tokens)
+
     def save(self, path: str | Path) -> None:
         """Write the symbols as a JSON list, atomically."""
         write_json(path, list(self.symbols))

@@ -256,6 +256,7 @@ class Topology(ABC):
                 num_src=total,
                 dst_lengths=num_dst,
                 src_lengths=num_src,
+                extra_nodes=self.has_extra_nodes,
             )
         row, source = self.sorted_in_edges(*each)
         return layout_from_edges(
@@ -265,6 +266,7 @@ class Topology(ABC):
             num_dst=dst.numel(),
             dst_lengths=num_dst,
             src_lengths=num_src,
+            extra_nodes=self.has_extra_nodes,
         )
 
     @final

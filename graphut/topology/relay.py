@@ -19,6 +19,9 @@ class Virtual(Topology):
     The virtual nodes of Exphormer (arXiv 2303.06147): `2 * nodes * n` edges. They start as
     zero.
 
+    As a decoder's, `causal()` leaves them to the last token alone, like a star's relay; the
+    other tokens see nobody, so join them: `window:8&causal|virtual:1&causal`.
+
     Parameters
     ----------
     nodes : int
@@ -68,6 +71,11 @@ class Star(Topology):
     side (the first and the last are neighbours) and the relay, which starts as the mean of the
     tokens. `5n + 1` edges from 3 tokens on; two have one neighbour, one has none.
 
+    As a decoder's, `causal()` leaves the relay, which has heard of all tokens, to the last one
+    alone. In training that is the end of the sentence; in writing it is each new token, so that
+    what was trained is not what is asked for. Spans that end (`binary_partition:1&causal`), or a
+    token in the relay's place (`window:1&causal|global:0&causal`), stay as a sentence grows.
+
     Examples
     --------
     >>> Star().mask(4).int()
@@ -76,6 +84,8 @@ class Star(Topology):
             [0, 1, 1, 1, 1],
             [1, 0, 1, 1, 1],
             [1, 1, 1, 1, 1]], dtype=torch.int32)
+    >>> Star().causal().mask(4)[:4, 4]  # who sees the relay
+    tensor([False, False, False,  True])
     """
 
     name = "star"

@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from graphut._files import write_atomically
 
-_FORMAT = "graphut checkpoint 1"
+_FORMAT = "graphut checkpoint 2"
 
 
 class Trained(NamedTuple):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
-
-def _option(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+from graphut.models.config import option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +14,7 @@ class TrainingConfig:
     """How to train: the fields are the options of `graphut train`, with the same help.
 
     An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
-    training pairs, and ends with an evaluation on the validation pairs.
+    training examples, and ends with an evaluation on the validation examples.
 
     Raises
     ------
@@ -29,21 +27,24 @@ class TrainingConfig:
     32
     """
 
-    epochs: int = _option(60, "passes over the training pairs, at most")
-    batch_size: int = _option(64, "sentences in a batch")
-    optimizer: Literal["adamw", "adam"] = _option("adamw", "rule of the updates")
-    learning_rate: float = _option(1e-3, "largest learning rate, reached after the warm-up")
-    warmup: int = _option(400, "updates in which the learning rate rises from 0")
-    weight_decay: float = _option(0.01, "per unit of the learning rate (adam: added to gradients)")
-    clip_norm: float = _option(1.0, "largest norm of the gradient; above it, it is scaled down")
-    label_smoothing: float = _option(0.0, "share of the target spread evenly over the vocabulary")
-    ponder_weight: float = _option(0.001, "loss for each step that a token takes, on average")
-    ponder_warmup: int = _option(2000, "updates in which the ponder weight rises from 0")
-    target_accuracy: float = _option(
-        1.0, "stop when this share of the validation sequences was right in 3 epochs in a row"
+    epochs: int = option(60, "passes over the training examples, at most")
+    batch_size: int = option(64, "examples in a batch")
+    optimizer: Literal["adamw", "adam"] = option("adamw", "rule of the updates")
+    learning_rate: float = option(1e-3, "largest learning rate, reached after the warm-up")
+    warmup: int = option(400, "updates in which the learning rate rises from 0")
+    weight_decay: float = option(0.01, "per unit of the learning rate (adam: added to gradients)")
+    clip_norm: float = option(1.0, "largest norm of the gradient; above it, it is scaled down")
+    label_smoothing: float = option(0.0, "share of the target spread evenly over the vocabulary")
+    ponder_weight: float = option(0.001, "loss for each step that a token takes, on average")
+    ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0")
+    target_accuracy: float = option(
+        1.0, "stop when this share of the validation examples was right in 3 epochs in a row"
     )
-    patience: int = _option(20, "stop when so many epochs in a row were all worse than one before")
-    seed: int = _option(0, "of the weights, the training pairs and their order, and dropout")
+    patience: int = option(20, "stop when so many epochs in a row were all worse than one before")
+    precision: Literal["float32", "bfloat16"] = option(
+        "float32", "of the forward pass; weights and gradients are float32 whatever it is"
+    )
+    seed: int = option(0, "of the weights, the training examples and their order, and dropout")
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
@@ -53,6 +54,8 @@ class TrainingConfig:
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
         self._check("optimizer", self.optimizer in ("adamw", "adam"), "'adamw' or 'adam'")
+        known = self.precision in ("float32", "bfloat16")
+        self._check("precision", known, "'float32' or 'bfloat16'")
 
     def _check(self, name: str, right: bool, range_: str) -> None:
         value = getattr(self, name)

@@ -9,9 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.models import SequenceOutput
 from graphut.training.config import TrainingConfig
-from graphut.training.metrics import Evaluation
+from graphut.training.learner import Evaluation, Outcome
+
+
+@dataclass
+class PartTotals:
+    """Sums over the nodes of one part of the model: tokens, and extra nodes of its topology."""
+
+    nodes: int = 0
+    steps: int = 0
+    flops: int = 0
+    all_flops: int = 0  # if every node had taken all steps
 
 
 @dataclass
@@ -20,44 +29,59 @@ class Totals:
 
     updates: int = 0
     loss: float = 0.0
-    targets: int = 0
-    correct: int = 0
-    sources: int = 0
-    target_nodes: int = 0  # the targets, and the extra nodes of the decoder's topology
-    encoder_steps: int = 0
-    decoder_steps: int = 0
+    labels: int = 0
+    right: int = 0
+    parts: dict[str, PartTotals] = field(default_factory=dict)
 
     @torch.no_grad()
-    def add(self, loss: Tensor, output: SequenceOutput, labels: Tensor) -> None:
+    def add(self, loss: Tensor, outcome: Outcome) -> None:
         """Add an update; the device is waited for once."""
-        correct = (output.logits.argmax(-1) == labels).sum()
-        steps = [output.encoder.steps.sum(), output.decoder.steps.sum()]
+        counts = [(p.steps.sum(), p.flops, p.all_flops) for p in outcome.ponders.values()]
         # Exact in float64: counts stay far below 2^53.
-        sums = torch.stack([value.double() for value in (loss, correct, *steps)]).tolist()
+        values = (loss, outcome.right, *(count for part in counts for count in part))
+        first, right, *sums = torch.stack([value.double() for value in values]).tolist()
         self.updates += 1
-        self.loss += sums[0]
-        self.correct += int(sums[1])
-        self.encoder_steps += int(sums[2])
-        self.decoder_steps += int(sums[3])
-        self.sources += output.encoder.steps.numel()
-        self.targets += labels.numel()
-        self.target_nodes += output.decoder.steps.numel()
+        self.loss += first
+        self.right += int(right)
+        self.labels += outcome.labels
+        for name, ponder in outcome.ponders.items():
+            part = self.parts.setdefault(name, PartTotals())
+            steps, flops, all_flops, *sums = sums
+            part.nodes += ponder.steps.numel()
+            part.steps += int(steps)
+            part.flops += int(flops)
+            part.all_flops += int(all_flops)
+
+    def steps(self) -> dict[str, float]:
+        """Mean steps of a node, by part."""
+        return {name: part.steps / part.nodes for name, part in self.parts.items()}
 
     def means(self) -> dict[str, float]:
-        """Loss of an update, share of right tokens with the answer fed in, steps of a node."""
+        """Loss of an update, share of right labels with the answer fed in, steps of a node, and
+        the share of floating-point operations that were left to do."""
+        done, everything = (
+            sum(getattr(part, name) for part in self.parts.values())
+            for name in ("flops", "all_flops")
+        )
         return {
             "loss": self.loss / self.updates,
-            "accuracy": self.correct / self.targets,
-            "encoder_steps": self.encoder_steps / self.sources,
-            "decoder_steps": self.decoder_steps / self.target_nodes,
+            "accuracy": self.right / self.labels,
+            **{f"{name}_steps": steps for name, steps in self.steps().items()},
+            "flops_share": done / everything,
         }
 
     def __str__(self) -> str:
-        means = self.means()
+        steps = " and ".join(f"{steps:.2f}" for steps in self.steps().values())
         return (
-            f"loss {means['loss']:.4f}, {means['accuracy']:.2%} of tokens right, "
-            f"mean steps {means['encoder_steps']:.2f} and {means['decoder_steps']:.2f}"
+            f"loss {self.loss / self.updates:.4f}, {self.right / self.labels:.2%} of labels "
+            f"right, mean steps {steps}"
         )
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Totals:
+        """What `asdict` gives."""
+        parts = {name: PartTotals(**part) for name, part in state["parts"].items()}
+        return cls(**{**state, "parts": parts})
 
 
 # One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.
@@ -79,8 +103,7 @@ class Progress:
 
     def judge(self, evaluation: Evaluation, target_accuracy: float) -> bool:
         """Take the evaluation of an epoch; return whether no earlier one was better."""
-        reached = evaluation.sequence_accuracy >= target_accuracy
-        self.on_target = self.on_target + 1 if reached else 0
+        self.on_target = self.on_target + 1 if evaluation.reached(target_accuracy) else 0
         if self.best is not None and evaluation < self.best:
             return False
         self.best, self.best_epoch = evaluation, self.epoch
@@ -96,7 +119,7 @@ class Progress:
         """
         if self.on_target >= IN_A_ROW:
             share = f"{config.target_accuracy:.2%}"
-            return f"{IN_A_ROW} epochs in a row had {share} of the validation sequences right"
+            return f"{IN_A_ROW} epochs in a row reached the target accuracy of {share}"
         if self.epoch - self.best_epoch >= config.patience:
             return f"no better model in {config.patience} epochs"
         if self.epoch >= config.epochs:
@@ -108,13 +131,13 @@ class Progress:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Progress:
-        """What `to_dict` has written."""
+    def from_dict(cls, state: Mapping[str, Any], evaluation_kind: type[Evaluation]) -> Progress:
+        """What `to_dict` has written, with evaluations of a kind."""
         best = state["best"]
         return cls(
             **{
                 **state,
-                "totals": Totals(**state["totals"]),
-                "best": None if best is None else Evaluation(**best),
+                "totals": Totals.from_dict(state["totals"]),
+                "best": None if best is None else evaluation_kind.from_dict(best),
             }
         )

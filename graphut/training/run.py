@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from graphut._files import read_json, write_json
 from graphut._version import __version__
-from graphut.models import UniversalTransformer
+from graphut.models.base import AdaptiveModel
 from graphut.tasks import TASKS, Task, Vocabulary
 from graphut.training.config import TrainingConfig
+from graphut.training.learner import AnyLearner
+from graphut.training.learners import learner_of
 
 RUN = "run.json"
-SOURCE_VOCABULARY = "source_vocabulary.json"
-TARGET_VOCABULARY = "target_vocabulary.json"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Run:
         A key of `TASKS`.
     task_options : dict
         The fields of the task.
+    vocabulary_names : list of str
+        Those of `Task.vocabularies`; each is in a file, `<name>_vocabulary.json`.
     training : TrainingConfig
         How it is trained.
     version : str
@@ -41,12 +44,13 @@ class Run:
     folder: Path
     task_name: str
     task_options: dict[str, Any]
+    vocabulary_names: list[str]
     training: TrainingConfig
     version: str
 
     @classmethod
     def create(
-        cls, folder: str | Path, task: Task, training: TrainingConfig, model: UniversalTransformer
+        cls, folder: str | Path, task: Task, training: TrainingConfig, model: AdaptiveModel
     ) -> Run:
         """Write the folder of a new run.
 
@@ -55,12 +59,13 @@ class Run:
         FileExistsError
             If there is a run in the folder already.
         """
-        run = cls(Path(folder), task.name, asdict(task), training, __version__)
         if is_run(folder):
             raise FileExistsError(f"there is a run in {folder} already")
+        vocabularies = task.vocabularies
+        run = cls(Path(folder), task.name, asdict(task), list(vocabularies), training, __version__)
         run.folder.mkdir(parents=True, exist_ok=True)
-        task.source_vocabulary.save(run.folder / SOURCE_VOCABULARY)
-        task.target_vocabulary.save(run.folder / TARGET_VOCABULARY)
+        for name, vocabulary in vocabularies.items():
+            vocabulary.save(run._vocabulary_file(name))
         model.save_pretrained(run.folder)
         # Last, since it is what makes the folder a run.
         write_json(run.folder / RUN, run._to_dict())
@@ -82,14 +87,30 @@ class Run:
         path = Path(folder, RUN)
         state = read_json(path)
         try:
-            name, options, version = state["task"], state["task_options"], state["graphut"]
-            TASKS[name](**options)
-            return cls(Path(folder), name, options, TrainingConfig(**state["training"]), version)
+            TASKS[state["task"]](**state["task_options"])
+            return cls(
+                Path(folder),
+                state["task"],
+                state["task_options"],
+                state["vocabularies"],
+                TrainingConfig(**state["training"]),
+                state["graphut"],
+            )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path} does not describe a run of this version: {error!r}") from None
 
-    def task(self) -> Task:
+    @property
+    def learner(self) -> AnyLearner:
+        """The learner of its task."""
+        return learner_of(TASKS[self.task_name])
+
+    def task(self, *, checked: bool = True) -> Task:
         """The task that the run is about.
+
+        Parameters
+        ----------
+        checked : bool
+            Whether to compare its symbols with those of the run, for which data is read.
 
         Raises
         ------
@@ -97,30 +118,29 @@ class Run:
             If its data has other symbols now than when the run began.
         """
         task = TASKS[self.task_name](**self.task_options)
-        now = (task.source_vocabulary, task.target_vocabulary)
-        if now != (self.source_vocabulary, self.target_vocabulary):
+        if checked and dict(task.vocabularies) != self.vocabularies:
             raise ValueError(f"the data of {self.folder} has changed since: its symbols are others")
         return task
 
-    def model(self) -> UniversalTransformer:
+    def model(self) -> AdaptiveModel:
         """The best model so far, on the CPU."""
-        return UniversalTransformer.from_pretrained(self.folder)
+        return self.learner.model_kind.from_pretrained(self.folder)
 
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        """Symbols of the sources."""
-        return Vocabulary.load(self.folder / SOURCE_VOCABULARY)
+    @cached_property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """Those of the task when the run began."""
+        kind = TASKS[self.task_name].vocabulary_kind
+        return {name: kind.load(self._vocabulary_file(name)) for name in self.vocabulary_names}
 
-    @property
-    def target_vocabulary(self) -> Vocabulary:
-        """Symbols of the targets."""
-        return Vocabulary.load(self.folder / TARGET_VOCABULARY)
+    def _vocabulary_file(self, name: str) -> Path:
+        return self.folder / f"{name}_vocabulary.json"
 
     def _to_dict(self) -> dict[str, Any]:
         return {
             "graphut": self.version,
             "task": self.task_name,
             "task_options": self.task_options,
+            "vocabularies": self.vocabulary_names,
             "training": asdict(self.training),
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,15 +13,15 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
-from graphut.models import UniversalTransformer
-from graphut.sentences import target_labels
-from graphut.tasks import Pair, Task
+from graphut.models.base import AdaptiveModel
+from graphut.tasks import Task
 from graphut.training.advice import ponder_advice
 from graphut.training.checkpoint import Trained, load_checkpoint, save_checkpoint
 from graphut.training.config import TrainingConfig
+from graphut.training.learner import Evaluation, Outcome
+from graphut.training.learners import learner_of
 from graphut.training.log import append_metrics, drop_metrics_after
-from graphut.training.loss import sequence_loss
-from graphut.training.metrics import Evaluation, evaluate
+from graphut.training.machines import remember_machine
 from graphut.training.optimizer import make_optimizer, make_schedule
 from graphut.training.progress import Progress, Totals
 from graphut.training.schedules import ponder_factor
@@ -34,12 +35,12 @@ class Trainer:
     """Trains a model on a task, and keeps what it learns in a folder.
 
     The folder gets the best model so far (`save_pretrained`), a checkpoint to resume from,
-    and the metrics of each epoch.
+    the metrics of each epoch, and what machine this is.
 
     Parameters
     ----------
-    model : UniversalTransformer
-        On the device to train on.
+    model : AdaptiveModel
+        On the device to train on; of the kind that learns the task.
     task : Task
         What to learn.
     config : TrainingConfig
@@ -52,7 +53,7 @@ class Trainer:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from graphut.models import UniversalTransformerConfig
+    >>> from graphut.models import UniversalTransformer, UniversalTransformerConfig
     >>> from graphut.tasks import Copy
     >>> model = UniversalTransformer(UniversalTransformerConfig(
     ...     source_vocab=28, target_vocab=28, d_model=8, num_heads=2, d_hidden=8, max_steps=2))
@@ -60,7 +61,7 @@ class Trainer:
     >>> with TemporaryDirectory() as folder:
     ...     trainer = Trainer(model, task, TrainingConfig(epochs=1), folder)
     ...     trainer.fit()  # doctest: +ELLIPSIS
-    epoch 1: loss ... of tokens right, ...
+    epoch 1: loss ... of labels right, ...
     done after 1 epochs: all 1 epochs are done
     True
     >>> trainer.progress.update
@@ -69,7 +70,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: UniversalTransformer,
+        model: AdaptiveModel,
         task: Task,
         config: TrainingConfig,
         folder: str | Path,
@@ -80,6 +81,7 @@ class Trainer:
         self.config = config
         self.folder = Path(folder)
         self.report = report
+        self.learner = learner_of(task)
         self.progress = Progress()
         self._advised: set[str] = set()
         self.optimizer = make_optimizer(model.parameters(), config)
@@ -105,6 +107,7 @@ class Trainer:
             If the gradient is not finite.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        remember_machine(self.folder, self.model.device)
         self.save()
         while (end := self.progress.end(self.config)) is None:
             finished = self._train_epoch(should_stop)
@@ -125,7 +128,7 @@ class Trainer:
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit."""
         state = load_checkpoint(self.folder / CHECKPOINT, self._trained)
-        self.progress = Progress.from_dict(state)
+        self.progress = Progress.from_dict(state, self.learner.evaluation_kind)
         drop_metrics_after(self.folder / METRICS, self.progress.update)
 
     def _count_seconds(self) -> None:
@@ -137,13 +140,13 @@ class Trainer:
     def _trained(self) -> Trained:
         return Trained(self.model, self.optimizer, self.scheduler)
 
-    def _batches(self) -> list[list[Pair]]:
+    def _batches(self) -> list[list[Any]]:
         seed, epoch, size = self.config.seed, self.progress.epoch, self.config.batch_size
-        pairs = self.task.train(seed, epoch)
-        order = np.random.default_rng([seed, epoch]).permutation(len(pairs)).tolist()
+        examples = self.task.train(seed, epoch)
+        order = np.random.default_rng([seed, epoch]).permutation(len(examples)).tolist()
         return [
-            [pairs[index] for index in order[start : start + size]]
-            for start in range(0, len(pairs), size)
+            [examples[index] for index in order[start : start + size]]
+            for start in range(0, len(examples), size)
         ]
 
     def _train_epoch(self, should_stop: Callable[[], bool]) -> bool:
@@ -168,20 +171,18 @@ class Trainer:
                     self.save()
         return True
 
-    def _update(self, batch: list[Pair]) -> None:
-        graph = self.model.sentence_graph(*zip(*batch, strict=True))
-        output = self.model(graph)
-        labels = target_labels(graph).to(output.logits.device)
-        loss = sequence_loss(
-            output,
-            labels,
-            ponder_weight=self._ponder_weight(),
-            label_smoothing=self.config.label_smoothing,
-        )
+    def _update(self, batch: list[Any]) -> None:
+        outcome = self._outcome(batch)
+        loss = outcome.loss(self._ponder_weight())
         self._step(loss)
-        self.progress.totals.add(loss, output, labels)
+        self.progress.totals.add(loss, outcome)
         self.progress.update += 1
         self.progress.batch += 1
+
+    def _outcome(self, batch: list[Any]) -> Outcome:
+        mixed = self.config.precision == "bfloat16"
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=mixed):
+            return self.learner.outcome(self.model, batch, self.config.label_smoothing)
 
     def _ponder_weight(self) -> float:
         factor = ponder_factor(self.progress.update, self.config.ponder_warmup)
@@ -201,9 +202,7 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         progress, totals = self.progress, self.progress.totals
-        evaluation = evaluate(
-            self.model, self.task.validation, max_length=self.task.max_target_length
-        )
+        evaluation = self.learner.evaluate(self.model, self.task, self.task.validation)
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
@@ -221,13 +220,13 @@ class Trainer:
             "learning_rate": self.scheduler.get_last_lr()[0],
             "ponder_weight": self._ponder_weight(),
             **totals.means(),
-            "validation": vars(evaluation),
+            "validation": evaluation.to_dict(),
         }
         append_metrics(self.folder / METRICS, metrics)
         self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
         if self.model.config.adaptive:
-            for part in ("encoder", "decoder"):
-                self._advise(part, totals.means()[f"{part}_steps"])
+            for part, steps in totals.steps().items():
+                self._advise(part, steps)
 
     def _advise(self, part: str, steps: float) -> None:
         """Say what is wrong with an epoch's mean steps, when it was not so the epoch before."""

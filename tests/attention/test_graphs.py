@@ -114,6 +114,17 @@ def test_a_block_has_two_sides() -> None:
     assert as_layout(block) is layout
 
 
+def test_a_batch_whose_counts_do_not_add_up() -> None:
+    graph = dgl.heterograph({WRITES: (torch.tensor([0, 2]), torch.tensor([1, 0]))})
+    graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 2])})
+    with pytest.raises(
+        ValueError, match=r"2 'text' nodes, but its batch_num_nodes\('text'\) are 3"
+    ):
+        as_layout(graph)
+    graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 1])})
+    assert lengths(as_layout(graph)) == ([1, 2], [1, 1])
+
+
 def test_graphs_of_32_bit_ids_have_64_bit_layouts() -> None:
     layout = as_layout(Causal().graph([3]).int())
     assert layout.in_degrees.dtype == torch.int64

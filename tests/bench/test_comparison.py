@@ -48,7 +48,7 @@ def test_every_topology_is_trained_with_every_seed(
             run = Run.open(tmp_path / f"{number}-seed-{seed}")
             assert run.training.seed == seed
             assert getattr(run.model().config, f"{part}_topology") == str(row.topology)
-            again = evaluate(run.model(), TASK.test, max_length=TASK.max_target_length)
+            again = evaluate(run.model(), TASK, TASK.test)
             assert again == evaluation
     assert [line.split(":")[0] for line in said if "done after" in line] != []
     assert f"{specs[-1]}, seed 5: epoch 1: loss" in "".join(said)

@@ -6,11 +6,11 @@ import pytest
 
 from graphut.bench import ComparisonReport, ComparisonRow
 from graphut.topology import parse
-from graphut.training import Evaluation
+from graphut.training import PairEvaluation
 
 
 def row(spec: str, *accuracies: float) -> ComparisonRow:
-    found = [Evaluation(share, (1 + share) / 2, 1.5, 2.5) for share in accuracies]
+    found = [PairEvaluation(share, (1 + share) / 2, 1.5, 2.5) for share in accuracies]
     return ComparisonRow(parse(spec), 225.0, 0.0123, found)
 
 

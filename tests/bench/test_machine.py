@@ -5,13 +5,13 @@ from datetime import datetime
 import torch
 
 import graphut
-from graphut.bench.machine import describe_machine, matmul
+from graphut.bench.machine import dated_machine, matmul
 
 CPU = torch.device("cpu")
 
 
 def test_versions_threads_and_the_date() -> None:
-    found = describe_machine(CPU)
+    found = dated_machine(CPU)
     assert found["graphut"] == graphut.__version__
     assert found["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()

@@ -7,6 +7,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.cli import main
+from graphut.tasks import Sort
 from graphut.training import Run, evaluate
 from tests.cli.tiny import TINY
 
@@ -21,7 +22,7 @@ def test_the_test_set(
     assert main(["eval", str(folder), "--device", "cpu"]) == 0
     run = Run.open(folder)
     task = run.task()
-    wanted = evaluate(run.model(), task.test, max_length=task.max_target_length)
+    wanted = evaluate(run.model(), task, task.test)
     assert capsys.readouterr().out == f"test, 4 sequences: {wanted}\n"
     assert kept.read_bytes() == before
 
@@ -44,7 +45,7 @@ def test_several_test_sets(long_run: Path, capsys: pytest.CaptureFixture[str]) -
     records = [read_json(long_run / f"evaluation-{name}.json") for name in names]
     assert [record["set"] for record in records] == names
     [row] = records[2]["by_source_length"]
-    assert (row["from"], row["to"], row["sequences"]) == (6, 6, 4)
+    assert (row["from"], row["to"], row["examples"]) == (6, 6, 4)
 
 
 def test_one_test_set(long_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,6 +66,31 @@ def test_other_pairs(
     assert main(["eval", str(finished_run), "--data", str(path), "--device", "cpu"]) == 0
     assert capsys.readouterr().out.startswith(f"{path}, 2 sequences: ")
     assert sorted(finished_run.iterdir()) == before
+
+
+def test_a_search_is_kept_with_what_it_found(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(finished_run, tmp_path / "run")
+    assert main(["eval", str(folder), "--beam-size", "3", "--device", "cpu"]) == 0
+    run = Run.open(folder)
+    task = run.task()
+    wanted, more = run.learner.record(run.model(), task, task.test, beam_size=3)
+    assert capsys.readouterr().out == f"test, 4 sequences: {wanted}\n"
+    record = read_json(folder / "evaluation-test.json")
+    assert record["options"] == {"beam_size": 3}
+    assert record["by_source_length"] == more["by_source_length"]
+    assert main(["eval", str(folder), "--beam-size", "0", "--device", "cpu"]) == 2
+    assert "beam_size must be at least 1, got 0" in capsys.readouterr().err
+
+
+def test_other_pairs_need_no_data_of_the_task(
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "other.tsv"
+    path.write_text("b a\ta b\n")
+    monkeypatch.setattr(Sort, "vocabularies", property(lambda self: pytest.fail("read")))
+    assert main(["eval", str(finished_run), "--data", str(path), "--device", "cpu"]) == 0
 
 
 def test_a_folder_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,26 +5,17 @@ from pathlib import Path
 import pytest
 
 from graphut.cli import main
-from graphut.training import Run
+from graphut.training import GenerationOptions, Run
 
 
-def test_steps_stand_under_input_and_output(
+def test_the_options_reach_the_learner(
     finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["generate", str(finished_run), "q d x a", "b", "--max-length", "9"]) == 0
+    assert main(["generate", str(finished_run), "q d x a", "qdxa", "--max-length", "9"]) == 0
     run = Run.open(finished_run)
-    model, letters = run.model(), run.source_vocabulary
-    sources = [letters.encode(["q", "d", "x", "a"]), letters.encode(["b"])]
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    for source, result in zip(sources, model.generate(sources, max_length=9), strict=True):
-        printed = dict(zip(("input", "taken", "output", "steps"), rows[:4], strict=True))
-        rows = rows[4:]
-        assert printed["input"] == ["input", *letters.decode(source)]
-        assert printed["taken"] == ["steps", *map(str, result.source_steps)]
-        output = letters.decode(result.tokens)
-        assert [symbol for symbol in printed["output"][1:] if symbol != "<eos>"] == output
-        assert printed["steps"] == ["steps", *map(str, result.steps)]
-    assert not rows
+    options = GenerationOptions(max_length=9)
+    said = run.learner.generate(run.model(), run.vocabularies, ["q d x a"] * 2, options)
+    assert capsys.readouterr().out == "".join(f"\n{block}\n" for block in said)
 
 
 def test_draws_depend_on_the_seed(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

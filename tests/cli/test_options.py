@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from graphut.cli.options import add_options, build, flag
+from graphut.cli.options import add_options, build, check_options, flag
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,21 @@ def test_help_has_every_field_with_its_default() -> None:
 
 
 def test_help_has_the_presets() -> None:
-    presets = {"small": {"colour": "blue"}, "large": {"colour": "red", "size": 9}}
+    presets = {
+        "small": {"colour": "blue"},
+        "large": {"colour": "red", "size": 9},
+        "wide": {"colour": "blue", "size": 9},
+    }
     text = help_text(Shape, presets=presets)
-    assert "of the outside (default: red; small: blue; large: red)" in text
-    assert "edge, in cm (required; large: 9)" in text
+    assert "of the outside (default: red; small, wide: blue; large: red)" in text
+    assert "edge, in cm (required; large, wide: 9)" in text
 
 
 def test_hidden_options_are_read() -> None:
     assert "--size" not in help_text(Shape, hidden=True)
-    assert vars(parser(Shape, hidden=True).parse_args(["--size", "3"])) == {"size": 3}
+    argv = ["--size", "3", "--colour", "green", "--no-hollow"]
+    found = vars(parser(Shape, hidden=True).parse_args(argv))
+    assert found == {"size": "3", "colour": "green", "hollow": False}
 
 
 def test_build_takes_the_options_that_are_fields() -> None:
@@ -91,3 +97,9 @@ def test_build_names_what_is_missing() -> None:
 
 def test_flag() -> None:
     assert flag("long_name") == "--long-name"
+
+
+def test_an_option_of_others_is_quoted() -> None:
+    check_options(["long_name"], ["size", "long_name"], "a shape")
+    with pytest.raises(ValueError, match="--long-name is no option of a shape"):
+        check_options({"long_name": "x"}, ["size"], "a shape")

@@ -1,4 +1,4 @@
-"""Every task that needs no files is trained, judged and asked from the command line."""
+"""Every task of pairs that needs no files is trained, judged and asked from the command line."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_train_eval_and_generate(
     assert main(["eval", folder, "--device", "cpu"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(",")[0] for line in lines] == list(sets)
-    text = " ".join(run.source_vocabulary.decode(sets["test"][0][0]))
+    text = run.vocabularies["source"].write(sets["test"][0][0])
     assert main(["generate", folder, text, "--device", "cpu"]) == 0
     assert capsys.readouterr().out.lstrip().startswith("input ")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 from dataclasses import fields
 from pathlib import Path
@@ -12,10 +11,9 @@ import pytest
 from graphut.cli import main
 from graphut.cli.options import flag
 from graphut.cli.presets import PRESETS
-from graphut.models import UniversalTransformerConfig
 from graphut.tasks import TASKS, Sort
-from graphut.training import Run, TrainingConfig, sequence_loss
-from graphut.training import trainer as trainer_module
+from graphut.training import Run, TrainingConfig, learner_of
+from graphut.training.learners.pairs import PairLearner
 from graphut.training.log import read_metrics
 from graphut.training.trainer import METRICS
 from tests.cli.tiny import TINY
@@ -56,10 +54,11 @@ def test_help_shows_every_option_of_a_task(task: str, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(["train", task, "--help"])
     text = capsys.readouterr().out
-    kinds: list[Any] = [TASKS[task], TrainingConfig, UniversalTransformerConfig]
+    learner = learner_of(TASKS[task])
+    kinds: list[Any] = [TASKS[task], TrainingConfig, learner.config_kind]
     names = {field.name for kind in kinds for field in fields(kind)}
     missing = {name for name in names if f"  {flag(name)}" not in text}
-    assert missing == {"source_vocab", "target_vocab"}
+    assert missing == set(learner.from_task)
     others = {field.name for kind in TASKS.values() for field in fields(kind)} - names
     assert not {name for name in others if f"  {flag(name)} " in text}
 
@@ -69,12 +68,16 @@ def test_help_shows_every_task(capsys: pytest.CaptureFixture[str]) -> None:
         main(["train", "--help"])
     text = capsys.readouterr().out
     assert all(f"\n  {name} " in text for name in TASKS)
-    assert "--learning-rate" in text and "--mean-length" not in text
+    assert "--learning-rate" in text and "--d-model" in text
+    assert "--mean-length" not in text and "--encoder-topology" not in text
 
 
 def test_the_task_may_come_last(tmp_path: Path) -> None:
-    assert main(["train", *TINY, "--out", str(tmp_path / "run"), "copy"]) == 0
-    assert Run.open(tmp_path / "run").task_options["mean_length"] == 3
+    argv = [*TINY, "--encoder-topology", "window:2", "--out", str(tmp_path / "run")]
+    assert main(["train", *argv, "copy"]) == 0
+    run = Run.open(tmp_path / "run")
+    assert run.task_options["mean_length"] == 3
+    assert run.model().config.to_dict()["encoder_topology"] == "window:2"
 
 
 def test_resuming_with_another_preset(
@@ -100,19 +103,6 @@ def test_pairs(
     path.unlink()
     assert main(["generate", str(tmp_path / "run"), "a b b"]) == 0
     assert "input   a b b" in capsys.readouterr().out
-
-
-def test_answers_have_room_for_the_longest_target_and_its_eos(
-    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = shutil.copytree(finished_run, tmp_path / "run")
-    asked: list[int] = []
-    monkeypatch.setattr(
-        "graphut.cli.train.show_answers",
-        lambda run, model, sources, max_length: asked.append(max_length),
-    )
-    assert main(["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
-    assert asked == [Run.open(finished_run).task().max_target_length + 1]
 
 
 @pytest.mark.parametrize(
@@ -175,13 +165,15 @@ def test_a_signal_stops_it_ready_to_be_resumed(
     folder = tmp_path / "my run"
     losses = []
 
-    def loss_with_signal(*args: Any, **options: Any) -> Any:
-        losses.append(sequence_loss(*args, **options))
+    outcome = PairLearner.outcome
+
+    def outcome_with_signal(*args: Any) -> Any:
+        losses.append(outcome(*args))
         if len(losses) == 3:
             signal.raise_signal(number)
         return losses[-1]
 
-    monkeypatch.setattr(trainer_module, "sequence_loss", loss_with_signal)
+    monkeypatch.setattr(PairLearner, "outcome", outcome_with_signal)
     assert main(["train", "copy", "--out", str(folder), *TINY]) == 128 + number
     hint = f"to go on: graphut train copy --out '{folder}' --resume"
     assert hint in capsys.readouterr().out

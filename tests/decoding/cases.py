@@ -35,6 +35,7 @@ MODES: dict[str, Sequence[Any]] = {
     "adaptive": (True, False),
     "topology": ("causal", "window:2&causal"),
     "cross": ("complete", "window:1"),
+    "scale_by_degree": (False, True),
     "changed": ("", "max_steps=3", "max_steps=9", "threshold=0.4"),
 }
 

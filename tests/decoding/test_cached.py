@@ -34,6 +34,12 @@ def test_the_cache_equals_the_prefix_run_again(row: dict[str, Any]) -> None:
     check(row)
 
 
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("transition", MODES["transition"])
+def test_the_cache_of_steps_with_weights_of_their_own(transition: str, norm: str) -> None:
+    check({"share_weights": False, "norm": norm, "transition": transition, "max_steps": 3})
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("row", FULL, ids=name_of)
 def test_the_cache_in_all_modes(row: dict[str, Any]) -> None:

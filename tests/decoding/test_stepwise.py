@@ -51,7 +51,7 @@ def test_greedy_with_the_cache_with_the_prefix_and_alone(halted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"temperature": 1e-3}, {"temperature": 1e-300}, {"top_p": 1e-9}]
+    "options", [{"temperature": 1e-6}, {"temperature": 1e-300}, {"top_p": 1e-9}]
 )
 def test_the_coldest_sample_is_greedy(options: dict[str, float]) -> None:
     assert sample(Table(6, 4, 1), 6, **ENDS, **options) == greedy(Table(6, 4, 1), 6, **ENDS)

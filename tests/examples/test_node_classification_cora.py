@@ -21,6 +21,9 @@ def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     seeded = [x for name in names for x in (f"{name}, seed 0", name)]
     assert [line.partition(":")[0] for line in lines[:6]] == seeded
     first = lines.index("steps of a paper, last run of the adaptive model:")
+    histogram = [line.split() for line in lines[first + 1 :] if line.startswith("  ")]
+    papers = [int(count) for depth, count, *_ in histogram if depth.endswith(":")]
+    assert sum(papers) == 2708
     second = lines.index("rank correlation of depth")
-    assert sum(int(line.split()[1]) for line in lines[first + 1 : second]) == 2708
-    assert all(line.startswith("  with the ") for line in lines[second + 1 :])
+    found = [float(line.split(": ")[1]) for line in lines[second + 1 :]]
+    assert len(found) == 5 and all(-1 <= value <= 1 for value in found)

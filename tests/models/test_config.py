@@ -29,6 +29,9 @@ from tests.models.cases import small
         ("max_steps", True),
         ("max_length", 0),
         ("max_offset", -1),
+        ("spread_positions", True),  # max_offset is 0
+        ("frame_source", 1),
+        ("source_positions", "end"),
         ("threshold", 0.0),
         ("threshold", 1.01),
         ("threshold", float("nan")),

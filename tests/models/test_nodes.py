@@ -33,8 +33,18 @@ def test_an_offset_moves_a_whole_sentence(spec: str) -> None:
     place = node_positions(parse(spec), [3, 1])
     assert nodes.positions(None) is nodes.position and torch.equal(nodes.position, place)
     first = parse(spec).num_nodes(3)
-    moved = nodes.positions(torch.tensor([10, 20])) - place
+    moved = nodes.positions(torch.arange(4) + torch.tensor([[10], [20]])) - place
     assert moved.tolist() == [10] * first + [20] * (len(place) - first)
+    assert nodes.of_nodes(torch.tensor([5, 6])).tolist() == [5] * first + [6] * (len(place) - first)
+
+
+def test_what_is_drawn_for_places_between_tokens_lies_between() -> None:
+    nodes = read("window:1|virtual:2", parse("window:1|virtual:2"))
+    drawn = torch.tensor([[3, 7, 8, 20], [0, 10, 11, 12]])
+    assert nodes.positions(drawn).tolist() == [7, 8, 20, 3, -1, 10, 0, -10]
+    star = read("star", parse("star"))
+    assert star.positions(drawn).tolist() == [7, 8, 20, 8, 10, 10]
+    assert star.place(star.position + 0.5, drawn).tolist() == [7.5, 14, 26, 14, 10.5, 10.5]
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import torch
+
+from graphut.models import UniversalTransformer
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import SeparableConvTransition
-from tests.models.cases import small
+from tests.models.cases import SOURCES, build_model, logits_of, small
 
 
 def test_a_decoder_is_causal_and_crosses() -> None:
     config = small(transition="sepconv", kernel_size=5)
-    encoder, decoder = (make_recurrence(config, decoder=side) for side in (False, True))
+    encoder = make_recurrence(config)
+    decoder = make_recurrence(config, causal=True, cross_attention=True)
     for part, causal in ((encoder, False), (decoder, True)):
         transition = part.step.transition
         assert isinstance(transition, SeparableConvTransition)
@@ -21,7 +26,7 @@ def test_a_decoder_is_causal_and_crosses() -> None:
     ("spec", "may_be_empty"), [("causal", False), ("star&causal", True), ("window:1&causal", False)]
 )
 def test_only_extra_nodes_may_see_no_source(spec: str, may_be_empty: bool) -> None:
-    step = make_recurrence(small(decoder_topology=spec), decoder=True).step
+    step = UniversalTransformer(small(decoder_topology=spec)).decoder.step
     assert step.cross_attention is not None
     assert step.cross_attention.allow_zero_in_degree == may_be_empty
     assert not step.attention.allow_zero_in_degree
@@ -29,7 +34,45 @@ def test_only_extra_nodes_may_see_no_source(spec: str, may_be_empty: bool) -> No
 
 def test_the_configuration_reaches_it() -> None:
     options = {"max_steps": 7, "threshold": 0.5, "halted": "stale", "cost": "remainder"}
-    part = make_recurrence(small(**options), decoder=False)
+    part = make_recurrence(small(**options))
     assert {name: getattr(part, name) for name in options} == options
     assert part.halting is not None
-    assert make_recurrence(small(adaptive=False), decoder=False).halting is None
+    assert make_recurrence(small(adaptive=False)).halting is None
+
+
+def test_layers_with_weights_of_their_own() -> None:
+    part = make_recurrence(small(share_weights=False, adaptive=False), cross_attention=True)
+    assert [part.step_of(t) for t in range(1, 6)] == list(part.step)
+    assert all(step.cross_attention is not None for step in part.step)
+    with pytest.raises(ValueError, match=r"^share_weights must be True where adaptive is.*; got F"):
+        small(share_weights=False)
+
+
+def test_every_attention_is_scaled_by_degree_or_none() -> None:
+    for scaled in (True, False):
+        names = [name for name, _ in build_model(scale_by_degree=scaled).named_parameters()]
+        found = [name for name in names if name.endswith("degree_scale")]
+        layers = (
+            "encoder.step.attention",
+            "decoder.step.attention",
+            "decoder.step.cross_attention",
+        )
+        assert found == [f"{layer}.degree_scale" for layer in layers if scaled]
+
+
+@pytest.mark.parametrize("share_weights", [True, False])
+def test_a_folder_and_back(tmp_path: Path, share_weights: bool) -> None:
+    options = {"share_weights": share_weights, "scale_by_degree": True, "norm": "pre"}
+    model = build_model(adaptive=share_weights, **options)
+    model.save_pretrained(tmp_path)
+    again = UniversalTransformer.from_pretrained(tmp_path)
+    assert again.config == model.config
+    assert torch.equal(logits_of(again), logits_of(model))
+    assert again.generate(SOURCES) == model.generate(SOURCES)
+
+
+def test_a_plain_transformer_keeps_its_number_of_layers() -> None:
+    model = build_model(share_weights=False, adaptive=False)
+    with pytest.raises(ValueError, match="max_steps cannot become 3"):
+        model.max_steps = 3
+    assert model.max_steps == 5

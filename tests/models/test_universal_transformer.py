@@ -11,8 +11,9 @@ from torch import Tensor
 
 from graphut.decoding import Generation, PrefixDecoder
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.models import universal_transformer as module
-from graphut.nn import PRESETS, coordinate_signal
+from graphut.models import writing as module
+from graphut.nn import PRESETS
+from graphut.nn.coordinates import place_signal
 from graphut.topology import Topology, parse
 from tests.helpers import assert_same, covering, gradients, name_of
 from tests.models.cases import SOURCES, TARGETS, VOCABULARY, build_model, logits_of, small
@@ -27,6 +28,8 @@ MODES: dict[str, Any] = {
     "decoder_topology": ("causal", "window:2&causal"),
     "tie_output": (True, False),
     "share_embeddings": (True, False),
+    "frame_source": (False, True),
+    "source_positions": ("start", "both"),
 }
 PAIRWISE = covering(**MODES)
 SEARCHES: list[dict[str, Any]] = [
@@ -60,7 +63,7 @@ def plain_greedy(model: UniversalTransformer, source: list[int], max_length: int
         tokens[: tokens.index(EOS)] if EOS in tokens else tokens,
         score,
         steps,
-        encoder.steps[: len(source)].tolist(),
+        encoder.steps[int(model.config.frame_source) :][: len(source)].tolist(),
     )
 
 
@@ -420,9 +423,9 @@ class TestPositionOffsets:
         def spy(positions: Tensor, *arguments: Any) -> Tensor:
             if positions.dim():
                 seen.append(positions)
-            return coordinate_signal(positions, *arguments)
+            return place_signal(positions, *arguments)
 
-        monkeypatch.setattr("graphut.nn.recurrence.coordinate_signal", spy)
+        monkeypatch.setattr("graphut.nn.recurrence.place_signal", spy)
         return seen
 
     @staticmethod
@@ -455,6 +458,41 @@ class TestPositionOffsets:
         model.train().generate(SOURCES, max_length=2)
         for positions in signals:
             assert set(self.offsets(positions, self.lengths_of(positions))) == {0}
+
+    def test_spread_positions_are_those_of_source_and_target(self, signals: list[Tensor]) -> None:
+        model, pairs = build_model(max_offset=9, spread_positions=True).train(), 50
+        torch.manual_seed(0)
+        model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
+        source, target = signals[0].view(pairs, 2), signals[1].view(pairs, 4)
+        assert torch.equal(source, target[:, :2])
+        assert bool((target.diff() >= 1).all()) and int(target.max()) <= 13
+        assert len(target.diff().unique()) > 3
+
+    def test_a_frame_stands_at_the_edge(self, signals: list[Tensor]) -> None:
+        logits_of(model := build_model(frame_source=True))
+        assert signals[0].tolist() == [*range(6), *range(3), *range(8)]
+        assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
+        graph = model.sentence_graph([torch.tensor([3, 2]), [6]])
+        assert graph.nodes["source"].data["token"].tolist() == [0, 3, 2, EOS, 0, 6, EOS]
+        answers = model.generate([[3, 2], [6]], max_length=2)
+        assert [len(answer.source_steps) for answer in answers] == [2, 1]
+
+    @pytest.mark.parametrize("framed", [False, True])
+    def test_positions_from_both_ends(self, signals: list[Tensor], framed: bool) -> None:
+        options = {"frame_source": framed, "source_positions": "both"}
+        logits_of(build_model(**options))
+        start, end = signals[0].T.tolist()
+        edge = int(framed)
+        expected = [list(range(1 - edge, n + 1 + edge)) for n in (4, 1, 6)]
+        assert start == [p for row in expected for p in row]
+        assert end == [p for row in expected for p in row[::-1]]
+        signals.clear()
+        logits_of(build_model(max_offset=30, spread_positions=True, **options).train())
+        parts = signals[0].split([len(row) for row in expected])
+        assert all(torch.equal(part[:, 0], part[:, 1].flip(0)) for part in parts)
+        target = signals[1].split([4, 1, 6])
+        for part, answer, length in zip(parts, target, (4, 1, 6), strict=True):
+            assert torch.equal(part[edge:, 0][:length], answer[:length])
 
     @staticmethod
     def lengths_of(positions: Tensor) -> list[int]:

@@ -33,6 +33,7 @@ MODES: dict[str, Sequence[Any]] = {
     "form": ("encoder", "decoder"),
     "topology": ("complete", "causal", "window", "rows"),
     "positions": (True, False),
+    "scale_by_degree": (False, True),
 }
 TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "window": Window(1)}
 
@@ -52,28 +53,39 @@ def rows_graph(lengths: Sequence[int]) -> EdgeLayout:
 
 
 def build_step(
-    *, norm: str = "post", transition: str = "positionwise", form: str = "encoder", **options: Any
+    *,
+    norm: str = "post",
+    transition: str = "positionwise",
+    form: str = "encoder",
+    scale_by_degree: bool = False,
+    seed: int = 0,
+    **options: Any,
 ) -> UniversalTransformerStep:
     """A step with a smooth activation and parameters that are all random."""
     decoder = form == "decoder"
     maps = (FEATS, 12)
     step = UniversalTransformerStep(
-        MultiHeadAttention(FEATS, HEADS),
+        MultiHeadAttention(FEATS, HEADS, scale_by_degree=scale_by_degree),
         PositionwiseTransition(*maps, activation=nn.GELU())
         if transition == "positionwise"
         else SeparableConvTransition(*maps, kernel_size=3, causal=decoder, activation=nn.GELU()),
-        cross_attention=MultiHeadAttention((6, FEATS), HEADS) if decoder else None,
+        cross_attention=MultiHeadAttention((6, FEATS), HEADS, scale_by_degree=scale_by_degree)
+        if decoder
+        else None,
         norm=norm,
         **options,
     )
-    return randomised(step)
+    return randomised(step, seed)
 
 
 def randomised(module: Any, seed: int = 0) -> Any:
     """The module in float64 with seeded parameters, none of them at 0 or 1."""
     module.double()
-    for index, parameter in enumerate(module.parameters()):
+    named = sorted(module.named_parameters(), key=lambda item: item[0].endswith("degree_scale"))
+    for index, (name, parameter) in enumerate(named):
         noise = normal(*parameter.shape, seed=seed + index).detach()
+        if name.endswith("degree_scale"):
+            noise = noise + 2.0  # at 0 all rows would see the same
         if parameter.dim() == 2:
             parameter.data = noise * parameter.shape[1] ** -0.5
         else:
@@ -134,6 +146,8 @@ def build_case(
     transition: str = "positionwise",
     form: str = "encoder",
     max_steps: int = 5,
+    scale_by_degree: bool = False,
+    share_weights: bool = True,
     **modes: Any,
 ) -> Case:
     """A recurrence whose nodes halt at different steps, unless a halting is given."""
@@ -141,8 +155,13 @@ def build_case(
         halting = randomised(HaltingUnit(FEATS), seed=58)
         halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
         halting.linear.bias.data.fill_(-0.3)
-    step = build_step(norm=norm, transition=transition, form=form)
-    layer = AdaptiveRecurrence(step, halting, max_steps=max_steps, **modes)
+    shape: dict[str, Any] = {"norm": norm, "transition": transition, "form": form}
+    shape["scale_by_degree"] = scale_by_degree
+    if share_weights:
+        layer = AdaptiveRecurrence(build_step(**shape), halting, max_steps=max_steps, **modes)
+    else:
+        steps = [build_step(**shape, seed=100 * t) for t in range(max_steps)]
+        layer = AdaptiveRecurrence(steps, max_steps=max_steps, **modes)
     if graph is None:
         graph = rows_graph(lengths) if topology == "rows" else TOPOLOGIES[topology].layout(lengths)
     cross = None

@@ -30,6 +30,8 @@ def multi_head(layer: MultiHeadAttention, seen: list[Tensor], row: Tensor) -> Te
     key, value = layer.key_value(torch.stack(seen)).chunk(2, dim=1)
     query = layer.query(row).view(1, *heads)
     pairs: Pairs = [(j, 0) for j in range(len(seen))]
+    if layer.degree_scale is not None:
+        query = query * layer.degree_scale[:, None] * math.log(1 + len(seen))
     out, _ = naive_attention(pairs, query, key.view(-1, *heads), value.view(-1, *heads))
     return layer.output(out.flatten())
 
@@ -43,7 +45,7 @@ def naive_recurrence(
     cross: tuple[EdgeLayout, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`out`, `N` and `R`."""
-    step, halted, cap = layer.step, layer.halted, layer.max_steps
+    halted, cap = layer.halted, layer.max_steps
     dim, nodes = feat.shape[1], range(feat.shape[0])
     sentence = torch.repeat_interleave(layout.dst_lengths).tolist()
     sees = [[j for j, dst in pairs_of(layout) if dst == i] for i in nodes]
@@ -91,6 +93,7 @@ def naive_recurrence(
     combined: dict[int, Tensor] = {}
     frontier = list(nodes)
     for t in range(1, cap + 1):
+        step = layer.step[t - 1] if isinstance(layer.step, nn.ModuleList) else layer.step
         runs = list(nodes) if halted == "running" else frontier
         y |= {i: x[i] + coordinate(i, t) for i in runs}  # 1
         rows = {}

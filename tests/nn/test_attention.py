@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.attention import as_layout
+from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.nn import MultiHeadAttention
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.helpers import Pairs, assert_same, gradients, layout_of, normal
+from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of
 from tests.nn.cases import randomised
 from tests.topology.brute import Comb
 
@@ -93,6 +96,79 @@ def test_the_logarithm_of_weights_counts_an_edge_that_often() -> None:
     ]
     found = layer(layout_of(pairs, 3, 3), feat, edge_bias=weights.log())
     assert_same([found], [layer(layout_of(repeated, 3, 3), feat)])
+
+
+GRAPHS = {
+    "complete": Complete().layout([5, 2]),
+    "window": Window(1).layout([7]),
+    "rows": layout_of([(0, 0), (1, 1), (2, 0), (2, 2), (2, 2), (3, 3), (4, 4)], 5, 5),
+}
+
+
+@pytest.mark.parametrize("backend", ["auto", "dense", "dgl", "torch"])
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+def test_scores_are_scaled_by_degree_head_by_head(graph: EdgeLayout, backend: str) -> None:
+    layer, feat = build(scale_by_degree=True, backend=backend), normal(graph.num_dst, 8)
+    assert layer.degree_scale[0] != layer.degree_scale[1]
+    degree = torch.zeros(graph.num_dst).double()
+    for _, target in pairs_of(graph):
+        degree[target] += 1
+    bias, heads = normal(graph.num_edges, 2, seed=3), []
+    for head, part in enumerate(torch.arange(8).chunk(2)):
+        query, key, value = (
+            linear(feat, maps.weight[rows], maps.bias[rows])[:, None]
+            for maps, rows in (
+                (layer.query, part),
+                (layer.key_value, part),
+                (layer.key_value, part + 8),
+            )
+        )
+        scale = layer.degree_scale[head] * (1 + degree).log() / 2
+        options = {"scale": scale, "edge_bias": bias[:, head], "backend": "dense"}
+        heads.append(edge_attention(graph, query, key, value, **options)[:, 0])
+    expected = layer.output(torch.cat(heads, 1))
+    inputs = [feat, bias, *layer.parameters()]
+    found = layer(graph, feat, edge_bias=bias)
+    assert_same([found], [expected])
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+
+
+def test_the_gradient_of_the_scale_is_the_slope() -> None:
+    layer, feat, graph = build(scale_by_degree=True), normal(5, 8), Causal().layout([5])
+
+    def out(scale: Tensor) -> Tensor:
+        return functional_call(layer, {"degree_scale": scale}, (graph, feat))
+
+    assert torch.autograd.gradcheck(out, layer.degree_scale.detach().requires_grad_())
+
+
+def test_the_first_scale_is_1_at_20_in_edges() -> None:
+    torch.manual_seed(0)
+    layer, feat = MultiHeadAttention(8, 2, scale_by_degree=True), normal(20, 8).float()
+    plain = MultiHeadAttention(8, 2)
+    plain.load_state_dict({k: v for k, v in layer.state_dict().items() if k != "degree_scale"})
+    graph = Complete().layout([20])
+    assert_same([layer(graph, feat)], [plain(graph, feat)], 1e-6)
+    layer.degree_scale.data.zero_()
+    layer.reset_parameters()
+    assert layer.degree_scale.tolist() == pytest.approx([1 / math.log(21)] * 2)
+
+
+def test_a_frontier_is_scaled_by_its_own_degrees() -> None:
+    layer, feat = build(scale_by_degree=True), normal(6, 8)
+    graph, some = Causal().layout([2, 4]), torch.tensor([1, 2, 5])
+    assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
+
+
+def test_a_node_without_in_edges_has_no_scale_to_speak_of() -> None:
+    layer = build(scale_by_degree=True, allow_zero_in_degree=True)
+    found = layer(layout_of([(0, 0), (1, 2)], 3, 3), normal(3, 8))
+    assert_same([found[1]], [layer.output.bias])
+
+
+def test_half_precision_keeps_its_dtype() -> None:
+    layer = build(scale_by_degree=True).bfloat16()
+    assert layer(Complete().layout([4]), normal(4, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 def papers_and_authors() -> DGLGraph:

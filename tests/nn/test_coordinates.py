@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from graphut.nn import coordinate_signal
-from graphut.nn.coordinates import _sinusoid
+from graphut.nn.coordinates import _sinusoid, place_signal
 
 
 def by_numpy(values: list[float], dim: int) -> np.ndarray:
@@ -43,6 +43,19 @@ def test_off_the_cpu_no_value_is_looked_at(shape: tuple[int, ...]) -> None:
     assert coordinate_signal(torch.ones(shape, device="meta"), 5).shape == (*shape, 5)
     few = torch.arange(6).reshape(2, 3)
     assert torch.equal(_sinusoid(few, 5, torch.float32), coordinate_signal(few, 5))
+
+
+def test_several_coordinates_stand_side_by_side() -> None:
+    places = torch.tensor([[1, 9], [4, 0], [2, 2]])
+    found = place_signal(places, 12, torch.float64)
+    halves = [coordinate_signal(column, 6, torch.float64) for column in places.T]
+    assert torch.equal(found, torch.cat(halves, 1))
+    assert torch.equal(place_signal(places[:, 0], 12), coordinate_signal(places[:, 0], 12))
+    assert torch.equal(place_signal(places[:, :1], 12), coordinate_signal(places[:, 0], 12))
+    with pytest.raises(ValueError, match="9 features do not divide into 2 coordinates"):
+        place_signal(places, 9)
+    with pytest.raises(ValueError, match="9 features do not divide into 0 coordinates"):
+        place_signal(places[:, :0], 9)
 
 
 @pytest.mark.parametrize("dim", [0, -4])

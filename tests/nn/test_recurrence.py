@@ -354,6 +354,7 @@ def test_a_step_costs_what_its_frontier_costs(
         sum(computed) * step.node_flops
         + sum(projected) * step.attention.memory_flops
         + sum(edges_seen) * step.attention.edge_flops
+        + (0 if case.cross is None else len(case.cross[1]) * step.cross_attention.memory_flops)
     )
 
 
@@ -394,8 +395,17 @@ def test_features_and_positions_that_do_not_fit_the_graph() -> None:
         "the graph has 10 source nodes, but their features have shape (9, 8)",
         feat=case.feat[:9],
     )
-    refused(case, "positions must be (10,), one a node, got shape (9,)", positions=torch.arange(9))
-    refused(case, "positions must be (10,)", positions=torch.zeros(10, 1))
+    wanted = "positions must be (10,), one a node, or (10, coordinates); got shape "
+    refused(case, f"{wanted}(9,)", positions=torch.arange(9))
+    refused(case, f"{wanted}(10, 1, 1)", positions=torch.zeros(10, 1, 1))
+    refused(case, "8 features do not divide into 3 coordinates", positions=torch.zeros(10, 3))
+
+
+@pytest.mark.parametrize("halted", HALTED)
+def test_positions_with_two_coordinates(halted: str) -> None:
+    case = build_case(halted=halted)
+    case.arguments["positions"] = torch.stack([torch.arange(10), torch.arange(10).flip(0)], 1)
+    check(case)
 
 
 def test_a_graph_of_two_kinds_of_nodes() -> None:

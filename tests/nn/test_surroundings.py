@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from graphut.nn import PositionwiseTransition, SeparableConvTransition
-from graphut.nn.surroundings import GraphSurroundings
+from graphut.nn.surroundings import Encoded, GraphSurroundings
 from graphut.topology import Complete
 from tests.helpers import assert_same, normal
 from tests.nn.cases import build_step, randomised
@@ -36,8 +36,18 @@ def test_the_frontier_attends_to_the_source() -> None:
     layer = build_step(form="decoder").cross_attention
     rows, source = normal(5, 8), normal(3, 6, seed=1)
     cross = Complete().layout([3, 2], [1, 2])
-    around = GraphSurroundings(LAYOUT, cross, layer.project(source), frontier=SOME)
+    around = GraphSurroundings(LAYOUT, cross, Encoded(source), frontier=SOME)
     assert_same([around.cross(layer, rows[SOME])], [layer(cross, (source, rows))[SOME]])
+
+
+def test_the_source_is_projected_once_by_each_layer_that_asks() -> None:
+    layers = [build_step(form="decoder", seed=seed).cross_attention for seed in (0, 1)]
+    encoded = Encoded(normal(3, 6))
+    assert encoded.flops == 0
+    found = [encoded.memory(layer) for layer in layers]
+    assert_same(found, [layer.project(encoded.feat) for layer in layers])
+    assert encoded.memory(layers[0]) is found[0]
+    assert encoded.flops == 2 * 3 * layers[0].memory_flops
 
 
 def test_a_convolution_reads_what_halted_neighbours_last_gave() -> None:

@@ -5,8 +5,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv1d, pad
 
-from graphut.nn import PositionwiseTransition, SeparableConvTransition
-from graphut.topology import Causal, Complete
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout
+from graphut.nn import (
+    AdaptiveRecurrence,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    SeparableConvTransition,
+    UniversalTransformerStep,
+)
+from graphut.topology import Causal, Complete, Star, Virtual
 from tests.helpers import assert_same, gradients, normal
 from tests.nn.cases import randomised
 
@@ -86,6 +94,23 @@ def test_kernels_that_cannot_be(kernel_size: int, causal: bool) -> None:
 def test_a_convolution_reads_all_nodes() -> None:
     with pytest.raises(ValueError, match="feat has 4 rows; the graph has 7 nodes"):
         SeparableConvTransition(6, 9)(GRAPH, normal(4, 6), frontier=SOME)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Star().layout([3, 2]),
+        Virtual(2).layout([2, 1]),
+        Star().graph([3, 2]),
+        (Star() & Causal() | Causal()).graph([3, 2]),
+    ],
+    ids=["rows", "intervals", "graph", "composed"],
+)
+def test_a_convolution_runs_along_tokens_alone(graph: DGLGraph | EdgeLayout) -> None:
+    step = UniversalTransformerStep(MultiHeadAttention(6, 2), SeparableConvTransition(6, 9))
+    layer = AdaptiveRecurrence(step.double(), max_steps=2)
+    with pytest.raises(ValueError, match="nodes that are no tokens: take PositionwiseTransition"):
+        layer(graph, normal(7, 6))
 
 
 def test_repr() -> None:

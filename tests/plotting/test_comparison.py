@@ -5,13 +5,13 @@ import pytest
 from graphut.bench import ComparisonReport, ComparisonRow
 from graphut.plotting import draw_comparison
 from graphut.topology import parse
-from graphut.training import Evaluation
+from graphut.training import PairEvaluation
 
 SPECS = ["complete", "window:1|global:0,1,2,3,4,5,6,7,8,9"]
 
 
 def report(*seeds: int) -> ComparisonReport:
-    evaluations = [Evaluation(0.5 + 0.1 * seed, 0.75, 1.5, 2.5) for seed in seeds]
+    evaluations = [PairEvaluation(0.5 + 0.1 * seed, 0.75, 1.5, 2.5) for seed in seeds]
     rows = [ComparisonRow(parse(spec), 100.0, 0.02, evaluations) for spec in SPECS]
     return ComparisonReport("sort", "encoder", seeds, 10, rows, {})
 

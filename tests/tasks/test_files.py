@@ -32,3 +32,12 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     (tmp_path / "test.txt").write_bytes(b"tvo\n")
     with pytest.raises(ValueError, match=rf"{tmp_path}/test\.txt is damaged: .* from https://"):
         DATA.read(tmp_path, "test.txt")
+
+
+def test_a_file_without_a_known_checksum_is_taken_as_it_is(tmp_path: Path) -> None:
+    data = DataSet("from nowhere", {"text": None})
+    (tmp_path / "text").write_bytes("ä\n".encode())
+    assert data.read(tmp_path, "text") == "ä\n"
+    (tmp_path / "text").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=rf"{tmp_path}/text is not a text file in UTF-8"):
+        data.read(tmp_path, "text")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut.tasks import Pairs, Vocabulary, read_pairs
+from graphut.tasks import Pairs, Subwords, Vocabulary, read_pairs
 
 Texts = list[tuple[str, str]]
 
@@ -80,7 +80,6 @@ def test_separate_files(tmp_path: Path) -> None:
     assert task.train(0, 0) == task.train(5, 6) == [([2], [2]), ([3], [3])]
     assert task.validation == [([2, 3], [2, 3])]
     assert task.test == [([3, 2], [])]
-    assert task.max_target_length == 2
 
 
 def test_a_relative_path_is_kept_as_an_absolute_one(
@@ -100,6 +99,17 @@ def test_a_line_separator_inside_a_symbol_is_no_new_line(tmp_path: Path) -> None
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"a\x1cb\tx\n")
     assert read_pairs(path, Vocabulary("ab"), Vocabulary("x")) == [([2, 3], [2])]
+
+
+def test_a_vocabulary_says_how_texts_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "pairs.tsv", [("A  man", "Ein Mann "), ("ß", "")])
+    subwords = Subwords.learn(["A man", "Ein Mann"] * 2, 260)
+    pairs = read_pairs(path, subwords, subwords)
+    written = [(subwords.write(source), subwords.write(target)) for source, target in pairs]
+    assert written == [("A man", "Ein Mann"), ("ß", "")]
+    assert read_pairs(write(path, [("ab", "x")]), Vocabulary("ab"), Vocabulary("x")) == [
+        ([2, 3], [2])
+    ]
 
 
 @pytest.mark.parametrize(

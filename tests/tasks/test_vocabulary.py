@@ -26,6 +26,37 @@ def test_decode_undoes_encode(known: list[str], data: st.DataObject) -> None:
     assert all(max(BOS, EOS) < token < len(vocabulary) for token in tokens)
 
 
+@given(st.lists(symbols, unique=True, min_size=1), st.data())
+def test_read_undoes_write(known: list[str], data: st.DataObject) -> None:
+    vocabulary = Vocabulary(known)
+    tokens = data.draw(st.lists(st.integers(2, len(vocabulary) - 1)))
+    assert vocabulary.read(vocabulary.write(tokens)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a b", "a b"),
+        ("ab", "a b"),
+        (" ba\n", "b a"),
+        ("to", "to"),
+        ("toa", "t o a"),
+        ("to a", "to a"),
+        ("", ""),
+        ("a", "a"),
+    ],
+)
+def test_spaces_may_be_left_out_between_characters(text: str, read: str) -> None:
+    vocabulary = Vocabulary(["a", "b", "t", "o", "to"])
+    assert vocabulary.write(vocabulary.read(text)) == read
+
+
+@pytest.mark.parametrize(("text", "unknown"), [("abc", "abc"), ("a bc", "bc"), ("ab ba", "ab")])
+def test_a_text_that_is_not_all_characters_is_read_by_its_spaces(text: str, unknown: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown symbol '{unknown}'"):
+        Vocabulary("ab").read(text)
+
+
 def test_ids_follow_the_order_of_the_symbols() -> None:
     vocabulary = Vocabulary(["b", "a"])
     assert vocabulary.encode("ab") == [3, 2]

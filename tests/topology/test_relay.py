@@ -33,6 +33,14 @@ def test_a_million_tokens_take_two_integers_each() -> None:
     assert isinstance(Virtual(1).layout([10**6]), IntervalLayout)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_causal_leaves_what_hears_of_all_tokens_to_the_last_one(n: int) -> None:
+    for topology in (Star().causal(), Virtual(2).causal()):
+        mask = topology.mask(n)
+        assert mask[:n, n:].sum(1).tolist() == [0] * (n - 1) + [topology.num_nodes(n) - n]
+        assert mask[n:, :n].all()
+
+
 def test_there_is_a_virtual_node() -> None:
     with pytest.raises(ValueError, match="virtual: nodes must be at least 1, got 0"):
         Virtual(0)

@@ -27,6 +27,7 @@ from graphut.training import TrainingConfig
         ("target_accuracy", 0.0),
         ("target_accuracy", 1.5),
         ("optimizer", "sgd"),
+        ("precision", "float64"),
     ],
 )
 def test_a_value_out_of_range_is_quoted(name: str, value: Any) -> None:

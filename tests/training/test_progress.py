@@ -7,49 +7,54 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.training import Evaluation, TrainingConfig
+from graphut.training import Outcome, PairEvaluation, TrainingConfig
 from graphut.training.progress import Progress, Totals
 
 
-def add(totals: Totals, loss: float, labels: list[int]) -> None:
-    """An update with three sources and an output that is always the token 1."""
-    output: Any = SimpleNamespace(
-        logits=torch.tensor([[0.0, 1.0]] * len(labels)),
-        encoder=SimpleNamespace(steps=torch.tensor([1, 2, 3])),
-        decoder=SimpleNamespace(steps=torch.full((len(labels),), 4)),
+def ponder(steps: list[int]) -> Any:
+    """A node costs 10 operations a step, and may take 4 steps."""
+    taken = torch.tensor(steps)
+    everything = torch.tensor(10 * 4 * len(steps))
+    return SimpleNamespace(steps=taken, flops=10 * taken.sum(), all_flops=everything)
+
+
+def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[int]) -> None:
+    outcome = Outcome(
+        prediction=torch.tensor(9.0),
+        right=torch.tensor(right),
+        labels=labels,
+        ponders={name: ponder(steps) for name, steps in ponders.items()},
     )
-    totals.add(torch.tensor(loss), output, torch.tensor(labels))
+    totals.add(torch.tensor(loss), outcome)
 
 
-def test_means_are_over_updates_and_over_tokens() -> None:
+def test_means_are_over_updates_over_labels_and_over_nodes() -> None:
     totals = Totals()
-    add(totals, 1.0, [1, 0])
-    add(totals, 2.0, [1, 1, 1])
+    add(totals, 1.0, labels=2, right=1, encoder=[1, 2, 3], decoder=[4, 4])
+    add(totals, 2.0, labels=3, right=3, encoder=[2], decoder=[3, 3, 2])
     assert totals.means() == {
         "loss": 1.5,
         "accuracy": 0.8,
         "encoder_steps": 2.0,
-        "decoder_steps": 4.0,
+        "decoder_steps": 3.2,
+        "flops_share": (8 + 16) / (4 * (4 + 5)),
     }
-    assert str(totals) == "loss 1.5000, 80.00% of tokens right, mean steps 2.00 and 4.00"
+    assert str(totals) == "loss 1.5000, 80.00% of labels right, mean steps 2.00 and 3.20"
 
 
-def test_extra_nodes_take_steps_and_have_no_labels() -> None:
+def test_a_model_of_one_part() -> None:
     totals = Totals()
-    output: Any = SimpleNamespace(
-        logits=torch.tensor([[0.0, 1.0]] * 2),
-        encoder=SimpleNamespace(steps=torch.tensor([1, 2])),
-        decoder=SimpleNamespace(steps=torch.tensor([1, 3, 5])),
-    )
-    totals.add(torch.tensor(1.0), output, torch.tensor([1, 0]))
-    assert (totals.means()["accuracy"], totals.means()["decoder_steps"]) == (0.5, 3.0)
+    add(totals, 1.0, labels=2, right=1, encoder=[1, 2])
+    assert totals.steps() == {"encoder": 1.5}
+    assert str(totals) == "loss 1.0000, 50.00% of labels right, mean steps 1.50"
 
 
 def test_progress_comes_back_from_json() -> None:
-    progress = Progress(epoch=2, batch=3, update=9, best=Evaluation(0.1, 0.2, 3.0, 4.0))
-    add(progress.totals, 0.1, [1])
-    assert Progress.from_dict(json.loads(json.dumps(progress.to_dict()))) == progress
-    assert Progress.from_dict(json.loads(json.dumps(Progress().to_dict()))) == Progress()
+    progress = Progress(epoch=2, batch=3, update=9, best=PairEvaluation(0.1, 0.2, 3.0, 4.0))
+    add(progress.totals, 0.1, labels=1, right=1, encoder=[1, 2], decoder=[3])
+    for before in (progress, Progress()):
+        state = json.loads(json.dumps(before.to_dict()))
+        assert Progress.from_dict(state, PairEvaluation) == before
 
 
 def test_as_good_as_the_best_is_the_best_whatever_the_steps() -> None:
@@ -58,22 +63,22 @@ def test_as_good_as_the_best_is_the_best_whatever_the_steps() -> None:
     kept, on_target = [], []
     for epoch, (sequences, tokens, steps) in enumerate(evaluations, 1):
         progress.epoch = epoch
-        kept.append(progress.judge(Evaluation(sequences, tokens, steps, steps), 0.9))
+        kept.append(progress.judge(PairEvaluation(sequences, tokens, steps, steps), 0.9))
         on_target.append(progress.on_target)
     assert kept == [True, True, True, False, False]
     assert on_target == [0, 1, 2, 3, 0]
-    assert (progress.best_epoch, progress.best.encoder_steps) == (3, 1.0)
+    assert (progress.best_epoch, progress.best) == (3, PairEvaluation(0.9, 0.9, 1.0, 1.0))
 
 
 @pytest.mark.parametrize(
     ("progress", "end"),
     [
         (Progress(), None),
-        (Progress(epoch=4, best_epoch=2, best=Evaluation(0.89, 1, 1, 1)), None),
+        (Progress(epoch=4, best_epoch=2, best=PairEvaluation(0.89, 1, 1, 1)), None),
         (Progress(epoch=3, best_epoch=2, on_target=2), None),
         (
             Progress(epoch=3, on_target=3),
-            "3 epochs in a row had 90.00% of the validation sequences",
+            "3 epochs in a row reached the target accuracy of 90.00%",
         ),
         (Progress(epoch=5, best_epoch=2), "no better model in 3 epochs"),
         (Progress(epoch=6, best_epoch=5), "all 6 epochs are done"),

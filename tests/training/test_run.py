@@ -7,12 +7,12 @@ import torch
 
 from graphut._files import read_json, write_json
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.tasks import Copy, Pairs, Task
+from graphut.tasks import Copy, Pairs, PairTask
 from graphut.training import Run, TrainingConfig, is_run
 from graphut.training.run import RUN
 
 
-def create(folder: Path, task: Task) -> Run:
+def create(folder: Path, task: PairTask) -> Run:
     sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 2}
     config = UniversalTransformerConfig(
         source_vocab=len(task.source_vocabulary),
@@ -35,7 +35,7 @@ def test_open_reads_what_create_has_written(tmp_path: Path) -> None:
     assert run == created
     assert run.task() == task
     assert run.training == TrainingConfig(epochs=3)
-    assert run.source_vocabulary == run.target_vocabulary == task.source_vocabulary
+    assert run.vocabularies == task.vocabularies
 
 
 def test_the_model_comes_back(tmp_path: Path) -> None:
@@ -56,16 +56,17 @@ def test_a_run_on_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     write_pairs(Path("pairs.tsv"), "y")
     create(Path("run"), Pairs("pairs.tsv"))
     monkeypatch.chdir("run")
-    assert Run.open(".").task().target_vocabulary.symbols == ("x", "y")
+    assert Run.open(".").task().vocabularies["target"].symbols == ("x", "y")
 
 
 def test_pairs_that_have_changed(tmp_path: Path) -> None:
     create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
     write_pairs(tmp_path / "pairs.tsv", "z")
     run = Run.open(tmp_path / "run")
-    assert run.target_vocabulary.symbols == ("x", "y")
+    assert run.vocabularies["target"].symbols == ("x", "y")
     with pytest.raises(ValueError, match=r"the data of .*run has changed"):
         run.task()
+    assert run.task(checked=False).vocabularies["target"].symbols == ("x", "z")
 
 
 def test_no_run(tmp_path: Path) -> None:
@@ -75,13 +76,28 @@ def test_no_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("task", "fly"), ("task_options", {"wings": 2}), ("training", {"speed": 2}), ("task", None)],
+    [
+        ("task", "fly"),
+        ("task", None),
+        ("task_options", {"wings": 2}),
+        ("training", {"speed": 2}),
+        ("training", None),
+    ],
 )
 def test_a_foreign_description(tmp_path: Path, key: str, value: object) -> None:
     create(tmp_path, Copy())
     state = read_json(tmp_path / RUN)
     write_json(tmp_path / RUN, state | {key: value})
     with pytest.raises(ValueError, match=r"run\.json does not describe a run of this version"):
+        Run.open(tmp_path)
+
+
+def test_a_description_of_another_version(tmp_path: Path) -> None:
+    create(tmp_path, Copy())
+    state = read_json(tmp_path / RUN)
+    del state["vocabularies"]
+    write_json(tmp_path / RUN, state)
+    with pytest.raises(ValueError, match=r"a run of this version: KeyError\('vocabularies'\)"):
         Run.open(tmp_path)
 
 

@@ -8,8 +8,9 @@ import torch
 
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.tasks import Copy
-from graphut.training import Evaluation, Trainer, TrainingConfig, evaluate
+from graphut.training import PairEvaluation, Trainer, TrainingConfig, evaluate
 from graphut.training import trainer as module
+from graphut.training.learners.pairs import PairLearner
 from graphut.training.log import read_metrics
 from graphut.training.trainer import CHECKPOINT, METRICS
 
@@ -77,8 +78,8 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
     straight.fit()
 
     killed = make(tmp_path / "killed")
-    evaluations = iter([evaluate, evaluate])
-    monkeypatch.setattr(module, "evaluate", lambda *args, **opts: next(evaluations)(*args, **opts))
+    evaluations = iter([PairLearner.evaluate] * 2)
+    monkeypatch.setattr(PairLearner, "evaluate", lambda *args: next(evaluations)(*args))
     save = killed.save
 
     def save_until_the_second_epoch() -> None:
@@ -126,6 +127,7 @@ def test_what_an_epoch_leaves_in_the_metrics(tmp_path: Path) -> None:
     for line in read:
         assert line["loss"] > 0 and 0 <= line["accuracy"] <= 1 and line["seconds"] >= 0
         assert 1 <= line["encoder_steps"] <= 3 and 1 <= line["decoder_steps"] <= 3
+        assert 1 / 3 <= line["flops_share"] <= 1
         assert set(line["validation"]) == {
             "sequence_accuracy",
             "token_accuracy",
@@ -141,7 +143,7 @@ def test_the_best_model_is_kept(tmp_path: Path) -> None:
     trainer = make(tmp_path)
     trainer.fit()
     kept = UniversalTransformer.from_pretrained(tmp_path)
-    result = evaluate(kept, TASK.validation, max_length=TASK.max_target_length)
+    result = evaluate(kept, TASK, TASK.validation)
     assert result == trainer.progress.best
     assert vars(result) in [line["validation"] for line in metrics(tmp_path)]
 
@@ -149,7 +151,7 @@ def test_the_best_model_is_kept(tmp_path: Path) -> None:
 def test_it_stops_when_nothing_gets_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = iter([0.5, 0.4, 0.3, 0.2])
     monkeypatch.setattr(
-        module, "evaluate", lambda *args, **opts: Evaluation(next(results), 0.9, 1.5, 1.5)
+        PairLearner, "evaluate", lambda *args: PairEvaluation(next(results), 0.9, 1.5, 1.5)
     )
     config = TrainingConfig(epochs=9, patience=2)
     trainer = make(tmp_path, config)
@@ -158,14 +160,15 @@ def test_it_stops_when_nothing_gets_better(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_it_stops_at_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "evaluate", lambda *args, **opts: Evaluation(0.75, 0.9, 1.5, 1.5))
+    found = PairEvaluation(0.75, 0.9, 1.5, 1.5)
+    monkeypatch.setattr(PairLearner, "evaluate", lambda *args: found)
     config = TrainingConfig(epochs=9, target_accuracy=0.75)
     lines: list[str] = []
     trainer = make(tmp_path, config)
     trainer.report = lines.append
     assert trainer.fit()
     assert trainer.progress.epoch == 3
-    assert lines[-1].startswith("done after 3 epochs: 3 epochs in a row had 75.00%")
+    assert lines[-1].startswith("done after 3 epochs: 3 epochs in a row reached the target")
     assert trainer.fit() and trainer.progress.epoch == 3
 
 
@@ -207,6 +210,25 @@ def test_a_fixed_number_of_steps_needs_no_advice(tmp_path: Path) -> None:
     trainer.report = lines.append
     trainer.fit()
     assert not any("steps:" in line for line in lines)
+
+
+def test_mixed_precision_is_of_the_forward_pass_alone(tmp_path: Path) -> None:
+    trainers = [
+        make(tmp_path / precision, TrainingConfig(**vars(CONFIG) | {"precision": precision}))
+        for precision in ("float32", "bfloat16")
+    ]
+    inside: list[torch.dtype] = []
+    losses = []
+    for trainer in trainers:
+        trainer.model.eval()  # without dropout
+        trainer.model.output.register_forward_hook(lambda *args: inside.append(args[-1].dtype))
+        losses.append(trainer._outcome(TASK.validation).loss(0.01))
+        trainer._step(losses[-1])
+        assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
+        assert {weight.grad.dtype for weight in trainer.model.parameters()} == {torch.float32}
+    assert inside == [torch.float32, torch.bfloat16]
+    assert losses[0] != losses[1] and losses[1].dtype == torch.float32
+    torch.testing.assert_close(losses[0], losses[1], rtol=0.02, atol=0)
 
 
 def test_it_learns(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""A run's model, judged on a set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphut.models.base import AdaptiveModel
+from graphut.tasks import Task
+from graphut.training import Run, save_evaluation
+from graphut.training.evaluations import model_digest
+
+
+def judge_set(
+    run: Run,
+    model: AdaptiveModel,
+    task: Task,
+    name: str,
+    examples: Sequence[Any],
+    options: Mapping[str, Any],
+    *,
+    keep: bool,
+) -> None:
+    """Print how good a model is on a set.
+
+    Parameters
+    ----------
+    run : Run
+        Whose learner judges.
+    model : AdaptiveModel
+        The model.
+    task : Task
+        What it has learned.
+    name : str
+        The set's.
+    examples : sequence
+        The set.
+    options : mapping
+        For `Learner.record`.
+    keep : bool
+        Whether the run's folder gets what is found.
+    """
+    evaluation, more = run.learner.record(model, task, examples, **options)
+    print(f"{name}, {len(examples)} {run.learner.examples}: {evaluation}", flush=True)
+    if keep:
+        asked = {"options": dict(options), "model": model_digest(run.folder)}
+        save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **more})

@@ -1,0 +1,166 @@
+"""What all models share: their recurrences' settings, checks of tokens, and a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from graphut.models.config import ModelConfig
+from graphut.models.positions import draw_positions
+from graphut.models.pretrained import load_weights, read_config, save_model
+from graphut.nn import AdaptiveRecurrence
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class AdaptiveModel(nn.Module):
+    """A model of adaptive recurrences, its attributes, over embeddings of tokens.
+
+    A subclass names the kind of its configurations, makes its layers and ends with
+    `reset_parameters`.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Its shape.
+
+    Attributes
+    ----------
+    config_kind : type of ModelConfig
+        What `config` is.
+    """
+
+    config_kind: ClassVar[type[ModelConfig]]
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.dropout = nn.Dropout(config.dropout)
+
+    @property
+    def max_steps(self) -> int:
+        """The cap of every recurrence; may be changed after training."""
+        return self._recurrences[0].max_steps
+
+    @max_steps.setter
+    def max_steps(self, steps: int) -> None:
+        for recurrence in self._recurrences:
+            recurrence.max_steps = steps
+
+    @property
+    def threshold(self) -> float:
+        """The halting threshold of every recurrence; may be changed after training."""
+        return self._recurrences[0].threshold
+
+    @threshold.setter
+    def threshold(self, threshold: float) -> None:
+        for recurrence in self._recurrences:
+            recurrence.threshold = threshold
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        for recurrence in self._recurrences:
+            recurrence.reset_parameters()
+        for layer in self.children():
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+        # Last: an output projection may be tied to an embedding, and then is drawn as one.
+        for layer in self.children():
+            if isinstance(layer, nn.Embedding):
+                nn.init.normal_(layer.weight, std=self.config.d_model**-0.5)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Evaluation mode, and after it whatever each module was in."""
+        training = [module for module in self.modules() if module.training]
+        self.eval()
+        try:
+            yield
+        finally:
+            for module in training:
+                module.training = True
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model into a folder, as `config.json` and `model.safetensors`.
+
+        Each file is written under a temporary name, flushed and renamed.
+        """
+        save_model(folder, type(self).__name__, self._present_config().to_dict(), self)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """The model that `save_pretrained` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the folder is not a model, or its files are truncated or another model's.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from graphut import UniversalTransformer, UniversalTransformerConfig
+        >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
+        >>> with TemporaryDirectory() as folder:
+        ...     UniversalTransformer(config).save_pretrained(folder)
+        ...     UniversalTransformer.from_pretrained(folder).config == config
+        True
+        """
+        values = read_config(folder, cls.__name__)
+        try:
+            config = cls.config_kind.from_dict(values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{Path(folder) / 'config.json'}: {error}") from None
+        model = cls(config)
+        load_weights(folder, model)
+        return model
+
+    @property
+    def _recurrences(self) -> list[AdaptiveRecurrence]:
+        return [part for part in self.children() if isinstance(part, AdaptiveRecurrence)]
+
+    def _present_config(self) -> ModelConfig:
+        values = {"max_steps": self.max_steps, "threshold": self.threshold}
+        return self.config_kind.from_dict({**self.config.to_dict(), **values})
+
+    def _embed(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
+        """First states of tokens, which a message calls `kind`."""
+        feat: Tensor = self.dropout(self._look_up(embedding, token, kind))
+        return feat
+
+    def _look_up(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
+        """Embeddings of tokens, scaled."""
+        largest = int(token.max())
+        if largest >= embedding.num_embeddings or int(token.min()) < 0:
+            wrong = largest if largest >= embedding.num_embeddings else int(token.min())
+            raise ValueError(
+                f"{kind} {wrong} is outside the vocabulary of {embedding.num_embeddings} "
+                f"tokens, 0 to {embedding.num_embeddings - 1}"
+            )
+        feat: Tensor = embedding(token) * self.config.d_model**0.5
+        return feat
+
+    def _check_length(self, length: int, what: str) -> None:
+        if length > self.config.max_length:
+            raise ValueError(
+                f"{what} has {length} tokens, but the model takes {self.config.max_length} at "
+                "most; shorten it or raise max_length in the configuration"
+            )
+
+    def _drawn_positions(self, lengths: Tensor) -> Tensor | None:
+        """Random positions in training, see `draw_positions`; `None` leaves them as they are."""
+        if not self.training or self.config.max_offset == 0:
+            return None
+        return draw_positions(lengths, self.config.max_offset, spread=self.config.spread_positions)

@@ -1,0 +1,157 @@
+"""The Universal Transformer as a classifier of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+
+from graphut.models.config import UniversalTransformerClassifierConfig
+from graphut.models.output import ClassifierOutput
+from graphut.models.reading import ReadingModel, last_of
+from graphut.sentences import Sentences, flatten
+from graphut.topology.batch import spread
+
+
+@dataclass(frozen=True)
+class Classification:
+    """What a document was found to be.
+
+    Parameters
+    ----------
+    label : int
+        The likeliest class.
+    log_probabilities : list of float
+        Those of all classes, in nats.
+    steps : list of int
+        Ponder steps of each sentence.
+    """
+
+    label: int
+    log_probabilities: list[float]
+    steps: list[int]
+
+
+class UniversalTransformerClassifier(ReadingModel):
+    """An adaptive Universal Transformer over sentences (arXiv 1807.03819, section 3.1).
+
+    A node is a sentence. It starts as the sum of its words' embeddings, each times a learned
+    mask of the word's place in the sentence, feature by feature (arXiv 1612.03969, Eq. 2); the
+    masks start as ones. One step is repeated over the graph of a document's sentences, and the
+    class is read from the last one: the question, where a document is facts and a question.
+
+    A document may as well be a plain sequence, each of its symbols a sentence of one word: then
+    this is a sequence classifier.
+
+    Parameters
+    ----------
+    config : UniversalTransformerClassifierConfig
+        Its shape.
+
+    Examples
+    --------
+    >>> config = UniversalTransformerClassifierConfig(vocab_size=30, classes=6, d_model=16)
+    >>> model = UniversalTransformerClassifier(config)
+    >>> facts, question = [[2, 3, 4], [5, 3, 6]], [7, 8, 2]
+    >>> output = model([[*facts, question], [question]])
+    >>> output.logits.shape, output.lengths
+    (torch.Size([2, 6]), tensor([3, 1]))
+
+    ListOps as what it is, ten classes of sequences:
+
+    >>> from graphut.tasks import ListOps
+    >>> task = ListOps(train_size=10, held_out=2)
+    >>> expressions, values = zip(*task.train(seed=0, epoch=0))
+    >>> model = UniversalTransformerClassifier(UniversalTransformerClassifierConfig(
+    ...     vocab_size=len(task.source_vocabulary), classes=10, longest_sentence=1, d_model=16))
+    >>> model([[[symbol] for symbol in expression] for expression in expressions]).logits.shape
+    torch.Size([10, 10])
+    """
+
+    config_kind = UniversalTransformerClassifierConfig
+    config: UniversalTransformerClassifierConfig
+
+    def __init__(self, config: UniversalTransformerClassifierConfig) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.mask = nn.Parameter(torch.empty(config.longest_sentence, config.d_model))
+        self.output = nn.Linear(config.d_model, config.classes)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew, but for the masks, which become ones."""
+        super().reset_parameters()
+        nn.init.ones_(self.mask)
+
+    def forward(self, documents: Sequence[Sentences]) -> ClassifierOutput:
+        """Say of which class documents are.
+
+        Parameters
+        ----------
+        documents : sequence of sequences of sequences of int
+            The words of each sentence of each document, as token ids.
+
+        Returns
+        -------
+        ClassifierOutput
+            Logits, and how long the sentences pondered.
+
+        Raises
+        ------
+        TypeError
+            If a word is not an integer.
+        ValueError
+            If the batch, a document or a sentence is empty, a word lies outside the vocabulary,
+            a sentence has more words than `config.longest_sentence`, or a document more
+            sentences than `config.max_length`.
+        """
+        words, sizes, lengths = self._read(documents)
+        states, steps, ponder = self._ponder(self._first_states(words, sizes), lengths)
+        logits = self.output(last_of(states, lengths))
+        return ClassifierOutput(logits, ponder, steps, lengths)
+
+    @torch.no_grad()
+    def predict(self, documents: Sequence[Sentences]) -> list[Classification]:
+        """The likeliest class of each document; what one gets does not depend on the others.
+
+        Examples
+        --------
+        >>> config = UniversalTransformerClassifierConfig(vocab_size=30, classes=6, d_model=16)
+        >>> [found] = UniversalTransformerClassifier(config).predict([[[2, 3, 4], [7, 8, 2]]])
+        >>> found.label in range(6), len(found.steps)
+        (True, 2)
+        """
+        with self.evaluating():
+            output = self(documents)
+        labels, likely = output.logits.argmax(-1), output.logits.float().log_softmax(-1)
+        steps = [own.tolist() for own in output.steps.split(output.lengths.tolist())]
+        found = zip(labels.tolist(), likely.tolist(), steps, strict=True)
+        return [Classification(*each) for each in found]
+
+    def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
+        """All words; how many each sentence has; how many sentences each document has."""
+        lengths = torch.tensor([len(document) for document in documents], dtype=torch.int64)
+        if len(lengths) == 0 or int(lengths.min()) == 0:
+            what = f"documents[{int(lengths.argmin())}]" if len(lengths) else "documents"
+            raise ValueError(f"{what} is empty: a document needs a sentence")
+        self._check_length(int(lengths.max()), "a document")
+        words, sizes = flatten(list(chain.from_iterable(documents)), "sentences")
+        if int(sizes.min()) == 0:
+            raise ValueError(f"sentences[{int(sizes.argmin())}] is empty: it needs a word")
+        if int(sizes.max()) > self.config.longest_sentence:
+            raise ValueError(
+                f"a sentence has {int(sizes.max())} words, but the model takes "
+                f"{self.config.longest_sentence} at most (longest_sentence in its configuration)"
+            )
+        return words, sizes, lengths
+
+    def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
+        """`(sentences, d)`: the masked sums of words."""
+        sentence, place = (index.to(self.device) for index in spread(sizes))
+        embedded = self._look_up(self.embedding, words.to(self.device), "word") * self.mask[place]
+        total = embedded.new_zeros(len(sizes), embedded.shape[1])
+        feat: Tensor = self.dropout(total.index_add(0, sentence, embedded))
+        return feat

@@ -1,0 +1,20 @@
+"""What was measured: a small record of each run, and a page whose tables are made of them."""
+
+from graphut.results.page import rebuild, stale_tables
+from graphut.results.records import Records, add_bench, add_run, read_records
+from graphut.results.run_record import RunRecord
+from graphut.results.setup import Setup
+from graphut.results.tables import make_charts, make_tables
+
+__all__ = [
+    "Records",
+    "RunRecord",
+    "Setup",
+    "add_bench",
+    "add_run",
+    "make_charts",
+    "make_tables",
+    "read_records",
+    "rebuild",
+    "stale_tables",
+]

@@ -1,0 +1,94 @@
+"""A chart as data, and as a picture that tells which data it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LOOKS = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (WINE, "^", ":"))
+_COLUMNS = 3
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points on a line.
+
+    Parameters
+    ----------
+    label : str
+        What they are.
+    points : sequence of pairs
+        One at least.
+    """
+
+    label: str
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Some series on the same axes, told apart by colour, mark and kind of line."""
+
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Panels beside each other.
+
+    Parameters
+    ----------
+    title : str
+        What they show, for those who cannot see them.
+    panels : sequence of Panel
+        None at all where nothing was measured.
+    """
+
+    title: str
+    panels: Sequence[Panel]
+
+    @property
+    def digest(self) -> str:
+        """What changes with the data."""
+        return sha256(repr(self).encode()).hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Draw it into a PNG file, which holds the digest.
+
+        Raises
+        ------
+        ImportError
+            If there is no matplotlib.
+        """
+        rows = -(-len(self.panels) // _COLUMNS)
+        columns = min(len(self.panels), _COLUMNS)
+        figure = new_figure(4 * columns, 0.6 + 3 * rows)
+        for place, panel in enumerate(self.panels, 1):
+            _draw(figure.add_subplot(rows, columns, place), panel)
+        figure.savefig(path, format="png", metadata={"Description": self.digest, "Software": None})
+
+    def is_drawn(self, path: str | Path) -> bool:
+        """Whether a file was drawn from the same data."""
+        return Path(path).is_file() and self.digest.encode() in Path(path).read_bytes()
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    for series, (colour, marker, line) in zip(panel.series, cycle(_LOOKS), strict=False):
+        x, y = zip(*series.points, strict=True)
+        axes.plot(x, y, marker + line, color=colour, markersize=4, label=series.label)
+    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    axes.spines[["top", "right"]].set_visible(False)
+    # Below, where no point is.
+    axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))

@@ -1,0 +1,76 @@
+"""What others have measured, with where they say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PAPER = "arXiv 1807.03819"
+DGL = "DGL's examples/pytorch/transformer"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published row of a table.
+
+    Parameters
+    ----------
+    who : str
+        Which model.
+    cells : mapping of str to str
+        Figures, by the title of their column.
+    source : str
+        Where they stand.
+    """
+
+    who: str
+    cells: Mapping[str, str]
+    source: str
+
+
+def _algorithmic(figures: str) -> list[Published]:
+    # The paper says "400" and not whether that is a limit or the length of every sequence.
+    cells = {"up to 400": figures, "exactly 400": figures}
+    return [Published("paper", cells, f"{PAPER}, section 3.4")]
+
+
+def _lte(figures: str) -> list[Published]:
+    return [Published("paper", {"mixed": figures}, f"{PAPER}, section 3.5")]
+
+
+PUBLISHED: Mapping[str, list[Published]] = {
+    "algorithmic-copy": _algorithmic(".91 / .35"),
+    "algorithmic-reverse": _algorithmic(".96 / .46"),
+    "algorithmic-addition": _algorithmic(".34 / .02"),
+    "lte-program": _lte(".89 / .63"),
+    "lte-control": _lte("1.0 / 1.0"),
+    "lte-addition": _lte("1.0 / 1.0"),
+    "lte-copy": _lte("1.0 / 1.0"),
+    "lte-double": _lte("1.0 / 1.0"),
+    "lte-reverse": _lte("1.0 / 1.0"),
+    "agreement": [
+        Published("paper (small)", {"all": ".992", "5 attractors": ".931"}, f"{PAPER}, section 3.2")
+    ],
+    "lambada": [
+        Published("paper", {"last words": ".19", "perplexity": "142"}, f"{PAPER}, section 3.3")
+    ],
+    "lambada-reading": [Published("paper", {"answers": ".5625"}, f"{PAPER}, section 3.3")],
+    "multi30k": [
+        Published("DGL's example, 6 layers", {"BLEU": "35.41"}, DGL),
+        Published("DGL's example, 2 layers", {"BLEU": "36.45"}, DGL),
+    ],
+    "wmt14": [Published("paper (base, no halting)", {"BLEU": "28.9"}, f"{PAPER}, section 3.6")],
+}  # fmt: skip
+"""Rows by the task whose rows they stand under."""
+
+BABI_ERROR: Mapping[tuple[str, bool], float] = {
+    ("10k", False): 0.0021,
+    ("10k", True): 0.0029,
+    ("1k", False): 0.0456,
+    ("1k", True): 0.0785,
+}
+"""Average error of the adaptive model on bAbI (arXiv 1807.03819, section 3.1), by the size and
+whether all tasks are learned jointly."""
+
+BABI_STEPS: Mapping[int, float] = {1: 2.3, 2: 3.1, 3: 3.8}
+"""Mean steps on bAbI, by the number of supporting facts (arXiv 1807.03819, section 3.1)."""

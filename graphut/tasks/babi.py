@@ -1,0 +1,184 @@
+"""bAbI: questions about short stories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from graphut.tasks.base import Question, QuestionTask
+from graphut.tasks.files import DataSet
+from graphut.tasks.stories import Asked, StoryEncoder, parse_stories, words
+from graphut.tasks.vocabulary import Vocabulary
+
+NUM_TASKS = 20
+_FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}
+_PARTS = ("train", "valid", "test")
+_ORIGIN = (
+    "from https://research.facebook.com/downloads/babi (tasks_1-20_v1-2.tar.gz): unpack it, and "
+    "name the folder tasks_1-20_v1-2"
+)
+
+
+def parse_tasks(text: str) -> list[int]:
+    """The numbers of tasks in a text.
+
+    Raises
+    ------
+    ValueError
+        If it is none of numbers and ranges from 1 to 20 between commas, nor "all".
+
+    Examples
+    --------
+    >>> parse_tasks("1,2,18-20")
+    [1, 2, 18, 19, 20]
+    >>> len(parse_tasks("all"))
+    20
+    """
+    found: set[int] = set()
+    for part in (f"1-{NUM_TASKS}" if text == "all" else text).split(","):
+        first, dash, last = part.strip().partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isdecimal() and 1 <= int(end) <= NUM_TASKS for end in ends):
+            raise ValueError(
+                f'tasks must be numbers from 1 to {NUM_TASKS} as in "1,2,18-20", or "all"; '
+                f"got {text!r}"
+            )
+        found.update(range(int(ends[0]), int(ends[1]) + 1))
+    return sorted(found)
+
+
+@dataclass(frozen=True)
+class Babi(QuestionTask):
+    """bAbI: questions such as "Where is Mary?" about a story, with one answer out of a few.
+
+    The tasks of arXiv 1502.05698 in English, with the publishers' own validation split. Words
+    are in small letters without full stops; lists of answers, such as "apple,milk", are answers
+    of their own. Vocabularies are those of all files of the chosen tasks. Several tasks are
+    learned jointly, and each is reported by itself.
+
+    Parameters
+    ----------
+    data : str or Path
+        The folder with `en-valid` and `en-valid-10k` in it.
+    tasks : str
+        Numbers from 1 to 20, as in "1,2,18-20", or "all".
+    size : str
+        "1k" (about 900 training and 100 validation questions a task) or "10k" (9000 and 1000).
+    longest_story : int, optional
+        Facts that are kept, the last ones, of each story; all of them, without it: up to 228,
+        in task 3. The paper's code keeps 70, and 130 in task 3.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        If an option is out of range. When questions are asked for: if a file is not there, or
+        not as it was published.
+
+    Examples
+    --------
+    >>> task = Babi("tasks_1-20_v1-2", tasks="1-3")
+    >>> task.groups
+    ['qa1', 'qa2', 'qa3']
+    """
+
+    name: ClassVar[str] = "babi"
+
+    data: str | Path = field(metadata={"help": f"folder of bAbI, {_ORIGIN}"})
+    tasks: str = field(
+        default="1", metadata={"help": 'which of the 20 tasks, as in "1,2,18-20", or "all"'}
+    )
+    size: Literal["1k", "10k"] = field(
+        default="1k", metadata={"help": "questions to train and validate on, for each task"}
+    )
+    longest_story: int | None = field(
+        default=None, metadata={"help": "facts that are kept of a story, the last ones"}
+    )
+
+    def __post_init__(self) -> None:
+        parse_tasks(self.tasks)
+        if self.size not in _FOLDERS:
+            raise ValueError(f"size must be one of {', '.join(_FOLDERS)}; got {self.size!r}")
+        if self.longest_story is not None:
+            self._check_at_least(1, "longest_story")
+        # The task is the same one wherever its run is taken up again.
+        object.__setattr__(self, "data", str(Path(self.data).absolute()))
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the chosen tasks."""
+        return [f"qa{number}" for number in parse_tasks(self.tasks)]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(sorted({word for text in self._sentences for word in words(text)}))
+
+    @cached_property
+    def answers(self) -> Vocabulary:
+        found = self._files.values()
+        return Vocabulary(sorted({asked.answer for part in found for asked in part}))
+
+    def train(self, seed: int, epoch: int) -> list[Question]:
+        """All training questions, whatever the seed and the epoch."""
+        return self._sets["train"]
+
+    @property
+    def validation(self) -> list[Question]:
+        return self._sets["valid"]
+
+    @property
+    def test(self) -> list[Question]:
+        """The test questions of all chosen tasks."""
+        return self._sets["test"]
+
+    @property
+    def test_sets(self) -> Mapping[str, list[Question]]:
+        """`test`, and each of the tasks, if there are several."""
+        sets = {group: [q for q in self.test if q.group == group] for group in self.groups}
+        return {"test": self.test, **(sets if len(sets) > 1 else {})}
+
+    @cached_property
+    def _sets(self) -> dict[str, list[Question]]:
+        """The questions of each part, in token ids."""
+        encode = StoryEncoder(self.vocabulary, self.answers)
+        return {
+            part: [
+                encode(asked, group) for group in self.groups for asked in self._files[group, part]
+            ]
+            for part in _PARTS
+        }
+
+    @cached_property
+    def _sentences(self) -> set[str]:
+        """All facts and questions: few, since most are said again and again."""
+        sentences: set[str] = set()
+        for found in self._files.values():
+            for asked in found:
+                sentences.update(asked.facts, [asked.question])
+        return sentences
+
+    @cached_property
+    def _files(self) -> dict[tuple[str, str], list[Asked]]:
+        """The questions of each task's parts."""
+        names = {
+            (group, part): f"{_FOLDERS[self.size]}/{group}_{part}.txt"
+            for group in self.groups
+            for part in _PARTS
+        }
+        known = _checksums()
+        files = DataSet(_ORIGIN, {name: known.get(name) for name in names.values()})
+        return {
+            which: [
+                asked.kept(self.longest_story)
+                for asked in parse_stories(files.read(self.data, name))
+            ]
+            for which, name in names.items()
+        }
+
+
+def _checksums() -> dict[str, str]:
+    """The published SHA-256 of each file; that of `qa3_train.txt` of 10k is not known."""
+    lines = Path(__file__).with_name("babi.sha256").read_text().splitlines()
+    return {name: checksum for checksum, name in map(str.split, lines)}

@@ -1,0 +1,113 @@
+"""Learning to answer one sequence with another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from torch.nn.functional import cross_entropy
+
+from graphut._dgl import DGLGraph
+from graphut.decoding import Generation
+from graphut.models import UniversalTransformer
+from graphut.sentences import target_labels
+from graphut.tasks import EOS, Pair, PairTask, Vocabulary, read_pairs
+from graphut.training.learner import Learner, Outcome
+from graphut.training.learners.generation import GenerationOptions
+from graphut.training.learners.judgement import PairEvaluation, judge, summarize
+from graphut.training.learners.lengths import by_length
+from graphut.training.table import steps_table
+from graphut.training.work import work
+
+_SHOWN = 3
+
+
+class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
+    """Pairs are learned by an encoder and a decoder, and judged by what is decoded."""
+
+    task_kind = PairTask
+    model_kind = UniversalTransformer
+    evaluation_kind: ClassVar[type[PairEvaluation]] = PairEvaluation
+    generation_kind = GenerationOptions
+    judged_with = ("beam_size", "length_penalty")
+    from_task = ("source_vocab", "target_vocab")
+    examples: ClassVar[str] = "sequences"
+
+    def sizes(self, task: PairTask) -> dict[str, int]:
+        """Tokens of the two vocabularies."""
+        return {
+            "source_vocab": len(task.source_vocabulary),
+            "target_vocab": len(task.target_vocabulary),
+        }
+
+    def outcome(
+        self, model: UniversalTransformer, batch: list[Pair], label_smoothing: float
+    ) -> Outcome:
+        """How well each target's tokens are predicted from those before them."""
+        graph = model.sentence_graph(*zip(*batch, strict=True))
+        return graph_outcome(model, graph, label_smoothing)
+
+    def record(
+        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair], **options: Any
+    ) -> tuple[PairEvaluation, dict[str, Any]]:
+        """Decode, and compare; the record has the work, accuracies and steps by length."""
+        judgements = judge(model, examples, **options)
+        sides = ("source_length", "target_length")
+        return summarize(judgements), {
+            **work(self, model, examples),
+            **{f"by_{side}": by_length(judgements, side) for side in sides},
+        }
+
+    def show(self, model: UniversalTransformer, task: PairTask) -> Iterator[str]:
+        """The outputs for a few sources, with room for the longest target and its `<eos>`."""
+        sources = [source for source, _ in task.test[:_SHOWN]]
+        longest = max(len(target) for _, target in task.test)
+        return self._answers(model, task.vocabularies, sources, max_length=longest + 1)
+
+    def generate(
+        self,
+        model: UniversalTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        texts: Sequence[str],
+        options: GenerationOptions,
+    ) -> Iterator[str]:
+        """The output for each text, and under each token the number of steps it took."""
+        sources = [vocabularies["source"].read(text) for text in texts]
+        return self._answers(model, vocabularies, sources, **options.for_model())
+
+    def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Pair]:
+        """Pairs in a file: see `graphut.tasks.Pairs`."""
+        return read_pairs(path, vocabularies["source"], vocabularies["target"])
+
+    def _answers(
+        self,
+        model: UniversalTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        sources: Sequence[Sequence[int]],
+        **options: Any,
+    ) -> Iterator[str]:
+        for source, result in zip(sources, model.generate(sources, **options), strict=True):
+            yield self._answer(vocabularies, source, result)
+
+    def _answer(
+        self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
+    ) -> str:
+        asked, answered = vocabularies["source"], vocabularies["target"]
+        output = [*result.tokens, EOS][: len(result.steps)]
+        before = steps_table("input", asked.readable(source), result.source_steps)
+        after = steps_table("output", answered.readable(output), result.steps)
+        return f"{before}\n{after}"
+
+
+def graph_outcome(
+    model: UniversalTransformer, graph: DGLGraph, label_smoothing: float = 0.0
+) -> Outcome:
+    """What the model makes of a graph from its `sentence_graph`, with targets."""
+    output = model(graph)
+    labels = target_labels(graph).to(output.logits.device)
+    return Outcome(
+        prediction=cross_entropy(output.logits.float(), labels, label_smoothing=label_smoothing),
+        right=(output.logits.argmax(-1) == labels).sum(),
+        labels=labels.numel(),
+        ponders={"encoder": output.encoder, "decoder": output.decoder},
+    )

@@ -1,0 +1,43 @@
+"""How much a model computes for examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from graphut.models.base import AdaptiveModel
+from graphut.training.learner import AnyLearner
+
+_BATCH = 100
+
+
+def work(learner: AnyLearner, model: AdaptiveModel, examples: Sequence[Any]) -> dict[str, float]:
+    """Floating-point operations for an example, and which share of all it is.
+
+    They are those of the steps that were done, forward, with the answers fed in (normalisations
+    and activations left out); "all" is what they would be if no node halted before `max_steps`.
+
+    Parameters
+    ----------
+    learner : Learner
+        That of the examples.
+    model : AdaptiveModel
+        The model.
+    examples : sequence
+        At least one.
+
+    Returns
+    -------
+    dict
+        `flops_per_example` and `flops_share`.
+    """
+    done = everything = 0
+    with torch.no_grad(), model.evaluating():
+        for start in range(0, len(examples), _BATCH):
+            batch = list(examples[start : start + _BATCH])
+            for ponder in learner.outcome(model, batch, 0.0).ponders.values():
+                done += int(ponder.flops)
+                everything += int(ponder.all_flops)
+    return {"flops_per_example": done / len(examples), "flops_share": done / everything}

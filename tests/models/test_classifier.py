@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
+from graphut.nn.reference import dense_recurrence
+from graphut.topology import Complete
+from tests.helpers import assert_same, covering, gradients, name_of
+from tests.nn.cases import randomised
+
+VOCABULARY, CLASSES, FEATS = 9, 4, 8
+DOCUMENTS = [[[2, 3], [4], [5, 2, 6]], [[8]], [[3, 3, 3, 3], [7, 2]]]
+MODES: dict[str, Any] = {
+    "halted": ("copied", "frozen", "stale", "running"),
+    "norm": ("post", "pre"),
+    "transition": ("positionwise", "sepconv"),
+    "adaptive": (True, False),
+    "positions": ("start", "end"),
+    "topology": ("complete", "window:1", "star", "(window:1|virtual:2)", "binary_partition:1"),
+}
+PAIRWISE = [
+    row
+    for row in covering(**MODES)
+    if row["transition"] == "positionwise" or row["topology"] in ("complete", "window:1")
+]
+
+
+def build(seed: int = 18, **options: Any) -> UniversalTransformerClassifier:
+    """A small model with random weights and masks, in evaluation mode and float64."""
+    shape = {"vocab_size": VOCABULARY, "classes": CLASSES, "d_model": FEATS, "num_heads": 2}
+    config = UniversalTransformerClassifierConfig(
+        **{**shape, "d_hidden": 12, "max_steps": 5, "longest_sentence": 4, **options}
+    )
+    model: UniversalTransformerClassifier = randomised(UniversalTransformerClassifier(config), seed)
+    if model.encoder.halting is not None:
+        model.encoder.halting.linear.weight.data.mul_(1.5 if config.norm == "post" else 0.5)
+        model.encoder.halting.linear.bias.data.fill_(-0.3)
+    return model.eval()
+
+
+def plain_states(model: Any, document: list[list[int]]) -> Tensor:
+    """The first state of each sentence, word by word."""
+    states = []
+    for sentence in document:
+        state = torch.zeros(FEATS, dtype=torch.float64)
+        for place, word in enumerate(sentence):
+            state = state + model.mask[place] * model.embedding.weight[word] * FEATS**0.5
+        states.append(state)
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize("positions", ["start", "end"])
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+def test_it_is_the_dense_oracle_over_masked_sums_of_words(halted: str, positions: str) -> None:
+    model: Any = build(halted=halted, positions=positions)
+    for document in DOCUMENTS:
+        places = torch.arange(1, len(document) + 1)
+        first = plain_states(model, document)
+        out, steps, _ = dense_recurrence(
+            model.encoder,
+            Complete().graph([len(document)]),
+            first,
+            positions=places if positions == "start" else places.flip(0),
+        )
+        found = model([document])
+        expected = out[-1:] @ model.output.weight.T + model.output.bias
+        assert_same([found.logits], [expected])
+        assert torch.equal(found.steps, steps)
+        parameters = [model.mask, model.embedding.weight]
+        assert_same(gradients([found.logits], parameters), gradients([expected], parameters))
+
+
+def test_the_cases_ponder_for_different_numbers_of_steps() -> None:
+    assert len(build()(DOCUMENTS).steps.unique()) >= 3
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_a_batch_is_its_documents(row: dict[str, Any]) -> None:
+    model = build(**row)
+    together = model(DOCUMENTS)
+    alone = [model([document]) for document in DOCUMENTS]
+    assert together.lengths.tolist() == [3, 1, 2]
+    for name in ("logits", "steps"):
+        assert_same([getattr(together, name)], [torch.cat([getattr(o, name) for o in alone])])
+    extra = len(together.ponder.steps) - len(together.steps)
+    assert (extra > 0) == model.topology.has_extra_nodes
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+    model = build(**row).train()
+    out = model(DOCUMENTS)
+    found = gradients([out.logits, out.ponder.cost], model.parameters())
+    assert all(g.abs().sum() > 1e-9 for g in found)
+
+
+def test_words_have_places_only_once_the_masks_differ() -> None:
+    model = build()
+    one, other = [[[2, 3, 4], [5]]], [[[4, 2, 3], [5]]]
+    assert not torch.allclose(model(one).logits, model(other).logits)
+    torch.nn.init.ones_(model.mask)
+    assert_same([model(one).logits], [model(other).logits])
+
+
+def test_sentences_have_places() -> None:
+    model = build()
+    assert not torch.allclose(model([[[2], [3], [4]]]).logits, model([[[3], [2], [4]]]).logits)
+
+
+def test_masks_start_as_ones() -> None:
+    assert bool((UniversalTransformerClassifier(build().config).mask == 1).all())
+
+
+def test_predict_says_what_the_logits_say_and_leaves_the_mode_alone() -> None:
+    model = build(dropout=0.5).train()
+    found = model.predict(DOCUMENTS)
+    assert model.training and model.encoder.training
+    output = model.eval()(DOCUMENTS)
+    expected = output.logits.float().log_softmax(-1)
+    for each, likely in zip(found, expected, strict=True):
+        assert each.label == int(likely.argmax())
+        assert each.log_probabilities == pytest.approx(likely.tolist(), abs=1e-6)
+    assert [each.steps for each in found] == [p.tolist() for p in output.steps.split([3, 1, 2])]
+
+
+def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tensor:
+    """What the recurrence is given."""
+    seen: list[Tensor] = []
+    hook = model.encoder.register_forward_pre_hook(
+        lambda *call: seen.append(call[2]["positions"]), with_kwargs=True
+    )
+    model(documents)
+    hook.remove()
+    return seen[0]
+
+
+def test_from_the_end_everything_is_mirrored_extra_nodes_too() -> None:
+    for spec in ("complete", "star", "(window:1|virtual:2)"):
+        start, end = (build(topology=spec, positions=each) for each in ("start", "end"))
+        for size in (1, 4):
+            document = [[[2]] * size]
+            assert_same([positions_of(end, document)], [size + 1 - positions_of(start, document)])
+
+
+def test_in_training_a_document_has_one_offset() -> None:
+    for positions in ("start", "end"):
+        model = build(max_offset=3, positions=positions)
+        torch.manual_seed(0)
+        plain = torch.tensor([1, 2] if positions == "start" else [2, 1])
+        offsets = positions_of(model.train(), [[[2], [3]]] * 200).view(200, 2) - plain
+        assert bool((offsets == offsets[:, :1]).all())
+        assert set(offsets[:, 0].tolist()) == {0, 1, 2, 3}
+        assert positions_of(model.eval(), [[[2], [3]]]).tolist() == plain.tolist()
+
+
+def test_in_training_positions_may_lie_apart() -> None:
+    model = build(max_offset=9, spread_positions=True, positions="end").train()
+    drawn = positions_of(model, [[[2], [3], [4]]] * 100).view(100, 3)
+    assert bool((drawn.diff(dim=1) < 0).all()) and int(drawn.min()) >= 1
+    assert len(drawn.diff(dim=1).unique()) > 2
+
+
+def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
+    model = build(topology="window:1|global:0")
+    model.threshold = 0.8
+    model.save_pretrained(tmp_path)
+    again = UniversalTransformerClassifier.from_pretrained(tmp_path).eval()
+    assert again.config == UniversalTransformerClassifierConfig(
+        **{**vars(model.config), "threshold": 0.8}
+    )
+    assert torch.equal(again(DOCUMENTS).logits, model(DOCUMENTS).logits)
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([], "documents is empty: a document needs a sentence"),
+        ([[[2]], []], r"documents\[1\] is empty: a document needs a sentence"),
+        ([[[2]], [[3], []]], r"sentences\[2\] is empty: it needs a word"),
+        ([[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
+        ([[[2, -1]]], r"sentences\[0\] holds -1"),
+        ([[[2] * 5]], "a sentence has 5 words, but the model takes 4 at most"),
+        ([[[2]] * 7], "a document has 7 tokens, but the model takes 6 at most"),
+    ],
+)
+def test_documents_that_do_not_fit(documents: Any, message: str) -> None:
+    model = build(max_length=6)
+    for call in (model, model.predict):
+        with pytest.raises(ValueError, match=message):
+            call(documents)
+
+
+@pytest.mark.parametrize("document", [[[2.5]], [["a"]], [2, 3]])
+def test_documents_of_something_else(document: Any) -> None:
+    with pytest.raises(TypeError, match=r"sentences\[0\]"):
+        build()([document])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("vocab_size", 2, "vocab_size must be at least 3"),
+        ("classes", 1, "classes must be at least 2; got 1"),
+        ("longest_sentence", 0, "longest_sentence must be at least 1; got 0"),
+        ("topology", "zigzag", "zigzag"),
+    ],
+)
+def test_a_wrong_configuration(name: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(**{name: value})
+    with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):
+        build(topology="star", transition="sepconv")

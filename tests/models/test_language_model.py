@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from graphut import UniversalTransformer, UniversalTransformerLM, UniversalTransformerLMConfig
+from graphut.decoding import Generation, PrefixDecoder
+from graphut.models import writing
+from graphut.nn.reference import dense_recurrence
+from graphut.topology import Causal
+from tests.helpers import assert_same, covering, gradients, name_of
+from tests.models.cases import build_model
+from tests.nn.cases import randomised
+
+BOS, EOS, VOCABULARY = 0, 1, 7
+TEXTS = [[3, 2, 5, 4], [], [6], [2, 2, 5, 3, 4, 6]]
+WINDOWS = [text for text in TEXTS if text]
+MODES: dict[str, Any] = {
+    "halted": ("copied", "frozen", "stale", "running"),
+    "norm": ("post", "pre"),
+    "transition": ("positionwise", "sepconv"),
+    "adaptive": (True, False),
+    "topology": ("causal", "window:2&causal"),
+    "scale_by_degree": (False, True),
+    "tie_output": (True, False),
+}
+PAIRWISE = covering(**MODES)
+SPECS = [
+    "window:0|dilated:1,2&causal",
+    "strided:2",
+    "random:2@1&causal|window:0",
+    "star&causal",
+    "binary_partition:1&causal",
+    "(window:1|virtual:2)&causal",
+]
+SEARCHES: list[dict[str, Any]] = [
+    {},
+    {"beam_size": 3},
+    {"beam_size": 4, "length_penalty": 2.0},
+    {"temperature": 0.8, "top_p": 0.9},
+]
+
+
+def build(seed: int = 10, **options: Any) -> UniversalTransformerLM:
+    """A small model with random weights, in evaluation mode and float64."""
+    shape = {"vocab_size": VOCABULARY, "d_model": 8, "num_heads": 2, "d_hidden": 12, "max_steps": 5}
+    config = UniversalTransformerLMConfig(**{**shape, **options})
+    model: UniversalTransformerLM = randomised(UniversalTransformerLM(config), seed)
+    scale, bias = (1.5, -0.3) if config.norm == "post" else (0.5, -0.6)
+    if model.decoder.halting is not None:
+        model.decoder.halting.linear.weight.data.mul_(scale)
+        model.decoder.halting.linear.bias.data.fill_(bias)
+    return model.eval()
+
+
+def plain_greedy(model: UniversalTransformerLM, prompt: list[int], max_length: int) -> Generation:
+    """Greedy decoding by the forward pass alone, over ever longer texts."""
+    tokens: list[int] = []
+    score, steps = 0.0, list[int]()
+    while len(steps) < max_length and tokens[-1:] != [EOS]:
+        output = model([[*prompt, *tokens]])
+        steps.append(int(output.steps[-1]))
+        score += output.logits[-1].log_softmax(-1).max().item()
+        tokens.append(int(output.logits[-1].argmax()))
+    own = [int(model([prompt[:n]]).steps[-1]) for n in range(len(prompt))]
+    return Generation(tokens[: tokens.index(EOS)] if EOS in tokens else tokens, score, steps, own)
+
+
+def assert_same_generations(found: list[Generation], expected: list[Generation]) -> None:
+    for a, b in zip(found, expected, strict=True):
+        assert (a.tokens, a.steps, a.source_steps) == (b.tokens, b.steps, b.source_steps)
+        assert a.score == pytest.approx(b.score, abs=1e-10)
+
+
+def seeded(options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "generator": torch.Generator().manual_seed(0)}
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+def test_it_is_the_dense_oracle_over_what_is_fed(halted: str, ends: bool) -> None:
+    model: Any = build(halted=halted)
+    for text in WINDOWS:
+        fed, labels = ([BOS, *text], [*text, EOS]) if ends else ([BOS, *text[:-1]], text)
+        out, steps, _ = dense_recurrence(
+            model.decoder,
+            Causal().graph([len(fed)]),
+            model.embedding.weight[fed] * 8**0.5,
+            positions=torch.arange(1, len(fed) + 1),
+        )
+        found = model([text], ends=ends)
+        assert_same([found.logits], [out @ model.output.weight.T + model.output.bias])
+        assert found.labels.tolist() == labels
+        assert torch.equal(found.steps, steps)
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_a_batch_is_its_texts(row: dict[str, Any]) -> None:
+    model = build(**row)
+    together = model(TEXTS)
+    alone = [model([text]) for text in TEXTS]
+    assert together.lengths.tolist() == [len(text) + 1 for text in TEXTS]
+    for name in ("logits", "labels", "steps"):
+        assert_same([getattr(together, name)], [torch.cat([getattr(o, name) for o in alone])])
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_a_window_is_the_beginning_of_a_text(row: dict[str, Any]) -> None:
+    model = build(**row)
+    for text in WINDOWS:
+        ended, window = model([text]), model([text], ends=False)
+        assert_same([window.logits, window.steps], [ended.logits[:-1], ended.steps[:-1]])
+        assert window.labels.tolist() == text
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_greedy_decoding_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> None:
+    model = build(**row)
+    expected = [plain_greedy(model, text, 6) for text in TEXTS]
+    assert_same_generations(model.generate(TEXTS, max_length=6), expected)
+    if model.config.adaptive:
+        model.max_steps, model.threshold = 3, 0.6
+        expected = [plain_greedy(model, text, 6) for text in TEXTS]
+        assert_same_generations(model.generate(TEXTS, max_length=6), expected)
+
+
+def test_layers_with_weights_of_their_own() -> None:
+    model = build(share_weights=False, adaptive=False)
+    expected = [plain_greedy(model, text, 6) for text in TEXTS]
+    assert_same_generations(model.generate(TEXTS, max_length=6), expected)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+def test_every_search_finds_with_the_cache_what_it_finds_with_the_prefix(
+    search: dict[str, Any], halted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(halted=halted)
+    found = model.generate(TEXTS, max_length=6, **seeded(search))
+    monkeypatch.setattr(writing, "CachedDecoder", PrefixDecoder)
+    assert_same_generations(found, model.generate(TEXTS, max_length=6, **seeded(search)))
+
+
+@pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
+def test_what_follows_a_prompt_does_not_depend_on_the_batch(search: dict[str, Any]) -> None:
+    model, prompts = build(), [*TEXTS, [5], [4, 4, 4, 4]]
+    together = model.generate(prompts, max_length=6, **search)
+    alone = [model.generate([prompt], max_length=6, **search)[0] for prompt in prompts]
+    assert_same_generations(together, alone)
+    assert_same_generations(model.generate(prompts[::-1], max_length=6, **search), alone[::-1])
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_the_score_is_the_likelihood_of_what_follows(search: dict[str, Any]) -> None:
+    model = build()
+    for prompt, found in zip(
+        WINDOWS, model.generate(WINDOWS, max_length=5, **seeded(search)), strict=True
+    ):
+        ended = len(found.steps) > len(found.tokens)
+        [likely] = model.log_likelihood([[*prompt, *found.tokens]], ends=ended)
+        assert found.score == pytest.approx(float(likely[len(prompt) :].sum()), abs=1e-6)
+
+
+def test_likelihoods_are_those_of_the_softmax() -> None:
+    model = build().train()
+    found = model.log_likelihood(TEXTS)
+    assert model.training and model.dropout.training
+    model.eval()
+    for text, likely in zip(TEXTS, found, strict=True):
+        rows = model([text]).logits.exp()
+        share = rows / rows.sum(1, keepdim=True)
+        expected = [share[i, token].log() for i, token in enumerate([*text, EOS])]
+        assert_same([likely.double()], [torch.stack(expected)], tolerance=1e-6)
+
+
+@given(text=st.lists(st.integers(2, VOCABULARY - 1), min_size=1, max_size=8), data=st.data())
+def test_no_token_learns_of_a_later_one(text: list[int], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(text) - 1))
+    other = [*text[:place], data.draw(st.integers(2, VOCABULARY - 1)), *text[place + 1 :]]
+    model = build(topology="star&causal")
+    assert_same([model([other]).logits[: place + 1]], [model([text]).logits[: place + 1]])
+
+
+@pytest.mark.filterwarnings("ignore:the topology .* whole prefix")
+@pytest.mark.parametrize("spec", SPECS)
+def test_topologies_of_all_sorts(spec: str) -> None:
+    model = build(topology=spec)
+    expected = [plain_greedy(model, text, 5) for text in TEXTS]
+    assert_same_generations(model.generate(TEXTS, max_length=5), expected)
+    together = model(TEXTS)
+    assert_same([together.logits], [torch.cat([model([text]).logits for text in TEXTS])])
+    assert len(together.steps) == len(together.labels) <= len(together.ponder.steps)
+
+
+def test_it_says_once_that_the_prefix_is_run_again() -> None:
+    model = build(topology="star&causal")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.generate([[2]], max_length=3)
+        model.generate([[2]], max_length=3)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert "the topology 'star&causal' is not known to be stable" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+    model = build(**row).train()
+    out = model(TEXTS)
+    found = gradients([out.logits, out.ponder.cost], model.parameters())
+    assert all(g.abs().sum() > 1e-9 for g in found)
+
+
+def test_in_training_a_text_has_one_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Tensor] = []
+    model = build(max_offset=3)
+    model.decoder.register_forward_pre_hook(
+        lambda *call: seen.append(call[2]["positions"]), with_kwargs=True
+    )
+    torch.manual_seed(0)
+    model.train()([[2, 3]] * 200)
+    offsets = seen[0].view(200, 3) - torch.arange(1, 4)
+    assert bool((offsets == offsets[:, :1]).all())
+    assert set(offsets[:, 0].tolist()) == {0, 1, 2, 3}
+    model.eval()([[2, 3]])
+    assert seen[1].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("options", [{}, {"tie_output": False}, {"topology": "window:2&causal"}])
+def test_a_model_comes_back_as_it_was(options: dict[str, Any], tmp_path: Path) -> None:
+    model = build(**options)
+    model.max_steps = 3
+    model.save_pretrained(tmp_path)
+    again = UniversalTransformerLM.from_pretrained(tmp_path).eval()
+    assert again.config == UniversalTransformerLMConfig(**{**vars(model.config), "max_steps": 3})
+    assert torch.equal(again(TEXTS).logits, model(TEXTS).logits)
+    assert (again.output.weight is again.embedding.weight) == again.config.tie_output
+
+
+def test_a_model_of_another_kind(tmp_path: Path) -> None:
+    build_model().save_pretrained(tmp_path / "pairs")
+    build().save_pretrained(tmp_path / "texts")
+    with pytest.raises(ValueError, match="'UniversalTransformer', not a UniversalTransformerLM"):
+        UniversalTransformerLM.from_pretrained(tmp_path / "pairs")
+    with pytest.raises(ValueError, match=r"'UniversalTransformerLM', not a UniversalTransformer$"):
+        UniversalTransformer.from_pretrained(tmp_path / "texts")
+
+
+@pytest.mark.parametrize(
+    ("texts", "ends", "message"),
+    [
+        ([], True, "texts is empty"),
+        ([[2], []], False, r"texts\[1\] is empty: a window needs a token"),
+        ([[2], [3, 7]], True, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
+        ([[2, -1]], True, r"texts\[0\] holds -1"),
+        ([[2] * 20], True, "a text has 21 tokens, but the model takes 20"),
+    ],
+)
+def test_texts_that_do_not_fit(texts: list[list[int]], ends: bool, message: str) -> None:
+    model = build(max_length=20)
+    for call in (model, model.log_likelihood):
+        with pytest.raises(ValueError, match=message):
+            call(texts, ends=ends)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "message"),
+    [
+        ([], {}, "prompts is empty"),
+        ([[2, 7]], {}, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
+        ([[2] * 19], {}, "a prompt with what follows it has 22 tokens, but the model takes 20"),
+        ([[2]], {"temperature": 0}, "temperature must be above 0, got 0"),
+    ],
+)
+def test_prompts_that_do_not_fit(
+    prompts: list[list[int]], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(max_length=20).generate(prompts, **{"max_length": 3, **options})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("vocab_size", 2, "vocab_size must be at least 3: bos, eos and one symbol; got 2"),
+        ("topology", "complete", r"topology must be causal: '\(complete\)&causal'; got 'complete'"),
+        ("topology", "zigzag", "zigzag"),
+        ("tie_output", 1, "tie_output must be True or False; got 1"),
+    ],
+)
+def test_a_wrong_configuration(name: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(**{name: value})
+    with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):
+        build(topology="star&causal", transition="sepconv")

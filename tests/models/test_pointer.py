@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from itertools import chain
+from math import exp, inf, log
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut import UniversalTransformerPointer, UniversalTransformerPointerConfig
+from graphut.models import PointerOutput
+from graphut.models.pointer import likeliest, log_probability
+from graphut.nn.reference import dense_recurrence
+from graphut.topology import Complete
+from tests.helpers import assert_same, covering, gradients, name_of
+from tests.nn.cases import randomised
+
+VOCABULARY, FEATS = 7, 8
+PASSAGES = [[3, 2, 5, 3], [6], [2, 2, 5, 3, 4, 6]]
+MODES: dict[str, Any] = {
+    "halted": ("copied", "frozen", "stale", "running"),
+    "norm": ("post", "pre"),
+    "adaptive": (True, False),
+    "positions": ("start", "end"),
+    "topology": ("complete", "window:1", "star", "(window:1|virtual:2)", "binary_partition:1"),
+}
+PAIRWISE = covering(**MODES)
+
+
+def build(seed: int = 19, **options: Any) -> UniversalTransformerPointer:
+    """A small model with random weights, in evaluation mode and float64."""
+    shape = {"vocab_size": VOCABULARY, "d_model": FEATS, "num_heads": 2, "d_hidden": 12}
+    config = UniversalTransformerPointerConfig(**{**shape, "max_steps": 5, **options})
+    model: UniversalTransformerPointer = randomised(UniversalTransformerPointer(config), seed)
+    if model.encoder.halting is not None:
+        model.encoder.halting.linear.weight.data.mul_(1.5 if config.norm == "post" else 0.5)
+        model.encoder.halting.linear.bias.data.fill_(-0.3)
+    return model.eval()
+
+
+@pytest.mark.parametrize("positions", ["start", "end"])
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+def test_it_is_the_dense_oracle_and_a_bilinear_form(halted: str, positions: str) -> None:
+    model: Any = build(halted=halted, positions=positions)
+    for passage in PASSAGES:
+        places = torch.arange(1, len(passage) + 1)
+        out, steps, _ = dense_recurrence(
+            model.encoder,
+            Complete().graph([len(passage)]),
+            model.embedding.weight[passage] * FEATS**0.5,
+            positions=places if positions == "start" else places.flip(0),
+        )
+        question = model.question.weight @ out[-1] + model.question.bias
+        expected = (out @ question / FEATS**0.5).log_softmax(0)
+        found = model([passage])
+        assert_same([found.scores], [expected])
+        assert torch.equal(found.steps, steps)
+
+
+def test_the_cases_ponder_for_different_numbers_of_steps() -> None:
+    assert len(build()(PASSAGES).steps.unique()) >= 3
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_a_batch_is_its_passages(row: dict[str, Any]) -> None:
+    model = build(**row)
+    together = model(PASSAGES)
+    alone = [model([passage]) for passage in PASSAGES]
+    assert (together.lengths.tolist(), together.tokens.tolist()) == ([4, 1, 6], [*chain(*PASSAGES)])
+    assert_same([together.scores], [torch.cat([o.scores for o in alone])])
+    assert_same([together.steps], [torch.cat([o.steps for o in alone])])
+
+
+@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+    model = build(**row).train()
+    out = model(PASSAGES)
+    found = gradients([out.scores, out.ponder.cost], model.parameters())
+    assert all(g.abs().sum() > 1e-9 for g in found)
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> PointerOutput:
+    """Scores at places with few words, so that words come again."""
+    lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    count = sum(lengths)
+    scores = draw(st.lists(st.floats(-60, 5), min_size=count, max_size=count))
+    parts = torch.tensor(scores, dtype=torch.float64).split(lengths)
+    tokens = draw(st.lists(st.integers(2, 5), min_size=count, max_size=count))
+    each = torch.cat([part.log_softmax(0) for part in parts]).requires_grad_()
+    record: Any = None
+    return PointerOutput(each, torch.tensor(tokens), record, record, torch.tensor(lengths))
+
+
+def by_hand(output: PointerOutput) -> list[dict[int, float]]:
+    """The log-probability of each word of each passage."""
+    found = []
+    scores, tokens = (part.split(output.lengths.tolist()) for part in output[:2])
+    for own, words in zip(scores, tokens, strict=True):
+        sums: dict[int, float] = {}
+        for score, word in zip(own.tolist(), words.tolist(), strict=True):
+            sums[word] = sums.get(word, 0.0) + exp(score)
+        found.append({word: log(share) for word, share in sums.items()})
+    return found
+
+
+@given(outputs(), st.integers(2, 6))
+def test_a_word_is_as_likely_as_its_places_together(output: PointerOutput, word: int) -> None:
+    answers = torch.full((len(output.lengths),), word)
+    found = log_probability(output, answers)
+    assert found.tolist() == pytest.approx([own.get(word, -inf) for own in by_hand(output)])
+
+
+@given(outputs())
+def test_the_likeliest_word(output: PointerOutput) -> None:
+    words, likely = likeliest(output)
+    for word, own, expected in zip(words.tolist(), likely.tolist(), by_hand(output), strict=True):
+        assert own == pytest.approx(max(expected.values()))
+        assert expected[word] == pytest.approx(own)
+
+
+@given(outputs())
+def test_the_gradient_of_a_word_is_the_share_of_each_of_its_places(output: PointerOutput) -> None:
+    words, likely = likeliest(output)
+    found = log_probability(output, words)
+    [gradient] = torch.autograd.grad(found.sum(), output.scores)
+    passage = torch.repeat_interleave(output.lengths)
+    expected = (output.scores - likely[passage]).exp() * (output.tokens == words[passage])
+    assert_same([gradient], [expected])
+
+
+def test_of_equally_likely_words_it_is_the_one_with_the_least_id() -> None:
+    record: Any = None
+    half = torch.tensor([0.5, 0.5]).log()
+    output = PointerOutput(half, torch.tensor([6, 3]), record, record, torch.tensor([2]))
+    assert likeliest(output)[0].tolist() == [3]
+
+
+def test_predict_says_what_the_scores_say_and_leaves_the_mode_alone() -> None:
+    model = build(dropout=0.5).train()
+    found = model.predict(PASSAGES)
+    assert model.training and model.encoder.training
+    output = model.eval()(PASSAGES)
+    words, likely = likeliest(output)
+    assert [each.word for each in found] == words.tolist()
+    assert [each.log_probability for each in found] == pytest.approx(likely.tolist())
+    assert [*chain(*(each.places for each in found))] == pytest.approx(output.scores.exp().tolist())
+    assert [*chain(*(each.steps for each in found))] == output.steps.tolist()
+
+
+def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
+    model = build()
+    model.max_steps = 3
+    model.save_pretrained(tmp_path)
+    again = UniversalTransformerPointer.from_pretrained(tmp_path).eval()
+    assert again.config == UniversalTransformerPointerConfig(
+        **{**vars(model.config), "max_steps": 3}
+    )
+    assert torch.equal(again(PASSAGES).scores, model(PASSAGES).scores)
+
+
+@pytest.mark.parametrize(
+    ("passages", "message"),
+    [
+        ([], "passages is empty"),
+        ([[2], []], r"passages\[1\] is empty: it needs a word"),
+        ([[2, 7]], "word 7 is outside the vocabulary of 7 tokens, 0 to 6"),
+        ([[2, -1]], r"passages\[0\] holds -1"),
+        ([[2] * 21], "a passage has 21 tokens, but the model takes 20 at most"),
+    ],
+)
+def test_passages_that_do_not_fit(passages: list[list[int]], message: str) -> None:
+    model = build(max_length=20)
+    for call in (model, model.predict):
+        with pytest.raises(ValueError, match=message):
+            call(passages)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [("vocab_size", 2, "vocab_size must be at least 3"), ("topology", "zigzag", "zigzag")],
+)
+def test_a_wrong_configuration(name: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(**{name: value})
+    with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):
+        build(topology="star", transition="sepconv")

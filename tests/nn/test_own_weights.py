@@ -1,0 +1,203 @@
+"""A recurrence whose repetitions have weights of their own: a plain Transformer."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+    dense_recurrence,
+)
+from graphut.topology import Causal, Complete
+from tests.helpers import (
+    Pairs,
+    assert_same,
+    covering,
+    gradients,
+    layout_of,
+    multigraphs,
+    name_of,
+    normal,
+)
+from tests.nn.cases import FEATS, HEADS, MODES, build_case, build_step, engine, randomised
+from tests.nn.naive import naive_recurrence, signal
+from tests.nn.test_blocks import SEEDS, big_graph, blocks_of
+
+LAYERS = 3
+FORMS = {name: MODES[name] for name in ("norm", "form", "transition")}
+
+
+def plain(norm: str, decoder: bool) -> UniversalTransformerStep:
+    return UniversalTransformerStep(
+        MultiHeadAttention(FEATS, HEADS),
+        PositionwiseTransition(FEATS, 12, activation=nn.GELU()),
+        cross_attention=MultiHeadAttention(FEATS, HEADS) if decoder else None,
+        norm=norm,
+    )
+
+
+def torchs(step: UniversalTransformerStep, decoder: bool) -> nn.Module:
+    """Torch's own layer around the step's weights themselves, so that gradients reach them."""
+    kind = nn.TransformerDecoderLayer if decoder else nn.TransformerEncoderLayer
+    other: Any = kind(
+        FEATS, HEADS, 12, dropout=0.0, activation="gelu", norm_first=step.norm == "pre"
+    ).double()
+    attentions = [(other.self_attn, step.attention)]
+    norms = [step.attention_norm, step.transition_norm]
+    if decoder:
+        attentions.append((other.multihead_attn, step.cross_attention))
+        norms.insert(1, step.cross_norm)
+    for theirs, ours in attentions:
+        share(theirs, "in_proj_weight", torch.cat([ours.query.weight, ours.key_value.weight]))
+        share(theirs, "in_proj_bias", torch.cat([ours.query.bias, ours.key_value.bias]))
+        theirs.out_proj = ours.output
+    other.linear1, other.linear2 = (m for m in step.transition.layers if isinstance(m, nn.Linear))
+    for number, norm in enumerate(norms, 1):
+        setattr(other, f"norm{number}", norm)
+    return other
+
+
+def share(module: nn.Module, name: str, value: Tensor) -> None:
+    delattr(module, name)
+    setattr(module, name, value)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("decoder", [False, True], ids=["encoder", "decoder"])
+def test_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
+    steps = [randomised(plain(norm, decoder), seed=100 * t) for t in range(LAYERS)]
+    others = [torchs(step, decoder) for step in steps]
+    layer = AdaptiveRecurrence(steps, max_steps=LAYERS)
+    feat, memory, positions = normal(6, FEATS), normal(4, FEATS, seed=1), torch.arange(1, 7)
+    place = torch.stack([signal(float(p), FEATS) for p in positions])
+    topology: Any = Causal() if decoder else Complete()
+    cross = (Complete().layout([6], [4]), memory) if decoder else None
+    found, ponder = layer(topology.graph([6]), feat, positions=positions, cross=cross)
+
+    state, mask = feat, ~topology.mask(6)
+    for t, other in enumerate(others, 1):
+        now = state + place + signal(t, FEATS)
+        state = other(now, memory, tgt_mask=mask) if decoder else other(now)
+    expected = state if norm == "post" else steps[-1].output_norm(state)
+    inputs = [feat, *([memory] if decoder else []), *layer.parameters()]
+    assert_same([found], [expected])
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+    assert ponder.steps.tolist() == [LAYERS] * 6 and not ponder.remainder.any()
+
+
+@pytest.mark.parametrize(
+    "modes",
+    covering(**FORMS, topology=MODES["topology"], scale_by_degree=(False, True)),
+    ids=name_of,
+)
+def test_it_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
+    case = build_case(share_weights=False, max_steps=LAYERS, lengths=[3, 1, 4], **modes)
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence))
+    assert_same(found, case.run(naive_recurrence))
+    assert all(gradient.any() for gradient in found[3:])
+
+
+@settings(max_examples=20)
+@given(multigraphs(live=True), st.integers(1, 4), st.data())
+def test_any_graph(graph: tuple[Pairs, int, int], layers: int, data: st.DataObject) -> None:
+    modes = {name: data.draw(st.sampled_from(values)) for name, values in FORMS.items()}
+    case = build_case(share_weights=False, max_steps=layers, graph=layout_of(*graph), **modes)
+    assert_same(case.run(engine), case.run(dense_recurrence))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_each_block_of_a_list_is_served_by_a_step_of_its_own(norm: str) -> None:
+    case = build_case(share_weights=False, norm=norm, lengths=[40], max_steps=4)
+    graph = big_graph()
+    blocks = blocks_of(graph, SEEDS, 4)
+    first = blocks[0].srcdata["_ID"]
+    found, _ = case.layer(blocks, case.feat[first], positions=case.positions[first])
+    whole, _ = case.layer(graph, case.feat, positions=case.positions)
+    assert_same([found], [whole[SEEDS]])
+
+
+def test_steps_with_the_same_weights_are_one_step() -> None:
+    case = build_case()
+    shared = AdaptiveRecurrence(case.layer.step, max_steps=4)
+    own = AdaptiveRecurrence([build_step() for _ in range(4)], max_steps=4)
+    wanted, ponder = shared(case.graph, case.feat, positions=case.positions)
+    found, of_own = own(case.graph, case.feat, positions=case.positions)
+    assert_same([found], [wanted])
+    assert ponder.flops == of_own.flops == of_own.all_flops
+
+
+@pytest.mark.parametrize("share_weights", [True, False])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_flops_are_those_that_torch_counts(norm: str, share_weights: bool) -> None:
+    case = build_case(share_weights=share_weights, norm=norm, form="decoder", lengths=[5])
+    case.layer.halting = None
+    for step in (case.layer.step_of(t) for t in range(1, 6)):
+        step.attention.backend = step.cross_attention.backend = "dense"
+    with FlopCounterMode(display=False) as counter:
+        _, ponder = case.layer(case.graph, case.feat, **case.arguments)
+    assert counter.get_total_flops() == int(ponder.flops) == int(ponder.all_flops)
+
+
+def test_only_the_last_step_normalises_what_is_read_out() -> None:
+    layer = build_case(share_weights=False, norm="pre", max_steps=LAYERS).layer
+    norms = [name for name, _ in layer.named_parameters() if "output_norm" in name]
+    assert norms == ["step.2.output_norm.weight", "step.2.output_norm.bias"]
+
+
+def test_all_steps_are_drawn_anew_and_differ() -> None:
+    layer = build_case(share_weights=False, norm="pre", max_steps=LAYERS).layer
+    before = [parameter.clone() for parameter in layer.parameters()]
+    layer.reset_parameters()
+    changed = [not torch.equal(*pair) for pair in zip(before, layer.parameters(), strict=True)]
+    assert all(changed)
+    queries = [step.attention.query.weight for step in layer.step]
+    assert not torch.equal(queries[0], queries[1])
+
+
+def test_no_other_number_of_steps() -> None:
+    layer = build_case(share_weights=False, max_steps=LAYERS).layer
+    layer.max_steps = LAYERS
+    for steps in (2, 4):
+        with pytest.raises(ValueError, match=f"max_steps cannot become {steps}: 3 repetitions"):
+            layer.max_steps = steps
+    assert layer.max_steps == LAYERS
+    with pytest.raises(ValueError, match="got 2 steps for max_steps=3; give one a repetition"):
+        AdaptiveRecurrence([build_step(), build_step()], max_steps=3)
+    with pytest.raises(ValueError, match="got 0 steps for max_steps=8"):
+        AdaptiveRecurrence([])
+
+
+def test_steps_that_do_not_go_together() -> None:
+    step = build_step()
+    with pytest.raises(ValueError, match="give halting=None"):
+        AdaptiveRecurrence([step, build_step()], HaltingUnit(FEATS), max_steps=2)
+    with pytest.raises(ValueError, match="a step is there twice"):
+        AdaptiveRecurrence([step, step], max_steps=2)
+    for other in (build_step(norm="pre"), build_step(form="decoder"), wider()):
+        with pytest.raises(ValueError, match="step 3 is not like the first"):
+            AdaptiveRecurrence([step, build_step(), other], max_steps=3)
+
+
+def wider() -> UniversalTransformerStep:
+    return UniversalTransformerStep(
+        MultiHeadAttention(FEATS, HEADS), PositionwiseTransition(FEATS, 13, activation=nn.GELU())
+    )
+
+
+def test_no_weight_belongs_to_two_steps() -> None:
+    layer = build_case(share_weights=False, max_steps=LAYERS).layer
+    each = [list(step.parameters()) for step in layer.step]
+    assert len(set(chain(*each))) == sum(map(len, each)) == len(list(layer.parameters()))

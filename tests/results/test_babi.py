@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import Any
+
+from graphut.results.babi import babi_table
+from tests.results.tiny import cells, make_record, row
+
+
+def make_runs(size: str, errors: dict[int, float], **more: Any) -> list[Any]:
+    return [
+        make_record(
+            "babi",
+            options={"data": "DATA/x", "tasks": str(task), "size": size},
+            test={"by_group": [{"group": f"qa{task}", "error": error}]},
+            **more,
+        )
+        for task, error in errors.items()
+    ]
+
+
+def test_nothing_is_measured_yet() -> None:
+    table = babi_table([], "10k", joint=False)
+    assert row(table, "average error, %")["small"] == "not measured yet"
+    assert row(table, "average error, %")["paper"] == "0.21"
+    assert len(cells(table)) == 3  # no row for a task
+    assert "- small: not measured yet; `graphut train babi --preset small" in table
+    assert "--size 10k" in table
+
+
+def test_each_task_by_itself() -> None:
+    runs = make_runs("1k", {1: 0.0, 2: 0.1, 20: 0.05})
+    runs += make_runs("10k", {3: 0.5})
+    table = babi_table(runs, "1k", joint=False)
+    assert [cells[:2] for cells in cells(table)[1:4]] == [
+        ["qa1", "0.00"], ["qa2", "10.00"], ["qa20", "5.00"]
+    ]  # fmt: skip
+    assert row(table, "average error, %")["small"] == "5.00 (3 tasks)"
+    assert row(table, "failed (over 5%)")["small"] == "1 (3 tasks)"
+    assert "- small: seeds 0 (3 runs); `graphut train babi" in table
+
+
+def test_all_twenty() -> None:
+    table = babi_table(make_runs("1k", {n: 0.01 * n for n in range(1, 21)}), "1k", joint=False)
+    assert row(table, "average error, %")["small"] == "10.50"
+    assert row(table, "failed (over 5%)")["small"] == "15"
+
+
+def test_the_seed_is_chosen_by_validation() -> None:
+    runs = make_runs("1k", {1: 0.2}, validation={"accuracy": 0.9}, seed=3)
+    runs += make_runs("1k", {1: 0.1}, validation={"accuracy": 0.8}, seed=4)
+    table = babi_table(runs, "1k", joint=False)
+    assert row(table, "qa1")["small"] == "20.00"
+    assert "seeds 3 (1 run), 4 (1 run)" in table
+
+
+def test_all_together() -> None:
+    groups = [{"group": f"qa{n}", "error": n / 100} for n in range(1, 21)]
+    record = make_record(
+        "babi", options={"data": "DATA/x", "tasks": "all"}, test={"by_group": groups}
+    )
+    table = babi_table([record], "1k", joint=True)
+    assert row(table, "qa7")["small"] == "7.00"
+    assert row(table, "average error, %") == {
+        "task": "average error, %", "small": "10.50", "fixed": "not measured yet",
+        "transformer": "not measured yet", "paper": "7.85",
+    }  # fmt: skip
+    assert "--tasks all" in table
+    assert row(babi_table([record], "10k", joint=True), "average error, %")["small"] == (
+        "not measured yet"
+    )
