@@ -163,7 +163,8 @@ def bench_scaling(
     torch.manual_seed(0)
     layer = MultiHeadAttention(dim, heads, backend=backend).to(device).eval()
     runs = {str(n): _forward(layer, topology, torch.randn(n, dim, device=device)) for n in sizes}
-    times = interleaved(runs, repeats, device)
+    # Small sizes are to find their data where large ones do: not in the caches.
+    times = interleaved(runs, repeats, device, warm_up=0.0)
     rows = [
         ScalingRow(n, topology.num_edges(n), times[str(n)], peak_bytes(runs[str(n)], device))
         for n in sizes

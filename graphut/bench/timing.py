@@ -11,7 +11,8 @@ import torch
 
 from graphut.bench.memory import settle_allocator
 
-WARM_UP, LONG = 0.05, 0.5  # seconds; what takes long fills the caches itself
+WARM_UP = 0.05  # seconds
+LONG = 0.5  # seconds; what takes so long fills the caches itself
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,11 @@ class Times:
 
 
 def interleaved(
-    runs: Mapping[str, Callable[[], object]], repeats: int, device: torch.device
+    runs: Mapping[str, Callable[[], object]],
+    repeats: int,
+    device: torch.device,
+    *,
+    warm_up: float = WARM_UP,
 ) -> dict[str, Times]:
     """Run programs in turns, so that whatever slows the machine down slows all of them.
 
@@ -52,6 +57,8 @@ def interleaved(
         Timed rounds.
     device : torch.device
         Whose work to wait for.
+    warm_up : float
+        Seconds that short programs are run for before.
     """
     settle_allocator()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
@@ -59,13 +66,13 @@ def interleaved(
     for _ in range(repeats):
         for name, run in runs.items():
             if first[name] < LONG:
-                _warm_up(run)
+                _warm_up(run, warm_up)
             seconds[name].append(_time(run, device))
     return {name: Times.of(taken) for name, taken in seconds.items()}
 
 
-def _warm_up(run: Callable[[], object]) -> None:
-    end = time.perf_counter() + WARM_UP
+def _warm_up(run: Callable[[], object], seconds: float) -> None:
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         run()
 

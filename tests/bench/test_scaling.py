@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from graphut.bench import ScalingReport, bench_scaling, scaling, timing
+from graphut.bench import ScalingReport, bench_scaling, scaling
 from graphut.bench.scaling import ScalingRow
 from graphut.bench.timing import Times
 from graphut.topology import Topology, Window
@@ -48,7 +48,6 @@ def test_what_is_run_is_the_layer_on_each_sentence(monkeypatch: pytest.MonkeyPat
         return layout(self, lengths)
 
     monkeypatch.setattr(Topology, "layout", spy)
-    monkeypatch.setattr(timing, "WARM_UP", 0.0)
     monkeypatch.setattr(scaling, "peak_bytes", lambda run, device: run().numel())
     found = bench_scaling(topology=Window(1), nodes=[9, 5, 9], dim=8, heads=2, repeats=2)
     assert [(row.nodes, row.edges, row.peak) for row in found.rows] == [(5, 13, 40), (9, 25, 72)]
