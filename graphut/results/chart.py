@@ -89,6 +89,8 @@ def _draw(axes: Axes, panel: Panel) -> None:
         x, y = zip(*series.points, strict=True)
         axes.plot(x, y, marker + line, color=colour, markersize=4, label=series.label)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    # From zero on, or a difference in the third digit looks like all of it.
+    axes.set_ylim(0, 1.05 * max(y for series in panel.series for _, y in series.points) or 1)
     axes.spines[["top", "right"]].set_visible(False)
     # Below, where no point is.
     axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))
