@@ -58,6 +58,12 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             **{f"by_{side}": by_length(judgements, side) for side in sides},
         }
 
+    def evaluate(
+        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
+    ) -> PairEvaluation:
+        """The evaluation alone."""
+        return summarize(judge(model, examples))
+
     def show(self, model: UniversalTransformer, task: PairTask) -> Iterator[str]:
         """The outputs for a few sources, with room for the longest target and its `<eos>`."""
         sources = [source for source, _ in task.test[:_SHOWN]]
