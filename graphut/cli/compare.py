@@ -10,13 +10,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graphut._files import write_json
+from graphut._flag import flag
 from graphut.bench import Comparison, ComparisonReport
 from graphut.bench.comparison import PARTS
 from graphut.cli.device import add_device, pick_device
-from graphut.cli.options import add_options, build, flag
+from graphut.cli.options import add_options, build
 from graphut.cli.parser import Parser
-from graphut.cli.presets import PRESETS, preset_of
 from graphut.models import UniversalTransformerConfig
+from graphut.presets import PRESETS, preset_of
 from graphut.tasks import TASKS, PairTask
 from graphut.topology import parse
 from graphut.training import TrainingConfig

@@ -8,18 +8,9 @@ from dataclasses import MISSING, Field, fields
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from graphut._flag import flag
+
 T = TypeVar("T")
-
-
-def flag(name: str) -> str:
-    """The option of a field.
-
-    Examples
-    --------
-    >>> flag("batch_size")
-    '--batch-size'
-    """
-    return "--" + name.replace("_", "-")
 
 
 def add_options(

@@ -14,8 +14,8 @@ from graphut.cli.device import pick_device
 from graphut.cli.interruption import Interruption
 from graphut.cli.judging import judge_set
 from graphut.cli.options import build, check_options, field_names
-from graphut.cli.presets import preset_of
 from graphut.cli.train_options import read_options
+from graphut.presets import preset_of
 from graphut.tasks import TASKS, Task
 from graphut.training import Run, Trainer, TrainingConfig, is_run, learner_of
 

@@ -11,8 +11,8 @@ from typing import Any
 from graphut.cli.device import add_device
 from graphut.cli.options import add_options, field_names
 from graphut.cli.parser import Parser
-from graphut.cli.presets import MEANINGS, PRESETS, SMALL
 from graphut.models.config import ModelConfig
+from graphut.presets import MEANINGS, PRESETS, SMALL
 from graphut.tasks import TASKS, Task
 from graphut.training import TrainingConfig, learner_of
 from graphut.training.learners import LEARNERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphut.cli.presets import PRESETS
+from graphut.presets import PRESETS
 from graphut.results.babi import FAMILY, joint_entry
 from graphut.results.chart import Chart, Panel, Series
 from graphut.results.families import FAMILIES

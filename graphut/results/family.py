@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphut.bench.table import digits
-from graphut.cli.presets import PRESETS
+from graphut.presets import PRESETS
 from graphut.results.machine import machine_name
 from graphut.results.markdown import NOTHING, code, share, table
 from graphut.results.paper import PUBLISHED, Published

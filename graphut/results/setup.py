@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from graphut.cli.options import flag
-from graphut.cli.presets import PRESETS
+from graphut._flag import flag
+from graphut.presets import PRESETS
 from graphut.tasks import TASKS
 from graphut.training import TrainingConfig, learner_of
 

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from graphut.cli.options import add_options, build, check_options, flag
+from graphut._flag import flag
+from graphut.cli.options import add_options, build, check_options
 
 
 @dataclass(frozen=True)

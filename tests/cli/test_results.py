@@ -10,8 +10,8 @@ import pytest
 
 from graphut.cli import main
 from graphut.cli.options import build
-from graphut.cli.presets import preset_of
 from graphut.cli.train import _parser
+from graphut.presets import preset_of
 from graphut.results import Records, RunRecord, make_tables, read_records
 from graphut.tasks import TASKS
 from graphut.training import TrainingConfig, learner_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from graphut._flag import flag
 from graphut.cli import main
-from graphut.cli.options import flag
 from graphut.tasks import TASKS
 from graphut.training import Run
 from tests.tasks.tiny import GENERATED

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from graphut._flag import flag
 from graphut.cli import main
-from graphut.cli.options import flag
-from graphut.cli.presets import PRESETS
+from graphut.presets import PRESETS
 from graphut.tasks import TASKS, Sort
 from graphut.training import Run, TrainingConfig, learner_of
 from graphut.training.learners.pairs import PairLearner

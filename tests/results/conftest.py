@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from graphut.cli import main
-from graphut.cli.presets import PRESETS
+from graphut.presets import PRESETS
 from tests.results.tiny import TINY_PRESETS
 
 

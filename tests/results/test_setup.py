@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.cli.options import build
-from graphut.cli.presets import PRESETS, preset_of
 from graphut.cli.train import _parser
 from graphut.models import UniversalTransformerConfig
+from graphut.presets import PRESETS, preset_of
 from graphut.results import Setup
 from graphut.results.setup import without_folders
 from graphut.tasks import AlgorithmicCopy

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from graphut.cli.options import build, field_names
-from graphut.cli.presets import PRESETS, preset_of
-from graphut.cli.presets.baselines import with_baselines
+from graphut.presets import PRESETS, preset_of
+from graphut.presets.baselines import with_baselines
 from graphut.results import RunRecord
 from graphut.tasks import TASKS
 from graphut.training import TrainingConfig, learner_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.cli.presets.baselines import with_baselines
+from graphut.presets.baselines import with_baselines
 
 # Normalised after each part, models of language hardly begin to learn so fast: those that may halt
 # halt at once, and the others stay where they are.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.cli.presets.baselines import with_baselines
+from graphut.presets.baselines import with_baselines
 
 PAPER = "paper"
 """tensor2tensor's adaptive_universal_transformer_tiny, which the authors' own recipe for bAbI names

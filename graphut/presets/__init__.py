@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.cli.presets import pairs, passages, questions, texts, translation
-from graphut.cli.presets.baselines import MEANINGS, SMALL
+from graphut.presets import pairs, passages, questions, texts, translation
+from graphut.presets.baselines import MEANINGS, SMALL
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     **pairs.PRESETS,

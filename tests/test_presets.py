@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from graphut.cli.options import build
-from graphut.cli.presets import PRESETS, preset_of
 from graphut.models.base import AdaptiveModel
+from graphut.presets import PRESETS, preset_of
 from graphut.tasks import TASKS
 from graphut.training import TrainingConfig, learner_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.cli.presets.baselines import with_baselines
+from graphut.presets.baselines import with_baselines
 
 # Few passages and many words: most weights are embeddings, and dropout has much to do.
 _READING: dict[str, Any] = {

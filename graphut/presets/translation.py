@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.cli.presets.baselines import with_baselines
+from graphut.presets.baselines import with_baselines
 
 PAPER = "paper"
 """The paper's base size, which does not halt (arXiv 1807.03819, section 3.6): for a GPU."""

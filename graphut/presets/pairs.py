@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.cli.presets.baselines import with_baselines
+from graphut.presets.baselines import with_baselines
 
 _SIZES = {"d_model": 64, "d_hidden": 256, "max_steps": 6, "share_embeddings": True, "epochs": 40}
 # For these three see the table in the README.
