@@ -77,11 +77,13 @@ def read_text(path: str | Path) -> str:
 
     Raises
     ------
-    FileNotFoundError
-        If it is not there.
+    FileNotFoundError, IsADirectoryError
+        If it is not there, or a folder.
     ValueError
         If it is no text in UTF-8.
     """
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file of text in it")
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -59,6 +59,8 @@ def test_wrong_input(path: Path, tmp_path: Path) -> None:
         CharLM(tmp_path / "other").validation  # noqa: B018
     with pytest.raises(FileNotFoundError, match="nothing"):
         CharLM(tmp_path / "nothing").vocabulary  # noqa: B018
+    with pytest.raises(IsADirectoryError, match="is a folder: name a file of text in it"):
+        CharLM(tmp_path).vocabulary  # noqa: B018
     with pytest.raises(ValueError, match="window must be at least 2, got 1"):
         CharLM(path, window=1)
     with pytest.raises(ValueError, match="epoch_size must be at least 1, got 0"):
