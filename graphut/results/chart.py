@@ -20,7 +20,7 @@ _COLUMNS = 3
 
 @dataclass(frozen=True)
 class Series:
-    """Points on a line.
+    """Points, on a line where what lies between two of them has a meaning.
 
     Parameters
     ----------
@@ -28,10 +28,13 @@ class Series:
         What they are.
     points : sequence of pairs
         One at least.
+    joined : bool
+        Whether a line joins them.
     """
 
     label: str
     points: Sequence[tuple[float, float]]
+    joined: bool = True
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,13 @@ class Chart:
 def _draw(axes: Axes, panel: Panel) -> None:
     for series, (colour, marker, line) in zip(panel.series, cycle(_LOOKS), strict=False):
         x, y = zip(*series.points, strict=True)
-        axes.plot(x, y, marker + line, color=colour, markersize=4, label=series.label)
+        look = marker + line if series.joined else marker
+        axes.plot(x, y, look, color=colour, markersize=4, label=series.label)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     # From zero on, or a difference in the third digit looks like all of it.
-    axes.set_ylim(0, 1.05 * max(y for series in panel.series for _, y in series.points) or 1)
+    for axis, set_limits in enumerate((axes.set_xlim, axes.set_ylim)):
+        highest = max(point[axis] for series in panel.series for point in series.points)
+        set_limits(0, 1.05 * highest or 1)
     axes.spines[["top", "right"]].set_visible(False)
     # Below, where no point is.
     axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))

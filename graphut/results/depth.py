@@ -128,12 +128,13 @@ def _panel(contest: Contest, runs: Sequence[RunRecord]) -> Panel | None:
             points.setdefault(_line(variant), []).append(point)
     if not points:
         return None
-    series = [Series(label, sorted(found)) for label, found in points.items()]
+    # Seeds of an adaptive model are points: it chose their depth.
+    series = [Series(label, sorted(p), label.startswith("fixed")) for label, p in points.items()]
     return Panel(contest.title, "MFLOPs", contest.meaning, series)
 
 
 def _line(variant: Variant) -> str:
-    """What joins the points of a line: all but what the depth is chosen by."""
+    """What points of a series have in common: all but what the depth is chosen by."""
     preset, options = variant
     rest = tuple((name, value) for name, value in options if name not in _CHOOSE_DEPTH)
     return _depth((preset, rest))
