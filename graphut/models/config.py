@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -123,15 +123,21 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A configuration from all of its fields and no others.
+        """A configuration from its fields.
+
+        One that is missing takes its default: it is younger than what was kept.
 
         Raises
         ------
         ValueError
-            If a field is missing or unknown; the message names it.
+            If a field is unknown, or one without a default is missing; the message names it.
         """
-        known = {field.name for field in fields(cls)}
-        for what, names in (("unknown", set(values) - known), ("missing", known - set(values))):
+        known = {field.name: field.default is MISSING for field in fields(cls)}
+        needed = {name for name, is_needed in known.items() if is_needed}
+        for what, names in (
+            ("unknown", set(values) - set(known)),
+            ("missing", needed - set(values)),
+        ):
             if names:
                 raise ValueError(f"the configuration has {what} fields: {', '.join(sorted(names))}")
         return cls(**values)
@@ -166,6 +172,12 @@ class UniversalTransformerConfig(ModelConfig):
         "start",
         "count source tokens from the start; or from both ends, each in half of the features",
     )
+    restart_after: int = option(
+        0,
+        "source token, as an id, after which positions count from the start again: parts that "
+        "belong together symbol by symbol, such as the digits of two numbers, then share theirs; "
+        "0 for none",
+    )
     share_embeddings: bool = option(False, "use one embedding for source and target")
     encoder_topology: str = option("complete", "which source tokens a source token sees")
     decoder_topology: str = option("causal", "which target tokens a target token sees")
@@ -184,8 +196,17 @@ class UniversalTransformerConfig(ModelConfig):
         self._check("decoder_topology", decoder.is_causal(), causal)
         even = self.d_model % 2 == 0 or self.source_positions == "start"
         self._check("source_positions", even, f"'start' where d_model is odd, {self.d_model}")
+        self._check_restart(encoder)
         self._check("cross_topology", not cross.has_extra_nodes, "between tokens alone")
         self._check_transition(encoder, decoder)
+
+    def _check_restart(self, encoder: Topology) -> None:
+        known = 0 <= self.restart_after < self.source_vocab
+        self._check("restart_after", known, f"a token of the {self.source_vocab}, or 0")
+        one_way = self.restart_after == 0 or self.source_positions == "start"
+        self._check("restart_after", one_way, "0 where source_positions is 'both'")
+        tokens = self.restart_after == 0 or not encoder.has_extra_nodes
+        self._check("restart_after", tokens, "0 where a topology has nodes that are no tokens")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,6 +78,26 @@ class SentenceNodes:
         """`(num_nodes,)`: those of the graph, or what `draw_positions` has made of them."""
         return self.position if drawn is None else self.place(self.position, drawn)
 
+    def since(self, token: int, skipped: int) -> Tensor:
+        """`(num_tokens,)`: 1, 2, ... from the start, and again from 1 on after each `token`.
+
+        Parts of a sequence whose symbols belong together so get the same positions
+        ("Position Coupling", arXiv 2405.20671). The first `skipped` tokens come before 1.
+
+        Examples
+        --------
+        >>> from graphut.topology import Complete
+        >>> nodes = SentenceNodes(
+        ...     Complete(), torch.tensor([4, 2]), torch.tensor([5, 3, 9, 5, 3, 5]), torch.arange(6))
+        >>> nodes.since(9, 0)
+        tensor([1, 2, 3, 1, 1, 2])
+        """
+        place = torch.arange(len(self.token), device=self.token.device)
+        first = self.of_nodes(self.lengths.cumsum(0) - self.lengths) + skipped
+        behind = torch.where(self.token == token, place + 1, 0).roll(1)
+        behind[0] = 0
+        return place + 1 - first.maximum(behind).cummax(0).values
+
     def place(self, position: Tensor, drawn: Tensor) -> Tensor:
         """What `draw_positions` has made of positions, `(num_nodes,)`, that may lie between."""
         row, table = self.of_nodes(torch.arange(len(drawn))), drawn.to(position.device)

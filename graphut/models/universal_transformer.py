@@ -211,9 +211,9 @@ class UniversalTransformer(WritingModel):
         return out
 
     def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
-        """From the start, or from start and end, `(num_nodes, 2)`; `bos` and `eos` at the edge."""
-        framed = int(self.config.frame_source)
-        start = source.position - framed
+        """As configured, from both ends `(num_nodes, 2)`; `bos` and `eos` stand at the edge."""
+        framed, separator = int(self.config.frame_source), self.config.restart_after
+        start = source.since(separator, framed) if separator else source.position - framed
         end = source.of_nodes(source.lengths + 1 - 2 * framed) - start
         both = (start,) if self.config.source_positions == "start" else (start, end)
         placed = [p if drawn is None else source.place(p, drawn) for p in both]

@@ -32,6 +32,8 @@ from tests.models.cases import small
         ("spread_positions", True),  # max_offset is 0
         ("frame_source", 1),
         ("source_positions", "end"),
+        ("restart_after", -1),
+        ("restart_after", 100),  # of a smaller vocabulary
         ("threshold", 0.0),
         ("threshold", 1.01),
         ("threshold", float("nan")),
@@ -81,6 +83,12 @@ def test_a_convolution_runs_along_tokens_alone(name: str) -> None:
         small(transition="sepconv", **{name: spec})
 
 
+@pytest.mark.parametrize("other", [{"source_positions": "both"}, {"encoder_topology": "star"}])
+def test_positions_start_again_among_tokens_from_one_end(other: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"^restart_after must be 0 where .*; got 2"):
+        small(restart_after=2, **other)
+
+
 def test_a_decoder_that_sees_the_future_is_told_what_to_write() -> None:
     with pytest.raises(ValueError, match=r"causal: '\(window:1\|star\)&causal'; got"):
         small(decoder_topology="window:1|star")
@@ -113,9 +121,15 @@ def test_unknown_and_missing_fields_are_named() -> None:
     values = small().to_dict()
     with pytest.raises(ValueError, match="unknown fields: colour, size"):
         UniversalTransformerConfig.from_dict({**values, "size": 1, "colour": 2})
-    del values["norm"], values["d_model"]
-    with pytest.raises(ValueError, match="missing fields: d_model, norm"):
+    del values["source_vocab"], values["target_vocab"]
+    with pytest.raises(ValueError, match="missing fields: source_vocab, target_vocab"):
         UniversalTransformerConfig.from_dict(values)
+
+
+def test_an_older_configuration_lacks_younger_options() -> None:
+    values = small(norm="pre").to_dict()
+    del values["restart_after"]
+    assert UniversalTransformerConfig.from_dict(values) == small(norm="pre")
 
 
 @pytest.mark.parametrize("name", PRESETS)

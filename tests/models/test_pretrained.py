@@ -182,9 +182,9 @@ def test_foreign_configurations(change: dict[str, Any], message: str, folder: Pa
 
 def test_a_configuration_that_lacks_a_field(folder: Path) -> None:
     values = json.loads((folder / "config.json").read_text())
-    del values["halted"]
+    del values["source_vocab"]
     (folder / "config.json").write_text(json.dumps(values))
-    with pytest.raises(ValueError, match=r"config.json: .* missing fields: halted"):
+    with pytest.raises(ValueError, match=r"config.json: .* missing fields: source_vocab"):
         load(folder)
 
 

@@ -494,6 +494,26 @@ class TestPositionOffsets:
         for part, answer, length in zip(parts, target, (4, 1, 6), strict=True):
             assert torch.equal(part[edge:, 0][:length], answer[:length])
 
+    @pytest.mark.parametrize(
+        ("framed", "expected"),
+        [
+            (False, [[1, 2, 3, 1, 2, 1], [1], [1, 2]]),
+            (True, [[0, 1, 2, 3, 1, 2, 1, 2], [0, 1, 1], [0, 1, 2, 3]]),
+        ],
+    )
+    def test_they_start_again_after_a_separator(
+        self, signals: list[Tensor], framed: bool, expected: list[list[int]]
+    ) -> None:
+        model = build_model(restart_after=2, frame_source=framed, max_offset=9)
+        graph = model.sentence_graph([[3, 4, 2, 5, 2, 3], [2], [4, 3]], TARGETS)
+        model(graph)
+        place = [p for row in expected for p in row]
+        assert signals[0].tolist() == place
+        signals.clear()
+        model.train()(graph)
+        offsets = (signals[0] - torch.tensor(place)).split(list(map(len, expected)))
+        assert [len(part.unique()) for part in offsets] == [1, 1, 1]
+
     @staticmethod
     def lengths_of(positions: Tensor) -> list[int]:
         first = (positions == 1).nonzero()[:, 0].tolist()
