@@ -94,9 +94,8 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.plot(x, y, look, color=colour, markersize=4, label=series.label)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     # From zero on, or a difference in the third digit looks like all of it.
-    for axis, set_limits in enumerate((axes.set_xlim, axes.set_ylim)):
-        highest = max(point[axis] for series in panel.series for point in series.points)
-        set_limits(0, 1.05 * highest or 1)
+    axes.set_xlim(0, 1.05 * max(x for series in panel.series for x, _ in series.points) or 1)
+    axes.set_ylim(0, 1.05 * max(y for series in panel.series for _, y in series.points) or 1)
     axes.spines[["top", "right"]].set_visible(False)
     # Below, where no point is.
     axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))
