@@ -47,7 +47,7 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
         Whether one model has learned all tasks, or each its own.
     """
     columns = _joint(runs, size) if joint else _single(runs, size)
-    head = ["task", *(column.title for column in columns), "paper"]
+    head = ["task", *(column.title for column in columns), "published"]
     measured = [task for task in TASKS if any(task in column.errors for column in columns)]
     rows = [[f"qa{task}", *(column.error(task) for column in columns), ""] for task in measured]
     average = [column.average() for column in columns]

@@ -21,7 +21,7 @@ def make_runs(size: str, errors: dict[int, float], **more: Any) -> list[Any]:
 def test_nothing_is_measured_yet() -> None:
     table = babi_table([], "10k", joint=False)
     assert row(table, "average error, %")["small"] == "not measured yet"
-    assert row(table, "average error, %")["paper"] == "0.21"
+    assert row(table, "average error, %")["published"] == "0.21"
     assert len(cells(table)) == 3  # no row for a task
     assert "- small: not measured yet; `graphut train babi --preset small" in table
     assert "--size 10k" in table
@@ -62,7 +62,7 @@ def test_all_together() -> None:
     assert row(table, "qa7")["small"] == "7.00"
     assert row(table, "average error, %") == {
         "task": "average error, %", "small": "10.50", "fixed": "not measured yet",
-        "transformer": "not measured yet", "paper": "7.85",
+        "transformer": "not measured yet", "published": "7.85",
     }  # fmt: skip
     assert "--tasks all" in table
     assert row(babi_table([record], "10k", joint=True), "average error, %")["small"] == (
