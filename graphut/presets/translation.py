@@ -12,7 +12,7 @@ PAPER = "paper"
 _ALL = {"share_embeddings": True, "label_smoothing": 0.1}
 _SIZES = {**_ALL, "d_model": 256, "d_hidden": 1024, "max_steps": 6}
 _SMALL = {**_SIZES, "dropout": 0.2, "warmup": 1000, "patience": 5}
-_MULTI30K = {**_SMALL, "epochs": 20}
+_MULTI30K = {**_SMALL, "epochs": 12}
 # Ten thousand pairs, a third of Multi30k's.
 _WMT14 = {**_SMALL, "epochs": 60, "corpus": "small"}
 
