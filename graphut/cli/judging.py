@@ -9,6 +9,7 @@ from graphut.models.base import AdaptiveModel
 from graphut.tasks import Task
 from graphut.training import Run, save_evaluation
 from graphut.training.evaluations import model_digest
+from graphut.training.work import work
 
 
 def judge_set(
@@ -44,4 +45,5 @@ def judge_set(
     print(f"{name}, {len(examples)} {run.learner.examples}: {evaluation}", flush=True)
     if keep:
         asked = {"options": dict(options), "model": model_digest(run.folder)}
-        save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **more})
+        done = work(run.learner, model, examples)
+        save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **done, **more})

@@ -152,7 +152,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """
 
     def evaluate(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> Evaluation:
-        """How good a model is after an epoch; `record` without the record, unless overridden."""
+        """How good a model is: `record` without the record."""
         return self.record(model, task, examples)[0]
 
     @abstractmethod

@@ -80,6 +80,7 @@ def test_a_search_is_kept_with_what_it_found(
     record = read_json(folder / "evaluation-test.json")
     assert record["options"] == {"beam_size": 3}
     assert record["by_source_length"] == more["by_source_length"]
+    assert 0 < record["flops_share"] <= 1
     assert main(["eval", str(folder), "--beam-size", "0", "--device", "cpu"]) == 2
     assert "beam_size must be at least 1, got 0" in capsys.readouterr().err
 

@@ -40,10 +40,3 @@ def test_it_is_what_the_ponders_of_all_batches_say(adaptive: bool) -> None:
         "flops_share": done / everything,
     }
     assert (found["flops_share"] < 1) == adaptive
-
-
-def test_the_evaluation_of_an_epoch_does_not_count_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = make_model(adaptive=True)
-    expected = LEARNER.record(model, TASK, TASK.test)[0]
-    monkeypatch.setattr(PairLearner, "outcome", None)  # what counting runs
-    assert LEARNER.evaluate(model, TASK, TASK.test) == expected

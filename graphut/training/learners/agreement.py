@@ -86,7 +86,7 @@ class AgreementLearner(TextLearner):
     def show(self, model: UniversalTransformerLM, task: Agreement) -> Iterator[str]:
         """A few sentences up to the verb, and how likely its two forms are beside each other."""
         for text in task.test[:_SHOWN]:
-            scores, _ = score(model, [text], task.forms)
+            scores = score(model, [text], task.forms)
             share = scores.rivals[0].softmax(0)[task.forms.index(text.tokens[-1])]
             words = task.vocabulary.readable(text.tokens)
             table = steps_table("text", words, scores.steps.tolist())

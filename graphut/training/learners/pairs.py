@@ -17,7 +17,6 @@ from graphut.training.learners.generation import GenerationOptions
 from graphut.training.learners.judgement import PairEvaluation, judge, summarize
 from graphut.training.learners.lengths import by_length
 from graphut.training.table import steps_table
-from graphut.training.work import work
 
 _SHOWN = 3
 
@@ -50,19 +49,10 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def record(
         self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair], **options: Any
     ) -> tuple[PairEvaluation, dict[str, Any]]:
-        """Decode, and compare; the record has the work, accuracies and steps by length."""
+        """Decode, and compare; the record has accuracies and steps by length."""
         judgements = judge(model, examples, **options)
         sides = ("source_length", "target_length")
-        return summarize(judgements), {
-            **work(self, model, examples),
-            **{f"by_{side}": by_length(judgements, side) for side in sides},
-        }
-
-    def evaluate(
-        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
-    ) -> PairEvaluation:
-        """The evaluation alone."""
-        return summarize(judge(model, examples))
+        return summarize(judgements), {f"by_{side}": by_length(judgements, side) for side in sides}
 
     def show(self, model: UniversalTransformer, task: PairTask) -> Iterator[str]:
         """The outputs for a few sources, with room for the longest target and its `<eos>`."""

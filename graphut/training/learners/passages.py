@@ -14,7 +14,6 @@ from graphut.tasks import Passage, PassageTask, Vocabulary
 from graphut.training.learner import Learner, Outcome
 from graphut.training.learners.passage_judgement import PassageEvaluation, judge, summarize
 from graphut.training.table import steps_table
-from graphut.training.work import work
 
 _SHOWN = 3
 
@@ -58,17 +57,8 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
         examples: Sequence[Passage],
         **options: Any,
     ) -> tuple[PassageEvaluation, dict[str, Any]]:
-        """The record has the work."""
-        return summarize(judge(model, examples)), work(self, model, examples)
-
-    def evaluate(
-        self,
-        model: UniversalTransformerPointer,
-        task: PassageTask,
-        examples: Sequence[Passage],
-    ) -> PassageEvaluation:
-        """The evaluation alone."""
-        return summarize(judge(model, examples))
+        """The evaluation says it all."""
+        return summarize(judge(model, examples)), {}
 
     def show(self, model: UniversalTransformerPointer, task: PassageTask) -> Iterator[str]:
         """The answers to a few passages, beside the right ones."""

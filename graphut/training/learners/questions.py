@@ -23,7 +23,6 @@ from graphut.training.learners.question_judgement import (
     summarize,
 )
 from graphut.training.table import steps_list
-from graphut.training.work import work
 
 _SHOWN = 3
 
@@ -69,21 +68,10 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         examples: Sequence[Question],
         **options: Any,
     ) -> tuple[QuestionEvaluation, dict[str, Any]]:
-        """The record has the work; errors and steps by group, and by number of supporting facts."""
+        """The record has errors and steps by group, and by number of supporting facts."""
         judgements = judge(model, examples)
-        return summarize(judgements), {
-            **work(self, model, examples),
-            **{f"by_{what}": by(judgements, what) for what in ("group", "supporting")},
-        }
-
-    def evaluate(
-        self,
-        model: UniversalTransformerClassifier,
-        task: QuestionTask,
-        examples: Sequence[Question],
-    ) -> QuestionEvaluation:
-        """The evaluation alone."""
-        return summarize(judge(model, examples))
+        groupings = ("group", "supporting")
+        return summarize(judgements), {f"by_{what}": by(judgements, what) for what in groupings}
 
     def show(self, model: UniversalTransformerClassifier, task: QuestionTask) -> Iterator[str]:
         """The answers to a few questions, beside the right ones."""

@@ -114,31 +114,9 @@ class Scores:
         )
 
 
-@dataclass
-class Work:
-    """Floating-point operations for texts, and if each token had taken all steps."""
-
-    texts: int = 0
-    flops: int = 0
-    all_flops: int = 0
-
-    def add(self, output: LMOutput) -> None:
-        """Add a batch."""
-        self.texts += len(output.lengths)
-        self.flops += int(output.ponder.flops)
-        self.all_flops += int(output.ponder.all_flops)
-
-    def to_dict(self) -> dict[str, float]:
-        """As `graphut.training.work` has it, without another run over the texts."""
-        return {
-            "flops_per_example": self.flops / self.texts,
-            "flops_share": self.flops / self.all_flops,
-        }
-
-
 def score(
     model: UniversalTransformerLM, texts: Sequence[Text], rivals: Sequence[int] = ()
-) -> tuple[Scores, Work]:
+) -> Scores:
     """Run a model over texts, each token with those before it fed in.
 
     Parameters
@@ -160,7 +138,7 @@ def score(
     ordered = sorted(texts, key=lambda text: len(text.tokens))
     most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
     size = max(most // len(ordered[-1].tokens), 1)
-    parts, work = list[tuple[Tensor, ...]](), Work()
+    parts: list[tuple[Tensor, ...]] = []
     with torch.no_grad(), model.evaluating():
         for start in range(0, len(ordered), size):
             batch = ordered[start : start + size]
@@ -168,8 +146,7 @@ def score(
             text, *columns = _counted(batch, output)
             last = output.logits[output.lengths.cumsum(0) - 1]
             parts.append((start + text, *columns, last[:, list(rivals)].float().cpu()))
-            work.add(output)
-    return Scores(ordered, *(torch.cat(column) for column in zip(*parts, strict=True))), work
+    return Scores(ordered, *(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 def _counted(texts: Sequence[Text], output: LMOutput) -> tuple[Tensor, Tensor, Tensor, Tensor]:

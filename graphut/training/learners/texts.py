@@ -65,8 +65,8 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """The record has the work that was done, steps by surprisal, and a row for each group."""
-        scores, work = score(model, examples, self.rivals(task))
+        """The record has steps by surprisal, and a row for each group."""
+        scores = score(model, examples, self.rivals(task))
         nats = scores.evaluation().nats
         groups = [
             {"group": name, "examples": len(part.texts), **self.judge(part, task).to_dict()}
@@ -76,7 +76,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
             "tokens": len(scores.nats),
             "perplexity": exp(nats),
             "bits": nats / log(2),
-            **work.to_dict(),
             "by_surprisal": by_surprisal(scores),
             **({"by_group": groups} if groups else {}),
         }

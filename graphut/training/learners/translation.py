@@ -13,7 +13,6 @@ from graphut.training.bleu import bleu, sacrebleu_package
 from graphut.training.learners.judgement import Judgement, PairEvaluation, answer, summarize
 from graphut.training.learners.lengths import by_length
 from graphut.training.learners.pairs import PairLearner
-from graphut.training.work import work
 
 _LONGER = 50
 
@@ -64,36 +63,20 @@ class TranslationLearner(PairLearner):
     def record(
         self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair], **options: Any
     ) -> tuple[TranslationEvaluation, dict[str, Any]]:
-        """Translate, and compare the texts; the record has the work, steps by length."""
-        evaluation, judgements, signature = _translated(model, task, examples, **options)
-        return evaluation, {
-            "bleu_signature": signature,
-            **work(self, model, examples),
+        """Translate, and compare the texts; the record has steps by length."""
+        longest = max(len(source) for source, _ in examples) + _LONGER + 1  # 1 for <eos>
+        room = min(longest, model.config.max_length)
+        results = answer(model, examples, max_length=room, **options)
+        write = task.target_vocabulary.write
+        found = bleu([write(x.tokens) for x in results], [write(target) for _, target in examples])
+        judgements = [Judgement.of(*both) for both in zip(results, examples, strict=True)]
+        return TranslationEvaluation(bleu=found.score, **summarize(judgements).to_dict()), {
+            "bleu_signature": found.signature,
             "by_source_length": by_length(judgements, "source_length"),
         }
-
-    def evaluate(
-        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
-    ) -> TranslationEvaluation:
-        """The evaluation alone."""
-        return _translated(model, task, examples)[0]
 
     def _answer(
         self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
     ) -> str:
         steps = super()._answer(vocabularies, source, result)
         return f"{steps}\ntext    {vocabularies['target'].write(result.tokens)}"
-
-
-def _translated(
-    model: UniversalTransformer, task: PairTask, examples: Sequence[Pair], **options: Any
-) -> tuple[TranslationEvaluation, list[Judgement], str]:
-    """How good translations are, as a whole and one by one, and sacreBLEU's signature."""
-    longest = max(len(source) for source, _ in examples) + _LONGER + 1  # 1 for <eos>
-    room = min(longest, model.config.max_length)
-    results = answer(model, examples, max_length=room, **options)
-    write = task.target_vocabulary.write
-    found = bleu([write(x.tokens) for x in results], [write(target) for _, target in examples])
-    judgements = [Judgement.of(*both) for both in zip(results, examples, strict=True)]
-    evaluation = TranslationEvaluation(bleu=found.score, **summarize(judgements).to_dict())
-    return evaluation, judgements, found.signature

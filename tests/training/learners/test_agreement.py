@@ -77,7 +77,7 @@ def test_a_few_sentences_are_shown() -> None:
     texts = [Text(words.read("the keys VBP")), Text(words.read("the VBZ"))]
     task: Any = SimpleNamespace(vocabulary=words, forms=(SINGULAR, PLURAL), test=texts)
     first, second = LEARNER.show(model, task)
-    logits = score(model, texts[:1], task.forms)[0].rivals[0]
+    logits = score(model, texts[:1], task.forms).rivals[0]
     share = float(logits.softmax(0)[1])
     assert first.splitlines()[-1] == f"right   {share:.1%} for VBP, against the other form"
     assert first.split()[:4] == ["text", "the", "keys", "VBP"]

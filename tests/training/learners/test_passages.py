@@ -71,13 +71,6 @@ def test_a_passage_without_its_answer_teaches_nothing() -> None:
     assert LEARNER.outcome(model, [Passage([2, 3], 9)], 0.0).prediction == 0
 
 
-def test_the_record_has_the_work() -> None:
-    model = make_model()
-    found, more = LEARNER.record(model, TASK, TASK.test)
-    assert found == LEARNER.evaluate(model, TASK, TASK.test)
-    assert set(more) == {"flops_per_example", "flops_share"} and 0 < more["flops_share"] <= 1
-
-
 def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphut.training.learners.passage_judgement._BATCH", 2)
     model = make_model()

@@ -51,7 +51,7 @@ def naive(model: UniversalTransformerLM, text: Text) -> list[tuple[float, bool, 
 def test_scores_are_those_of_each_token_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_judgement, "_MOST_TOKENS", most)
     model = make_model()
-    scores, _ = score(model, TEXTS, [4, 7])
+    scores = score(model, TEXTS, [4, 7])
     assert model.training
     model.eval()
     assert scores.texts == sorted(TEXTS, key=lambda text: len(text.tokens))
@@ -72,33 +72,20 @@ def test_scores_are_those_of_each_token_alone(most: int, monkeypatch: pytest.Mon
 def test_an_evaluation_is_the_mean_over_tokens() -> None:
     model = make_model().eval()
     rows = [row for text in TEXTS for row in naive(model, text)]
-    found = score(model, TEXTS)[0].evaluation()
+    found = score(model, TEXTS).evaluation()
     for name, column in zip(("nats", "accuracy", "steps"), zip(*rows, strict=True), strict=True):
         assert getattr(found, name) == pytest.approx(sum(column) / len(rows), abs=1e-5)
 
 
 def test_groups_are_scored_as_if_there_were_no_others() -> None:
     model = make_model()
-    groups = score(model, TEXTS, [4])[0].by_group()
+    groups = score(model, TEXTS, [4]).by_group()
     assert list(groups) == ["a", "b"]
     for name, part in groups.items():
-        alone, _ = score(model, [text for text in TEXTS if text.group == name], [4])
+        alone = score(model, [text for text in TEXTS if text.group == name], [4])
         assert part.texts == alone.texts
         for column in ("text", "nats", "right", "steps", "rivals"):
             torch.testing.assert_close(getattr(part, column), getattr(alone, column))
-
-
-def test_the_work_is_that_of_the_ponder_record() -> None:
-    model = make_model()
-    _, work = score(model, TEXTS)
-    ponder = model.eval()([text.tokens for text in TEXTS], ends=False).ponder
-    assert work.to_dict() == {
-        "flops_per_example": pytest.approx(int(ponder.flops) / 4),
-        "flops_share": pytest.approx(int(ponder.flops) / int(ponder.all_flops)),
-    }
-    assert 0 < work.to_dict()["flops_share"] < 1
-    fixed = score(make_model(adaptive=False), TEXTS)[1].to_dict()
-    assert fixed["flops_share"] == 1.0
 
 
 def test_steps_by_surprisal() -> None:
@@ -115,7 +102,7 @@ def test_steps_by_surprisal() -> None:
 
 
 def test_few_tokens_make_few_rows() -> None:
-    assert [row["tokens"] for row in by_surprisal(score(make_model(), TEXTS[:1])[0])] == [1] * 5
+    assert [row["tokens"] for row in by_surprisal(score(make_model(), TEXTS[:1]))] == [1] * 5
 
 
 def test_the_order_of_evaluations() -> None:
