@@ -16,8 +16,7 @@ _CHAR_LM = {
     "max_steps": 6,
     "batch_size": 16,
     "learning_rate": 2e-3,
-    "epochs": 80,
-    "patience": 10,
+    "epochs": 30,
 }
 _AGREEMENT = {
     **_ALL,
