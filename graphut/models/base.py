@@ -142,9 +142,9 @@ class AdaptiveModel(nn.Module):
 
     def _look_up(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
         """Embeddings of tokens, scaled."""
-        largest = int(token.max())
-        if largest >= embedding.num_embeddings or int(token.min()) < 0:
-            wrong = largest if largest >= embedding.num_embeddings else int(token.min())
+        least, largest = torch.stack(token.aminmax()).tolist()  # a GPU is waited for once
+        if largest >= embedding.num_embeddings or least < 0:
+            wrong = largest if largest >= embedding.num_embeddings else least
             raise ValueError(
                 f"{kind} {wrong} is outside the vocabulary of {embedding.num_embeddings} "
                 f"tokens, 0 to {embedding.num_embeddings - 1}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphut.results.babi import FAMILY, joint_entry
+from graphut.results.babi import FAMILY, babi_entry, joint_entry
 from graphut.results.chart import Chart, Panel, Series
 from graphut.results.families import FAMILIES
 from graphut.results.family import Entry, Family
@@ -25,8 +25,8 @@ class Scale:
     ----------
     title, unit : str
         What it is.
-    family, entry : Family, Entry
-        The runs, of which the adaptive model is shown.
+    family, entries : Family, tuple of Entry
+        The runs, of which the adaptive model is shown; the rows of several follow one another.
     test_set, rows : str
         Where its evaluation has the rows.
     place : callable
@@ -40,7 +40,7 @@ class Scale:
     title: str
     unit: str
     family: Family
-    entry: Entry
+    entries: tuple[Entry, ...]
     test_set: str
     rows: str
     place: Callable[[Row], float]
@@ -52,6 +52,10 @@ def _length(row: Row) -> float:
     return float(row["from"] + row["to"]) / 2
 
 
+def _supporting(row: Row) -> float:
+    return float(row["supporting"])
+
+
 def _attractors(row: Row) -> float:
     return float(row["group"].split()[0])
 
@@ -59,25 +63,30 @@ def _attractors(row: Row) -> float:
 SCALES = (
     *(
         Scale(
-            f"{task}, decoder", "symbols", FAMILIES["algorithmic"], Entry(f"algorithmic-{task}"),
+            f"{task}, decoder", "symbols", FAMILIES["algorithmic"], (Entry(f"algorithmic-{task}"),),
             "up-to-400", "by_source_length", _length, "decoder_steps",
         )
         for task in ("copy", "reverse", "addition")
     ),
+    Scale(
+        "bAbI, 1k, qa1 to qa3", "supporting facts", FAMILY,
+        tuple(babi_entry(str(n), "1k") for n in (1, 2, 3)),
+        "test", "by_supporting", _supporting, "steps", BABI_STEPS,
+    ),
     *(
         Scale(
-            f"bAbI, {size}, joint", "supporting facts", FAMILY, joint_entry(size),
-            "test", "by_supporting", lambda row: float(row["supporting"]), "steps", BABI_STEPS,
+            f"bAbI, {size}, joint", "supporting facts", FAMILY, (joint_entry(size),),
+            "test", "by_supporting", _supporting, "steps", BABI_STEPS,
         )
         for size in ("1k", "10k")
     ),
     Scale(
         "agreement, before the verb", "attractors", FAMILIES["agreement"],
-        FAMILIES["agreement"].entries[1], "test", "by_group", _attractors, "verb_steps",
+        (FAMILIES["agreement"].entries[1],), "test", "by_group", _attractors, "verb_steps",
     ),
     Scale(
-        "characters", "nats of surprisal", FAMILIES["char-lm"], FAMILIES["char-lm"].entries[0],
-        "test", "by_surprisal", _length, "steps",
+        "characters", "nats of surprisal", FAMILIES["char-lm"],
+        (FAMILIES["char-lm"].entries[0],), "test", "by_surprisal", _length, "steps",
     ),
 )  # fmt: skip
 
@@ -93,39 +102,44 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
     return Chart(
         "Depth used against difficulty",
         [
-            Panel(scale.title, scale.unit, "mean steps", list(_series(scale, record)))
+            Panel(scale.title, scale.unit, "mean steps", list(_series(scale, records)))
             for scale in SCALES
-            if (record := _adaptive(scale, runs))
+            if (records := _adaptive(scale, runs))
         ],
     )
 
 
-def _adaptive(scale: Scale, runs: Sequence[RunRecord]) -> RunRecord | None:
-    """The best run of the preset `small` as it is, which halts."""
-    found = scale.family.variants(scale.entry, runs).get(("small", ()), [])
-    usable = [record for record in found if scale.test_set in record.evaluations]
-    return max(usable, key=lambda record: record.rank, default=None)
+def _adaptive(scale: Scale, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """The best run of each entry with the preset `small` as it is, which halts; all or none."""
+    best = []
+    for entry in scale.entries:
+        found = scale.family.variants(entry, runs).get(("small", ()), [])
+        usable = [record for record in found if scale.test_set in record.evaluations]
+        if not usable:
+            return []
+        best.append(max(usable, key=lambda record: record.rank))
+    return best
 
 
-def _points(scale: Scale, record: RunRecord) -> list[tuple[float, float]]:
-    rows = record.evaluations[scale.test_set][scale.rows]
+def _points(scale: Scale, records: Sequence[RunRecord]) -> list[tuple[float, float]]:
+    rows = [row for record in records for row in record.evaluations[scale.test_set][scale.rows]]
     return [(scale.place(row), row[scale.steps]) for row in rows]
 
 
-def _cells(scale: Scale, record: RunRecord | None) -> list[str]:
+def _cells(scale: Scale, records: Sequence[RunRecord]) -> list[str]:
     paper = _listed((scale.published or {}).values())
-    if record is None:
-        command = code(scale.entry.setup("small", {}).command())
+    if not records:
+        command = code(scale.entries[0].setup("small", {}).command())
         return [scale.title, scale.unit, "not measured yet", "", paper, command]
-    places, steps = zip(*_points(scale, record), strict=True)
+    places, steps = zip(*_points(scale, records), strict=True)
     return [
         scale.title, scale.unit, _listed(places, "{:.3g}"), _listed(steps), paper,
-        code(*record.commands),
+        code(*records[0].commands),
     ]  # fmt: skip
 
 
-def _series(scale: Scale, record: RunRecord) -> Iterable[Series]:
-    yield Series("measured", _points(scale, record))
+def _series(scale: Scale, records: Sequence[RunRecord]) -> Iterable[Series]:
+    yield Series("measured", _points(scale, records))
     if scale.published:
         yield Series("paper", [(float(x), y) for x, y in scale.published.items()])
 

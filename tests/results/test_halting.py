@@ -67,6 +67,20 @@ def test_steps_by_supporting_facts() -> None:
     assert [series.label for series in panel.series] == ["measured", "paper"]
 
 
+def test_tasks_by_themselves_follow_one_another() -> None:
+    runs = [
+        make_record(
+            "babi",
+            options={"data": "DATA/x", "tasks": str(n)},
+            test={"by_supporting": [{"supporting": n, "steps": n / 4}]},
+        )
+        for n in (1, 2, 3)
+    ]
+    assert row(difficulty_table(runs[:2]), "bAbI, 1k, qa1 to qa3")["mean steps"] == ""
+    found = row(difficulty_table(runs), "bAbI, 1k, qa1 to qa3")
+    assert (found["from easy to hard"], found["mean steps"]) == ("1, 2, 3", "0.25, 0.50, 0.75")
+
+
 def test_steps_by_surprisal_and_by_attractors() -> None:
     tenths = [{"from": n / 8, "to": (n + 2) / 8, "tokens": 9, "steps": 1.0 + n} for n in range(3)]
     groups = [{"group": f"{n} attractors", "accuracy": 0.5, "verb_steps": 2.0 * n} for n in (1, 2)]
