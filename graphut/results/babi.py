@@ -105,7 +105,13 @@ class _Column:
 
 def _single(runs: Sequence[RunRecord], size: str) -> list[_Column]:
     by_task = {task: FAMILY.variants(babi_entry(str(task), size), runs) for task in TASKS}
-    variants = dict.fromkeys(variant for found in by_task.values() for variant in found)
+    # Other depths have a table of their own.
+    variants = dict.fromkeys(
+        variant
+        for found in by_task.values()
+        for variant in found
+        if "max_steps" not in dict(variant[1])
+    )
     return [
         _column(variant, {task: found.get(variant, []) for task, found in by_task.items()}, size)
         for variant in variants

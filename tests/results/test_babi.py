@@ -6,11 +6,13 @@ from graphut.results.babi import babi_table
 from tests.results.tiny import cells, make_record, row
 
 
-def make_runs(size: str, errors: dict[int, float], **more: Any) -> list[Any]:
+def make_runs(
+    size: str, errors: dict[int, float], model: dict[str, Any] | None = None, **more: Any
+) -> list[Any]:
     return [
         make_record(
             "babi",
-            options={"data": "DATA/x", "tasks": str(task), "size": size},
+            options={"data": "DATA/x", "tasks": str(task), "size": size, **(model or {})},
             test={"by_group": [{"group": f"qa{task}", "error": error}]},
             **more,
         )
@@ -37,6 +39,13 @@ def test_each_task_by_itself() -> None:
     assert row(table, "average error, %")["small"] == "5.00 (3 tasks)"
     assert row(table, "failed (over 5%)")["small"] == "1 (3 tasks)"
     assert "- small: seeds 0 (3 runs); `graphut train babi" in table
+
+
+def test_other_depths_are_left_to_their_own_table() -> None:
+    runs = make_runs("1k", {1: 0.5}, model={"max_steps": 2})
+    assert "max-steps" not in babi_table(runs, "1k", joint=False)
+    runs = make_runs("1k", {1: 0.5}, model={"dropout": 0.25})
+    assert row(babi_table(runs, "1k", joint=False), "qa1")["small --dropout 0.25"] == "50.00"
 
 
 def test_all_twenty() -> None:
