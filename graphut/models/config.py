@@ -61,6 +61,9 @@ class ModelConfig:
     scale_by_degree: bool = option(
         False, "multiply attention scores by a learned multiple of log(1 + in-degree)"
     )
+    symmetric_init: bool = option(
+        False, "let keys begin as queries: a token at first attends to those that are like it"
+    )
     max_offset: int = option(0, "largest random offset of positions in training, in tokens")
     spread_positions: bool = option(
         False, "draw random positions in training that lie apart by chance, within max_offset"

@@ -48,6 +48,7 @@ def make_recurrence(
             config.num_heads,
             attn_drop=config.attention_dropout,
             scale_by_degree=config.scale_by_degree,
+            symmetric_init=config.symmetric_init,
             **options,
         )
 

@@ -51,8 +51,17 @@ class MultiHeadAttention(nn.Module):
     scale_by_degree : bool
         Multiply scores by :math:`s_h \log(1 + |E(i)|)`. At first :math:`s_h` is `1 / log(1 + 20)`:
         the factor is 1 at 20 in-edges, the mean of sentences of up to 40 tokens.
+    symmetric_init : bool
+        Let the key's map begin as the query's: a node at first attends to those that are like it
+        (arXiv 2502.10927).
     backend : str
         See `graphut.edge_attention`.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or `symmetric_init` is asked for where sources and
+        destinations differ in their features.
 
     Examples
     --------
@@ -73,6 +82,7 @@ class MultiHeadAttention(nn.Module):
         attn_drop: float = 0.0,
         allow_zero_in_degree: bool = False,
         scale_by_degree: bool = False,
+        symmetric_init: bool = False,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -84,11 +94,17 @@ class MultiHeadAttention(nn.Module):
                 f"{dst_feats} features do not divide into {num_heads} heads; choose another "
                 "number of heads or give head_feats"
             )
+        if symmetric_init and src_feats != dst_feats:
+            raise ValueError(
+                "symmetric_init needs sources and destinations with as many features, got "
+                f"in_feats={in_feats}"
+            )
         self.in_feats = (src_feats, dst_feats)
         self.num_heads = num_heads
         self.head_feats = dst_feats // num_heads if head_feats is None else head_feats
         self.attn_drop = attn_drop
         self.allow_zero_in_degree = allow_zero_in_degree
+        self.symmetric_init = symmetric_init
         self.backend = backend
         width = num_heads * self.head_feats
         self.query = nn.Linear(dst_feats, width)
@@ -99,8 +115,11 @@ class MultiHeadAttention(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew: Xavier uniform for each of the four maps, zero biases."""
-        for weight in (self.query.weight, *self.key_value.weight.chunk(2), self.output.weight):
+        key, value = self.key_value.weight.chunk(2)
+        for weight in (self.query.weight, key, value, self.output.weight):
             nn.init.xavier_uniform_(weight)
+        if self.symmetric_init:
+            key.data.copy_(self.query.weight)
         for layer in (self.query, self.key_value, self.output):
             nn.init.zeros_(layer.bias)
         if self.degree_scale is not None:

@@ -12,7 +12,8 @@ PAPER = "paper"
 
 # Sentences are counted back from the question: the last ones are what matters most. A thousand
 # stories are soon known by heart: dropout, offsets, decay and small batches are against that, and
-# a price of pondering from the first update on, so that depth grows where it is needed.
+# sentences that from the start attend to those with the same words. Pondering has a price from the
+# first update on, so that depth grows where it is needed.
 _BABI = {
     "positions": "end",
     "d_model": 64,
@@ -23,6 +24,7 @@ _BABI = {
     "ponder_warmup": 0,
     "dropout": 0.1,
     "max_offset": 20,
+    "symmetric_init": True,
     "weight_decay": 0.1,
     "batch_size": 32,
     "warmup": 100,

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphut.decoding import Generation, PrefixDecoder
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models import writing as module
-from graphut.nn import PRESETS
+from graphut.nn import PRESETS, MultiHeadAttention
 from graphut.nn.coordinates import place_signal
 from graphut.topology import Topology, parse
 from tests.helpers import assert_same, covering, gradients, name_of
@@ -519,6 +519,14 @@ class TestPositionOffsets:
         first = (positions == 1).nonzero()[:, 0].tolist()
         ends = [*first[1:], len(positions)]
         return [end - start for start, end in zip(first, ends, strict=True)]
+
+
+def test_keys_may_begin_as_queries() -> None:
+    model = UniversalTransformer(small(symmetric_init=True))
+    found = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
+    assert len(found) == 3  # in the encoder, in the decoder, and from one to the other
+    for layer in found:
+        assert torch.equal(layer.key_value.weight.chunk(2)[0], layer.query.weight)
 
 
 @pytest.mark.parametrize("row", [*PAIRWISE, {"weighting": "ema"}], ids=name_of)

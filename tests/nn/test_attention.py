@@ -166,6 +166,22 @@ def test_a_node_without_in_edges_has_no_scale_to_speak_of() -> None:
     assert_same([found[1]], [layer.output.bias])
 
 
+def test_with_keys_like_queries_scores_do_not_tell_source_from_destination() -> None:
+    layer, feat = MultiHeadAttention(8, 2, symmetric_init=True).double(), normal(5, 8)
+    _, weights = layer(Complete().layout([5]), feat, get_attention=True)
+    scores = weights.log().view(5, 5, 2)  # but for a constant of each destination
+    scores = scores - scores.diagonal().T[:, None] + 1
+    query = layer.query(feat).view(5, 2, 4)
+    likeness = torch.einsum("ihd,jhd->ijh", query, query) / 2
+    expected = likeness - likeness.diagonal().T[:, None] + 1
+    assert_same([scores], [expected])
+    layer(Complete().layout([5]), feat).square().sum().backward()
+    key = layer.key_value.weight.grad.chunk(2)[0]  # type: ignore[union-attr]
+    assert not torch.equal(key, layer.query.weight.grad)  # from here on they go their own ways
+    with pytest.raises(ValueError, match=r"as many features, got in_feats=\(3, 4\)"):
+        MultiHeadAttention((3, 4), 2, symmetric_init=True)
+
+
 def test_half_precision_keeps_its_dtype() -> None:
     layer = build(scale_by_degree=True).bfloat16()
     assert layer(Complete().layout([4]), normal(4, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
