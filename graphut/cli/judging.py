@@ -45,5 +45,5 @@ def judge_set(
     print(f"{name}, {len(examples)} {run.learner.examples}: {evaluation}", flush=True)
     if keep:
         asked = {"options": dict(options), "model": model_digest(run.folder)}
-        done = work(run.learner, model, examples)
+        done = work(run.learner, model, examples, run.training.batch_size)
         save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **done, **more})

@@ -22,15 +22,18 @@ def make_model(*, adaptive: bool) -> UniversalTransformer:
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_it_is_what_the_ponders_of_all_batches_say(adaptive: bool) -> None:
+@pytest.mark.parametrize(("batch_size", "size"), [(64, 100), (16, 64)])
+def test_it_is_what_the_ponders_of_all_batches_say(
+    adaptive: bool, batch_size: int, size: int
+) -> None:
     model = make_model(adaptive=adaptive)
-    found = work(LEARNER, model, TASK.test)
+    found = work(LEARNER, model, TASK.test, batch_size)
     assert model.training
 
     model.eval()
     done = everything = 0
     # What a halted node is projected for depends on the longest in its batch.
-    for batch in (TASK.test[:100], TASK.test[100:]):
+    for batch in (TASK.test[:size], TASK.test[size:]):
         output = model(model.sentence_graph(*zip(*batch, strict=True)))
         for ponder in (output.encoder, output.decoder):
             done += int(ponder.flops)
