@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphut._batches import in_batches
 from graphut.tasks.base import Pair, PairTask
 from graphut.tasks.cache import cached
 from graphut.tasks.subwords import BYTES, Subwords, tokenizers_package
@@ -163,7 +164,7 @@ def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:
     learned = Subwords.learn(chain.from_iterable(texts[f"train.{x}"] for x in LANGUAGES), size)
     arrays: Arrays = {"merges": np.array(learned.to_lines(), dtype=np.str_)}
     for name, lines in texts.items():
-        found = [_encode_some(learned, some) for some in _parts(lines)]
+        found = [_encode_some(learned, some) for some in in_batches(lines, _AT_ONCE)]
         arrays[name] = np.concatenate([tokens for tokens, _ in found])
         arrays[f"{name}.ends"] = np.concatenate([lengths for _, lengths in found]).cumsum()
     return arrays
@@ -173,11 +174,6 @@ def _encode_some(subwords: Subwords, lines: list[str]) -> tuple[NDArray[Any], ND
     found = subwords.read_all(lines)
     tokens = np.fromiter(chain.from_iterable(found), np.int32)
     return tokens, np.array([len(sentence) for sentence in found], dtype=np.int64)
-
-
-def _parts(lines: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(lines), _AT_ONCE):
-        yield lines[start : start + _AT_ONCE]
 
 
 def _check_lines(part: str, *sides: list[str]) -> None:

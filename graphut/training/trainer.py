@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
+from graphut._batches import in_batches
 from graphut.models.base import AdaptiveModel
 from graphut.tasks import Task
 from graphut.training.advice import ponder_advice
@@ -141,13 +142,10 @@ class Trainer:
         return Trained(self.model, self.optimizer, self.scheduler)
 
     def _batches(self) -> list[list[Any]]:
-        seed, epoch, size = self.config.seed, self.progress.epoch, self.config.batch_size
+        seed, epoch = self.config.seed, self.progress.epoch
         examples = self.task.train(seed, epoch)
         order = np.random.default_rng([seed, epoch]).permutation(len(examples)).tolist()
-        return [
-            [examples[index] for index in order[start : start + size]]
-            for start in range(0, len(examples), size)
-        ]
+        return list(in_batches([examples[index] for index in order], self.config.batch_size))
 
     def _train_epoch(self, should_stop: Callable[[], bool]) -> bool:
         self.model.train()

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from graphut._batches import in_batches
 from graphut.models.base import AdaptiveModel
 from graphut.training.learner import AnyLearner
 
@@ -41,8 +42,7 @@ def work(
     done = everything = 0
     size = min(_LIGHTER * batch_size, _MOST)
     with torch.no_grad(), model.evaluating():
-        for start in range(0, len(examples), size):
-            batch = list(examples[start : start + size])
+        for batch in in_batches(examples, size):
             for ponder in learner.outcome(model, batch, 0.0).ponders.values():
                 done += int(ponder.flops)
                 everything += int(ponder.all_flops)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphut._batches import in_batches
 from graphut.decoding import Generation
 from graphut.models import UniversalTransformer
 from graphut.tasks import EOS, Pair
@@ -123,8 +124,7 @@ def answer(
     # Sentences of like length end at about the same time.
     order = sorted(range(len(pairs)), key=lambda index: len(pairs[index][0]))
     found: dict[int, Generation] = {}
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
+    for batch in in_batches(order, batch_size):
         sources = [pairs[index][0] for index in batch]
         results = model.generate(sources, **{"max_length": longest, **options})
         found.update(zip(batch, results, strict=True))

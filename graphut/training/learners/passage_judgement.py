@@ -9,6 +9,7 @@ from math import log
 from statistics import fmean
 from typing import Any
 
+from graphut._batches import in_batches
 from graphut.models import Pointing, UniversalTransformerPointer
 from graphut.tasks import Passage
 from graphut.training.learner import Evaluation
@@ -105,8 +106,7 @@ def judge(model: UniversalTransformerPointer, passages: Sequence[Passage]) -> li
     # Passages of like length make batches of like work.
     passages = sorted(passages, key=lambda passage: len(passage.context))
     judgements = []
-    for start in range(0, len(passages), _BATCH):
-        batch = passages[start : start + _BATCH]
+    for batch in in_batches(passages, _BATCH):
         found = model.predict([passage.context for passage in batch])
         judgements += [Judgement.of(*both) for both in zip(found, batch, strict=True)]
     return judgements
