@@ -15,6 +15,11 @@ from graphut.results.run_record import RunRecord
 from graphut.results.setup import DATA, Setup, option_words
 
 Values = Callable[[Mapping[str, Any]], Sequence[float]]
+Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
+"""A preset, and options that differ from it and are no entry's."""
+
+NO_GPU = "no GPU"
+_REASONS = {"paper": NO_GPU}
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Entry:
         What it is called; the task, if not given.
     reason : str
         Why nothing is measured, where nothing is and no preset says why.
+    brief : mapping
+        What presets that need no GPU are run with, so that it does not take too long.
     """
 
     task: str
@@ -80,17 +87,15 @@ class Entry:
     paths: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     reason: str = ""
+    brief: Mapping[str, Any] = field(default_factory=dict)
 
     def setup(self, preset: str | None, options: Mapping[str, Any]) -> Setup:
         """What is asked for with a preset and more options."""
         return Setup(self.task, preset, {**self.paths, **self.options, **options})
 
-
-Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
-"""A preset, and options that differ from it and are no entry's."""
-
-NO_GPU = "no GPU"
-_REASONS = {"paper": NO_GPU}
+    def variant(self, preset: str | None) -> Variant:
+        """How a preset is run."""
+        return preset, () if preset in _REASONS else tuple(self.brief.items())
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Family:
     def variants(self, entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
         """The runs of an entry, by variant; every preset is there, others as they were run."""
         presets: list[str | None] = [*PRESETS.get(entry.task, {})] or [None]
-        found: dict[Variant, list[RunRecord]] = {(preset, ()): [] for preset in presets}
+        found: dict[Variant, list[RunRecord]] = {entry.variant(preset): [] for preset in presets}
         for record in runs:
             setup = record.setup
             if setup.task == entry.task and self._chosen(setup.options) == self._chosen(

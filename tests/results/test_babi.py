@@ -7,12 +7,12 @@ from tests.results.tiny import cells, make_record, row
 
 
 def make_runs(
-    size: str, errors: dict[int, float], model: dict[str, Any] | None = None, **more: Any
+    size: str, errors: dict[int, float], options: dict[str, Any] | None = None, **more: Any
 ) -> list[Any]:
     return [
         make_record(
             "babi",
-            options={"data": "DATA/x", "tasks": str(task), "size": size, **(model or {})},
+            options={"data": "DATA/x", "tasks": str(task), "size": size, **(options or {})},
             test={"by_group": [{"group": f"qa{task}", "error": error}]},
             **more,
         )
@@ -22,10 +22,10 @@ def make_runs(
 
 def test_nothing_is_measured_yet() -> None:
     table = babi_table([], "10k", joint=False)
-    assert row(table, "average error, %")["small"] == "not measured yet"
+    assert row(table, "average error, %")["small --epochs 40"] == "not measured yet"
     assert row(table, "average error, %")["published"] == "0.21"
     assert len(cells(table)) == 3  # no row for a task
-    assert "- small: not measured yet; `graphut train babi --preset small" in table
+    assert "- small --epochs 40: not measured yet; `graphut train babi --preset small" in table
     assert "--size 10k" in table
 
 
@@ -42,10 +42,19 @@ def test_each_task_by_itself() -> None:
 
 
 def test_other_depths_are_left_to_their_own_table() -> None:
-    runs = make_runs("1k", {1: 0.5}, model={"max_steps": 2})
+    runs = make_runs("1k", {1: 0.5}, options={"max_steps": 2})
     assert "max-steps" not in babi_table(runs, "1k", joint=False)
-    runs = make_runs("1k", {1: 0.5}, model={"dropout": 0.25})
+    runs = make_runs("1k", {1: 0.5}, options={"dropout": 0.25})
     assert row(babi_table(runs, "1k", joint=False), "qa1")["small --dropout 0.25"] == "50.00"
+
+
+def test_more_questions_have_fewer_epochs() -> None:
+    errors = {1: 0.5}
+    runs = make_runs("10k", errors, options={"epochs": 40})
+    table = babi_table(runs, "10k", joint=False)
+    found = row(table, "qa1")
+    assert (found["small --epochs 40"], found["fixed --epochs 40"]) == ("50.00", "-")
+    assert "--preset fixed --data DATA/tasks_1-20_v1-2 --size 10k --epochs 40" in table
 
 
 def test_all_twenty() -> None:
@@ -74,6 +83,5 @@ def test_all_together() -> None:
         "transformer": "not measured yet", "published": "7.85",
     }  # fmt: skip
     assert "--tasks all" in table
-    assert row(babi_table([record], "10k", joint=True), "average error, %")["small"] == (
-        "not measured yet"
-    )
+    average = row(babi_table([record], "10k", joint=True), "average error, %")
+    assert average["small --epochs 40"] == "not measured yet"

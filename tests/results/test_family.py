@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphut.results.families import FAMILIES
+from graphut.results.family import Entry, Family
 from tests.results.tiny import PAIRS, make_record, row
 
 LETTERS, SCAN = FAMILIES["letters"], FAMILIES["scan"]
@@ -19,6 +20,13 @@ def test_a_reason_is_given() -> None:
     found = [line for line in table.splitlines() if "(no training novels)" in line]
     assert found and all("--novels DATA/novels" in line for line in found)
     assert "(no GPU)" in row(FAMILIES["translation"].table([]), "wmt14", "paper")["BLEU"]
+
+
+def test_presets_that_need_no_gpu_may_be_run_more_briefly() -> None:
+    entry = Entry("multi30k", brief={"epochs": 3})
+    table = Family([entry], FAMILIES["translation"].columns).table([])
+    assert "--epochs 3" in row(table, "multi30k", "small --epochs 3")["command"]
+    assert "--epochs" not in row(table, "multi30k", "paper")["command"]
 
 
 def test_long_test_sets_take_another_command() -> None:
