@@ -44,7 +44,16 @@ _ADDITION_LONG = {
     "decoder_topology": "window:2&causal",
     "epochs": 6,
 }
-_LTE = {**_SIZES, "d_model": 128, "d_hidden": 512, "ponder_warmup": 4000}
+# A program's names stand where they get their value and where it is used: keys begin as queries.
+_LTE = {
+    **_SIZES,
+    "d_model": 128,
+    "d_hidden": 512,
+    "symmetric_init": True,
+    "ponder_warmup": 4000,
+    "batch_size": 32,
+    "epochs": 30,
+}
 _LTE_MEMORY = {**_COPY, "max_offset": 0}
 _SCAN = {**_SIZES, "share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
 # Nine tenths of all expressions have at most 100 symbols.
