@@ -54,7 +54,7 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     measured = [task for task in TASKS if any(task in column.errors for column in columns)]
     rows = [[f"qa{task}", *(column.error(task) for column in columns), ""] for task in measured]
     average = [column.average() for column in columns]
-    rows.append(["average error, %", *average, percent(BABI_ERROR[size, joint])])
+    rows.append(["average error, %", *average, BABI_ERROR[size, joint]])
     rows.append(["failed (over 5%)", *(column.failed() for column in columns), ""])
     notes = "\n".join(f"- {column.note()}" for column in columns)
     return f"{table(head, rows)}\n\n{notes}"
@@ -74,19 +74,22 @@ class _Column:
         Of all runs.
     commands : list of str
         Of a run, the first one.
+    missing : str
+        What is said where there is no run.
     """
 
     title: str
     errors: Mapping[int, float]
     seeds: Sequence[int]
     commands: Sequence[str]
+    missing: str
 
     def error(self, task: int) -> str:
         return percent(self.errors[task]) if task in self.errors else NOTHING
 
     def average(self) -> str:
         if not self.errors:
-            return "not measured yet"
+            return self.missing
         return percent(fmean(self.errors.values())) + self._count()
 
     def failed(self) -> str:
@@ -98,9 +101,7 @@ class _Column:
         """Seeds, and the command."""
         counts = Counter(self.seeds)
         said = ", ".join(f"{seed} ({counted(n, 'run')})" for seed, n in sorted(counts.items()))
-        return f"{self.title}: {f'seeds {said}' if said else 'not measured yet'}; " + code(
-            *self.commands
-        )
+        return f"{self.title}: {f'seeds {said}' if said else self.missing}; " + code(*self.commands)
 
     def _count(self) -> str:
         return "" if len(self.errors) == len(TASKS) else f" ({counted(len(self.errors), 'task')})"
@@ -129,6 +130,7 @@ def _column(variant: Variant, found: Mapping[int, Sequence[RunRecord]], size: st
         {task: _by_group(record)[task] for task, record in best.items()},
         [record.setup.seed for records in found.values() for record in records],
         commands,
+        babi_entry("1", size).missing(variant[0]),
     )
 
 
@@ -139,6 +141,7 @@ def _joint(runs: Sequence[RunRecord], size: str) -> list[_Column]:
             _by_group(_best(records)) if records else {},
             [record.setup.seed for record in records],
             _best(records).commands if records else _commands(joint_entry(size), variant),
+            joint_entry(size).missing(variant[0]),
         )
         for variant, records in FAMILY.variants(joint_entry(size), runs).items()
     ]

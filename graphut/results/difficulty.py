@@ -13,6 +13,7 @@ from graphut.results.family import Entry, Family
 from graphut.results.markdown import code, number, table
 from graphut.results.paper import BABI_STEPS
 from graphut.results.run_record import RunRecord
+from graphut.results.setup import Setup
 
 Row = Mapping[str, Any]
 
@@ -110,10 +111,10 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
 
 
 def _adaptive(scale: Scale, runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """The best run of each entry with the preset `small` as it is, which halts; all or none."""
+    """The best run of each entry with the preset `small`, which halts; all or none."""
     best = []
     for entry in scale.entries:
-        found = scale.family.variants(entry, runs).get(("small", ()), [])
+        found = scale.family.variants(entry, runs).get(entry.variant("small"), [])
         usable = [record for record in found if scale.test_set in record.evaluations]
         if not usable:
             return []
@@ -129,13 +130,18 @@ def _points(scale: Scale, records: Sequence[RunRecord]) -> list[tuple[float, flo
 def _cells(scale: Scale, records: Sequence[RunRecord]) -> list[str]:
     paper = _listed((scale.published or {}).values())
     if not records:
-        command = code(scale.entries[0].setup("small", {}).command())
-        return [scale.title, scale.unit, "not measured yet", "", paper, command]
+        commands = [_setup(entry).command() for entry in scale.entries]
+        return [scale.title, scale.unit, "not measured yet", "", paper, code(*commands)]
     places, steps = zip(*_points(scale, records), strict=True)
     return [
         scale.title, scale.unit, _listed(places, "{:.3g}"), _listed(steps), paper,
-        code(*records[0].commands),
+        code(*(command for record in records for command in record.commands)),
     ]  # fmt: skip
+
+
+def _setup(entry: Entry) -> Setup:
+    preset, options = entry.variant("small")
+    return entry.setup(preset, dict(options))
 
 
 def _series(scale: Scale, records: Sequence[RunRecord]) -> Iterable[Series]:

@@ -42,6 +42,7 @@ def _data(name: str, **others: str) -> dict[str, str]:
     return {"data": f"DATA/{name}", **others}
 
 
+_BEAM = {"beam_size": 4}
 _BLEU = Column("BLEU", "test", _of("bleu"), number)
 _BOTH_STEPS = _steps("test", "encoder_steps", "decoder_steps")
 _AGREEMENT = _data("rnn_agr_simple")
@@ -115,8 +116,13 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "translation": Family(
         [
-            Entry("multi30k", paths=_data("multi30k-task1")),
-            Entry("wmt14", paths=_data("wmt14-en-de-small")),
+            Entry("multi30k", paths=_data("multi30k-task1"), judging=_BEAM),
+            Entry(
+                "wmt14",
+                paths=_data("wmt14-en-de-small"),
+                gpu_paths=_data("wmt14"),
+                judging=_BEAM,
+            ),
         ],
         [_BLEU, _BOTH_STEPS],
     ),
@@ -128,6 +134,7 @@ FAMILIES: Mapping[str, Family] = {
             Column("characters", "test", _of("accuracy")),
             _steps("test", "steps"),
         ],
+        keys=["data"],
     ),
     "scan": Family(
         [

@@ -11,7 +11,7 @@ from graphut.presets import PRESETS
 from graphut.results.machine import machine_name
 from graphut.results.markdown import NOTHING, code, share, table
 from graphut.results.paper import PUBLISHED, Published
-from graphut.results.run_record import RunRecord
+from graphut.results.run_record import RunRecord, eval_command
 from graphut.results.setup import DATA, Setup, option_words
 
 Values = Callable[[Mapping[str, Any]], Sequence[float]]
@@ -19,7 +19,10 @@ Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
 """A preset, and options that differ from it and are no entry's."""
 
 NO_GPU = "no GPU"
-_REASONS = {"paper": NO_GPU}
+
+
+def _needs_gpu(preset: str | None) -> bool:
+    return preset == "paper"
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,10 @@ class Entry:
         Why nothing is measured, where nothing is and no preset says why.
     brief : mapping
         What presets that need no GPU are run with, so that it does not take too long.
+    gpu_paths : mapping
+        Of `paths`, those that are others with presets that need a GPU: files that are not at hand.
+    judging : mapping
+        Options of `graphut eval`.
     """
 
     task: str
@@ -88,14 +95,24 @@ class Entry:
     label: str = ""
     reason: str = ""
     brief: Mapping[str, Any] = field(default_factory=dict)
+    gpu_paths: Mapping[str, str] = field(default_factory=dict)
+    judging: Mapping[str, Any] = field(default_factory=dict)
 
     def setup(self, preset: str | None, options: Mapping[str, Any]) -> Setup:
         """What is asked for with a preset and more options."""
-        return Setup(self.task, preset, {**self.paths, **self.options, **options})
+        paths = {**self.paths, **(self.gpu_paths if _needs_gpu(preset) else {})}
+        return Setup(self.task, preset, {**paths, **self.options, **options})
 
     def variant(self, preset: str | None) -> Variant:
         """How a preset is run."""
-        return preset, () if preset in _REASONS else tuple(self.brief.items())
+        return preset, () if _needs_gpu(preset) else tuple(self.brief.items())
+
+    def missing(self, preset: str | None) -> str:
+        """What stands in the place of a measurement: that there is none, and why."""
+        reason = self.reason
+        if not reason and _needs_gpu(preset):
+            reason = NO_GPU + (", not all files are here" if self.gpu_paths else "")
+        return f"not measured yet ({reason})" if reason else "not measured yet"
 
 
 @dataclass(frozen=True)
@@ -140,9 +157,13 @@ class Family:
         return found
 
     def _chosen(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Which entry options are of; of a path, only that it is given."""
+        """Which entry options are of; of paths, `data` alone says more than that it is given."""
         plain = _plain(options)
-        return {key: plain.get(key) for key in self.keys if key in options}
+        return {
+            key: options[key] if key == "data" else plain.get(key)
+            for key in self.keys
+            if key in options
+        }
 
     def _rows(self, entry: Entry, runs: Sequence[RunRecord]) -> list[list[str]]:
         label = entry.label or entry.task
@@ -172,16 +193,12 @@ class Family:
     def _missing(
         self, entry: Entry, preset: str | None, rest: tuple[tuple[str, Any], ...]
     ) -> list[str]:
-        reason = entry.reason or _REASONS.get(preset or "", "")
-        said = f"not measured yet{f' ({reason})' if reason else ''}"
         empty = [""] * (len(self.columns) - 1 + 5)
         # Training ends with the set `test`.
         others = any(column.test_set != "test" for column in self.columns)
-        commands = [
-            entry.setup(preset, dict(rest)).command(),
-            *(["graphut eval RUN"] if others else []),
-        ]
-        return [said, *empty, code(*commands)]
+        judging = [eval_command(entry.judging)] if others or entry.judging else []
+        command = entry.setup(preset, dict(rest)).command()
+        return [entry.missing(preset), *empty, code(command, *judging)]
 
 
 def variant_name(variant: Variant) -> str:

@@ -197,12 +197,19 @@ def _judging(evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if asked == {"test": {}}:
         return []
     if all(options == first for options in asked.values()):
-        return [_eval({}, first)]
-    return [_eval({"set": name}, options) for name, options in asked.items()]
+        return [eval_command(first)]
+    return [eval_command({"set": name, **options}) for name, options in asked.items()]
 
 
-def _eval(chosen: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+def eval_command(options: Mapping[str, Any]) -> str:
+    """The command line that judges a run.
+
+    Examples
+    --------
+    >>> eval_command({"beam_size": 4})
+    'graphut eval RUN --beam-size 4'
+    """
     words = ["graphut", "eval", "RUN"]
-    for name, value in {**chosen, **options}.items():
+    for name, value in options.items():
         words += option_words(name, value)
     return shlex.join(words)

@@ -19,7 +19,30 @@ def test_a_reason_is_given() -> None:
     table = FAMILIES["lambada"].table([])
     found = [line for line in table.splitlines() if "(no training novels)" in line]
     assert found and all("--novels DATA/novels" in line for line in found)
-    assert "(no GPU)" in row(FAMILIES["translation"].table([]), "wmt14", "paper")["BLEU"]
+    translation = FAMILIES["translation"].table([])
+    assert "(no GPU)" in row(translation, "multi30k", "paper")["BLEU"]
+    assert "(no GPU, not all files are here)" in row(translation, "wmt14", "paper")["BLEU"]
+
+
+def test_presets_for_a_gpu_may_have_other_files() -> None:
+    table = FAMILIES["translation"].table([])
+    assert "--data DATA/wmt14-en-de-small " in row(table, "wmt14", "small")["command"]
+    assert "--data DATA/wmt14 " in row(table, "wmt14", "paper")["command"]
+
+
+def test_what_is_not_measured_is_judged_as_the_others() -> None:
+    found = row(FAMILIES["translation"].table([]), "multi30k", "fixed")
+    assert found["command"].endswith("`graphut eval RUN --beam-size 4`")
+
+
+def test_a_text_of_the_users_own_is_no_seed_of_the_pages() -> None:
+    nats = {"nats": 1.0, "bits": 1.5, "perplexity": 2.0, "accuracy": 0.5, "steps": 1.0}
+    runs = [
+        make_record("char-lm", options={"data": f"DATA/{name}"}, test={**nats, "bits": bits})
+        for name, bits in (("input.txt", 1.5), ("diary.txt", 9.0))
+    ]
+    found = row(FAMILIES["char-lm"].table(runs), "char-lm", "small")
+    assert (found["bits a character"], found["seed"]) == ("1.50", "0")
 
 
 def test_presets_that_need_no_gpu_may_be_run_more_briefly() -> None:

@@ -58,7 +58,7 @@ def test_the_chart_has_the_same_points() -> None:
 
 def test_steps_by_supporting_facts() -> None:
     rows = [{"supporting": n, "steps": n / 2} for n in (1, 2, 3)]
-    options = {"data": "DATA/x", "tasks": "1,2,4-20", "size": "10k"}
+    options = {"data": "DATA/x", "tasks": "1,2,4-20", "size": "10k", "epochs": 40}
     record = make_record("babi", options=options, test={"by_supporting": rows})
     found = row(difficulty_table([record]), "bAbI, 10k, joint")
     assert (found["from easy to hard"], found["mean steps"]) == ("1, 2, 3", "0.50, 1.00, 1.50")
@@ -85,7 +85,7 @@ def test_steps_by_surprisal_and_by_attractors() -> None:
     tenths = [{"from": n / 8, "to": (n + 2) / 8, "tokens": 9, "steps": 1.0 + n} for n in range(3)]
     groups = [{"group": f"{n} attractors", "accuracy": 0.5, "verb_steps": 2.0 * n} for n in (1, 2)]
     runs = [
-        make_record("char-lm", options={"data": "DATA/x"}, test={"by_surprisal": tenths}),
+        make_record("char-lm", options={"data": "DATA/input.txt"}, test={"by_surprisal": tenths}),
         make_record(
             "agreement", options={"data": "DATA/x", "split": "small"}, test={"by_group": groups}
         ),
