@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 from zlib import crc32
 
 from graphut.tasks.base import Text, TextTask
+from graphut.tasks.cache import cached, key_of
 from graphut.tasks.files import DataSet, lines_of
+from graphut.tasks.packed import Arrays, Packed, pack_words, unpack_words
 from graphut.tasks.words import Words
 
 SINGULAR, PLURAL = "VBZ", "VBP"
+_TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
 _TESTS = {attractors: f"numpred.test.{attractors}" for attractors in range(6)}
 _CHECKSUMS = """\
 528125391c255b926d6e8c01664188efe5e18a991c1dab88907f796b1198913f
@@ -26,8 +30,8 @@ _DATA = DataSet(
     "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
     "the folder rnn_agr_simple",
     {
-        "numpred.train": None,
-        "numpred.val": "430643ef15cacdcc2ff88afe44a87b9aeaa094c683653a54c2a936428d300245",
+        _TRAIN: None,
+        _VALIDATION: "430643ef15cacdcc2ff88afe44a87b9aeaa094c683653a54c2a936428d300245",
         _TESTS[0]: None,
         **dict(zip(list(_TESTS.values())[1:], _CHECKSUMS.split(), strict=True)),
     },
@@ -38,6 +42,7 @@ _SENTENCES = DataSet(
 )
 # Shorter beginnings ("this", "it") are common to sentences that have nothing to do with each other.
 _TELLING = 6
+_FORMAT = 1
 
 
 class Prefix(NamedTuple):
@@ -70,7 +75,7 @@ class Agreement(TextTask):
     replaced by their part of speech, so that `VBZ` is a rare verb in the singular and `VBP` one in
     the plural. The files keep of a sentence the words before a verb in the present tense, and
     which of the two it is; that makes the text, and is what is ranked at its end. (The paper ranks
-    the verb's own two forms, which the files do not have.)
+    the verb's own two forms, which these files do not have.)
 
     Texts to train on that a test set has too are left out.
 
@@ -86,8 +91,8 @@ class Agreement(TextTask):
         figures are not to be compared with published ones.
     sentences : str or Path, optional
         The folder with `wiki-test.txt` in it: sentences as they come, with and without attractors,
-        which are a test set of their own. What `numpred.val` has too is left out of them, if it is
-        six words or more.
+        which are a test set of their own. What is trained or validated on is left out of them, if
+        it is six words or more.
     held_out : int
         Texts to validate on, at least, in "small"; equal ones stay together.
     least : int
@@ -135,8 +140,7 @@ class Agreement(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        texts = [(*prefix.words, prefix.number) for prefix in self._parts[0]]
-        return Words.learn(texts, least=self.least)
+        return Words(unpack_words(self._arrays["words"]))
 
     @property
     def forms(self) -> tuple[int, int]:
@@ -150,41 +154,54 @@ class Agreement(TextTask):
 
     @cached_property
     def validation(self) -> list[Text]:
-        return self._texts(self._parts[1])
+        return self._texts("validation")
 
     @cached_property
     def test(self) -> list[Text]:
-        return [
-            text
-            for attractors, prefixes in self._tests.items()
-            for text in self._texts(prefixes, f"{attractors} attractors")
-        ]
+        return [text for name, group in self._groups.items() for text in self._texts(name, group)]
 
     @property
     def test_sets(self) -> Mapping[str, list[Text]]:
         """`test`, and `sentences` where their folder is named."""
-        return {"test": self.test} | ({"sentences": self._sentences} if self.sentences else {})
+        return {"test": self.test} | ({_ROWS: self._texts(_ROWS)} if self.sentences else {})
 
     @cached_property
     def _train(self) -> list[Text]:
-        return self._texts(self._parts[0])
+        return self._texts("train")
+
+    def _texts(self, name: str, group: str = "") -> list[Text]:
+        return [Text(tokens, group=group) for tokens in Packed.read(self._arrays, name)]
 
     @cached_property
-    def _sentences(self) -> list[Text]:
-        assert self.sentences is not None
-        lines = lines_of(_SENTENCES.read(self.sentences, "wiki-test.txt"))[1:]
-        seen = {prefix.words for prefix in self._read("numpred.val")}
-        found = map(_prefix_of_row, lines)
-        new = [p for p in found if len(p.words) < _TELLING or p.words not in seen]
-        return self._texts(new)
+    def _arrays(self) -> Arrays:
+        """The vocabulary, and the token ids of each set."""
+        settings = (self.name, _FORMAT, self.split, self.held_out, self.least)
+        return cached(key_of(*settings, texts=self._files.values()), self._encode)
+
+    def _encode(self) -> Arrays:
+        train, validation = self._parts
+        sets = {"train": train, "validation": validation, **self._tests}
+        if self.sentences is not None:
+            sets[_ROWS] = self._new_sentences()
+        words = Words.learn(([*p.words, p.number] for p in train), least=self.least)
+        arrays = {"words": pack_words(words.symbols)}
+        for name, prefixes in sets.items():
+            tokens = [words.encode([*p.words, p.number]) for p in prefixes]
+            arrays |= Packed.of(tokens).arrays(name)
+        return arrays
+
+    def _new_sentences(self) -> list[Prefix]:
+        seen = {p.words for p in chain(self._read(_VALIDATION), self._parts[0])}
+        found = map(_prefix_of_row, lines_of(self._files[_ROWS])[1:])
+        return [p for p in found if len(p.words) < _TELLING or p.words not in seen]
 
     @cached_property
     def _parts(self) -> tuple[list[Prefix], list[Prefix]]:
         """What is trained on and validated on."""
         tested = {prefix.words for part in self._tests.values() for prefix in part}
-        known = [p for p in self._read("numpred.val") if p.words not in tested]
+        known = [p for p in self._read(_VALIDATION) if p.words not in tested]
         if self.split == "published":
-            return [p for p in self._read("numpred.train") if p.words not in tested], known
+            return [p for p in self._read(_TRAIN) if p.words not in tested], known
         chosen = _split_off(known, self.held_out)
         return (
             [prefix for prefix in known if prefix.words not in chosen],
@@ -192,17 +209,26 @@ class Agreement(TextTask):
         )
 
     @cached_property
-    def _tests(self) -> dict[int, list[Prefix]]:
-        """By number of attractors."""
+    def _tests(self) -> dict[str, list[Prefix]]:
+        return {name: self._read(name) for name in self._groups}
+
+    @property
+    def _groups(self) -> dict[str, str]:
+        """The files to test on, each with what it is reported as."""
         least = 0 if self.split == "published" else 1
-        return {n: self._read(name) for n, name in _TESTS.items() if n >= least}
+        return {name: f"{n} attractors" for n, name in _TESTS.items() if n >= least}
 
     def _read(self, name: str) -> list[Prefix]:
-        return [Prefix.parse(line) for line in lines_of(_DATA.read(self.data, name))]
+        return [Prefix.parse(line) for line in lines_of(self._files[name])]
 
-    def _texts(self, prefixes: Iterable[Prefix], group: str = "") -> list[Text]:
-        encode = self.vocabulary.encode
-        return [Text(encode([*p.words, p.number]), group=group) for p in prefixes]
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        """All text, as it was published."""
+        names = [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
+        texts = {name: _DATA.read(self.data, name) for name in names}
+        if self.sentences is not None:
+            texts[_ROWS] = _SENTENCES.read(self.sentences, "wiki-test.txt")
+        return texts
 
 
 def _prefix_of_row(row: str) -> Prefix:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from graphut.tasks.base import Question, QuestionTask
+from graphut.tasks.cache import cached, key_of
 from graphut.tasks.files import DataSet
-from graphut.tasks.stories import Asked, StoryEncoder, parse_stories, words
+from graphut.tasks.packed import Arrays, add_prefix, pack_words, unpack_words, with_prefix
+from graphut.tasks.packed_questions import pack_questions, unpack_questions
+from graphut.tasks.stories import StoryEncoder, parse_stories, words
 from graphut.tasks.vocabulary import Vocabulary
 
 NUM_TASKS = 20
 _FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}
 _PARTS = ("train", "valid", "test")
+_FORMAT = 1
 _ORIGIN = (
     "from https://research.facebook.com/downloads/babi (tasks_1-20_v1-2.tar.gz): unpack it, and "
     "name the folder tasks_1-20_v1-2"
@@ -113,12 +118,11 @@ class Babi(QuestionTask):
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        return Vocabulary(sorted({word for text in self._sentences for word in words(text)}))
+        return Vocabulary(unpack_words(self._arrays["words"]))
 
     @cached_property
     def answers(self) -> Vocabulary:
-        found = self._files.values()
-        return Vocabulary(sorted({asked.answer for part in found for asked in part}))
+        return Vocabulary(unpack_words(self._arrays["answers"]))
 
     def train(self, seed: int, epoch: int) -> list[Question]:
         """All training questions, whatever the seed and the epoch."""
@@ -141,27 +145,37 @@ class Babi(QuestionTask):
 
     @cached_property
     def _sets(self) -> dict[str, list[Question]]:
-        """The questions of each part, in token ids."""
-        encode = StoryEncoder(self.vocabulary, self.answers)
-        return {
-            part: [
-                encode(asked, group) for group in self.groups for asked in self._files[group, part]
-            ]
-            for part in _PARTS
+        """The questions of each part."""
+        return {part: unpack_questions(with_prefix(part, self._arrays)) for part in _PARTS}
+
+    @cached_property
+    def _arrays(self) -> Arrays:
+        """Both vocabularies, and the questions of each part."""
+        texts = self._read()
+        settings = (self.name, _FORMAT, self.groups, self.longest_story)
+        return cached(key_of(*settings, texts=texts.values()), lambda: self._encode(texts))
+
+    def _encode(self, texts: Mapping[tuple[str, str], str]) -> Arrays:
+        found = {
+            which: [asked.kept(self.longest_story) for asked in parse_stories(text)]
+            for which, text in texts.items()
         }
+        every = [asked for part in found.values() for asked in part]
+        # Few, since most are said again and again.
+        sentences = {*chain.from_iterable([*asked.facts, asked.question] for asked in every)}
+        vocabulary = sorted({*chain.from_iterable(map(words, sentences))})
+        answers = sorted({asked.answer for asked in every})
+        encode = StoryEncoder(Vocabulary(vocabulary), Vocabulary(answers))
+        arrays = {"words": pack_words(vocabulary), "answers": pack_words(answers)}
+        for part in _PARTS:
+            questions = [
+                encode(asked, group) for group in self.groups for asked in found[group, part]
+            ]
+            arrays |= add_prefix(part, pack_questions(questions))
+        return arrays
 
-    @cached_property
-    def _sentences(self) -> set[str]:
-        """All facts and questions: few, since most are said again and again."""
-        sentences: set[str] = set()
-        for found in self._files.values():
-            for asked in found:
-                sentences.update(asked.facts, [asked.question])
-        return sentences
-
-    @cached_property
-    def _files(self) -> dict[tuple[str, str], list[Asked]]:
-        """The questions of each task's parts."""
+    def _read(self) -> dict[tuple[str, str], str]:
+        """The text of each task's parts."""
         names = {
             (group, part): f"{_FOLDERS[self.size]}/{group}_{part}.txt"
             for group in self.groups
@@ -169,13 +183,7 @@ class Babi(QuestionTask):
         }
         known = _checksums()
         files = DataSet(_ORIGIN, {name: known.get(name) for name in names.values()})
-        return {
-            which: [
-                asked.kept(self.longest_story)
-                for asked in parse_stories(files.read(self.data, name))
-            ]
-            for which, name in names.items()
-        }
+        return {which: files.read(self.data, name) for which, name in names.items()}
 
 
 def _checksums() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,26 @@ from numpy.typing import NDArray
 
 from graphut._cache import cache_folder
 from graphut._files import write_atomically
+from graphut.tasks.packed import Arrays
 
-Arrays = dict[str, NDArray[Any]]
+
+def key_of(*settings: object, texts: Iterable[str]) -> str:
+    """A key for what is parsed from texts.
+
+    Parameters
+    ----------
+    *settings
+        Whatever else it depends on: which data it is, options, the parser's version.
+    texts : iterable of str
+        In order.
+
+    Examples
+    --------
+    >>> key_of("a", 1, texts=["x", "y"]) == key_of("a", 1, texts=["xy"])
+    False
+    """
+    digests = [sha256(text.encode()).hexdigest() for text in texts]
+    return repr((settings, digests))
 
 
 def cached(key: str, make: Callable[[], Arrays]) -> Arrays:

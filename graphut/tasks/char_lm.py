@@ -15,6 +15,11 @@ from graphut.tasks.characters import Characters
 from graphut.tasks.files import read_text
 from graphut.tasks.windows import drawn_windows, strided_windows
 
+_ORIGIN = (
+    "tiny-shakespeare is to be had from https://github.com/karpathy/char-rnn, "
+    "data/tinyshakespeare/input.txt"
+)
+
 
 @dataclass(frozen=True)
 class CharLM(TextTask):
@@ -55,7 +60,7 @@ class CharLM(TextTask):
     name: ClassVar[str] = "char-lm"
     vocabulary_kind: ClassVar[type[Characters]] = Characters
 
-    data: str | Path = field(metadata={"help": "file of text, such as tiny-shakespeare"})
+    data: str | Path = field(metadata={"help": f"file of text; {_ORIGIN}"})
     window: int = field(default=128, metadata={"help": "characters of a window"})
     epoch_size: int = field(default=2000, metadata={"help": "windows in an epoch"})
 
@@ -89,7 +94,7 @@ class CharLM(TextTask):
 
     @cached_property
     def _text(self) -> str:
-        text = read_text(self.data)
+        text = read_text(self.data, _ORIGIN)
         if len(text) < 20 * self.window:
             raise ValueError(
                 f"{self.data} has {len(text)} characters: too few for windows of {self.window}; "

@@ -72,8 +72,15 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def read_text(path: str | Path) -> str:
+def read_text(path: str | Path, origin: str = "") -> str:
     """The text of a file of the user's own, without a byte order mark.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    origin : str, optional
+        Where one could come from; for the message.
 
     Raises
     ------
@@ -84,6 +91,8 @@ def read_text(path: str | Path) -> str:
     """
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file of text in it")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

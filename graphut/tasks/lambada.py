@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphut.tasks.base import Text, TextTask
+from graphut.tasks.cache import cached, key_of
 from graphut.tasks.files import read_text
 from graphut.tasks.lambada_files import LAMBADA, read_passages, split_development
+from graphut.tasks.packed import Arrays, pack_words, unpack_words
 from graphut.tasks.windows import drawn_windows
 from graphut.tasks.words import Words
+
+_NOVELS = f"the publishers' train-novels are to be had {LAMBADA.origin}"
+_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class Lambada(TextTask):
     novels: str | Path | None = field(
         default=None,
         metadata={
-            "help": "file or folder of text to train on, instead of development passages (which "
-            "is not the paper's protocol)"
+            "help": "file or folder of text to train on, such as the publishers' train-novels, "
+            "instead of development passages (which is not the paper's protocol)"
         },
     )
     window: int = field(default=128, metadata={"help": "words of a window of the novels"})
@@ -86,15 +90,16 @@ class Lambada(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        texts = self._passages[0] if self.novels is None else [self._novels]
-        return Words.learn(texts, least=2, most=self.words)
+        if self.novels is None:
+            return self._learn(self._passages[0])
+        return Words(unpack_words(self._novels["words"]))
 
     def train(self, seed: int, epoch: int) -> list[Text]:
         """Windows at random places of the novels; or passages, the same in each epoch."""
         if self.novels is None:
             return self._train
-        count = self.epoch_size
-        return drawn_windows(self._tokens, self.window, count, seed=seed, epoch=epoch)
+        tokens, count = self._novels["tokens"], self.epoch_size
+        return drawn_windows(tokens, self.window, count, seed=seed, epoch=epoch)
 
     @cached_property
     def validation(self) -> list[Text]:
@@ -116,18 +121,29 @@ class Lambada(TextTask):
         return split_development(self.data, self.held_out)
 
     @cached_property
-    def _tokens(self) -> NDArray[Any]:
-        return np.array(self.vocabulary.encode(self._novels), dtype=np.int32)
+    def _novels(self) -> Arrays:
+        """The vocabulary of the novels, and all of their token ids."""
+        key = key_of(self.name, _FORMAT, self.words, texts=self._novel_texts())
+        return cached(key, self._parse_novels)
 
-    @cached_property
-    def _novels(self) -> list[str]:
+    def _parse_novels(self) -> Arrays:
+        # One novel at a time: as words, all of them would fill the memory.
+        words = self._learn(text.split() for text in self._novel_texts())
+        parts = [np.array(words.encode(text.split()), np.int32) for text in self._novel_texts()]
+        if not any(map(len, parts)):
+            raise ValueError(
+                f"{self.novels} holds no words: expected a text, or .txt files in a folder"
+            )
+        return {"words": pack_words(words.symbols), "tokens": np.concatenate(parts)}
+
+    def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
         path = Path(self.novels)
         files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
-        words = list(chain.from_iterable(read_text(file).split() for file in files))
-        if not words:
-            raise ValueError(f"{path} holds no words: expected a text, or .txt files in a folder")
-        return words
+        return (read_text(file, _NOVELS) for file in files)
+
+    def _learn(self, texts: Iterable[Iterable[str]]) -> Words:
+        return Words.learn(texts, least=2, most=self.words)
 
     def _judged(self, passages: list[list[str]]) -> list[Text]:
         texts = self._texts(passages)

@@ -13,6 +13,10 @@ from graphut.tasks.files import lines_of, read_text
 from graphut.tasks.lambada_files import LAMBADA, read_passages, split_development
 from graphut.tasks.words import Words
 
+_PASSAGES = (
+    f"passages may be cut out of the publishers' train-novels, which are to be had {LAMBADA.origin}"
+)
+
 
 @dataclass(frozen=True)
 class LambadaReading(PassageTask):
@@ -114,7 +118,7 @@ class LambadaReading(PassageTask):
 
     def _own(self, path: str | Path) -> list[list[str]]:
         """The user's own passages."""
-        passages = [line.split() for line in lines_of(read_text(path))]
+        passages = [line.split() for line in lines_of(read_text(path, _PASSAGES))]
         for number, passage in enumerate(passages, 1):
             if len(passage) < 2:
                 raise ValueError(f"{path}, line {number}: a passage has two words at least")

@@ -6,26 +6,24 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphut._batches import in_batches
 from graphut.tasks.base import Pair, PairTask
-from graphut.tasks.cache import cached
+from graphut.tasks.cache import cached, key_of
+from graphut.tasks.packed import Arrays, Packed
 from graphut.tasks.subwords import BYTES, Subwords, tokenizers_package
 
 _PARTS = ("train", "validation", "test")
 LANGUAGES = ("en", "de")
 _NAMES = [f"{part}.{language}" for part in _PARTS for language in LANGUAGES]
 _AT_ONCE = 10_000  # lines: what is found of each is much larger than its token ids
-_FORMAT = 1
-
-Arrays = dict[str, NDArray[Any]]
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -118,12 +116,12 @@ class TranslationTask(PairTask):
 
     def _pairs(self, part: str, which: Iterable[int] | None = None) -> list[Pair]:
         source, target = self._sides(part)
-        indices = range(len(source.ends)) if which is None else which
-        return [(source.tokens_of(index), target.tokens_of(index)) for index in indices]
+        indices = range(len(source)) if which is None else which
+        return [(source[index], target[index]) for index in indices]
 
-    def _sides(self, part: str) -> tuple[_Sentences, _Sentences]:
+    def _sides(self, part: str) -> tuple[Packed, Packed]:
         source, target = (
-            _Sentences(self._arrays[f"{part}.{language}"], self._arrays[f"{part}.{language}.ends"])
+            Packed.read(self._arrays, f"{part}.{language}")
             for language in self.languages.split("-")
         )
         return source, target
@@ -134,46 +132,18 @@ class TranslationTask(PairTask):
         texts = {name: self._read(*name.split(".")) for name in _NAMES}
         for part in _PARTS:
             _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))
-        return cached(self._key(texts), lambda: _encode(texts, self.subwords))
-
-    def _key(self, texts: Mapping[str, list[str]]) -> str:
-        version = tokenizers_package().__version__
-        digest = sha256(f"{_FORMAT} {version} {self.subwords}".encode())
-        for name, lines in texts.items():
-            digest.update("\n".join([name, *lines]).encode())
-        return f"{self.name}-{digest.hexdigest()}"
-
-
-class _Sentences(NamedTuple):
-    """Token ids of all sentences, one after another, and where each one ends."""
-
-    tokens: NDArray[Any]
-    ends: NDArray[Any]
-
-    @property
-    def lengths(self) -> NDArray[Any]:
-        return np.diff(self.ends, prepend=0)
-
-    def tokens_of(self, index: int) -> list[int]:
-        start = self.ends[index - 1] if index else 0
-        found: list[int] = self.tokens[start : self.ends[index]].tolist()
-        return found
+        version, lines = tokenizers_package().__version__, map("\n".join, texts.values())
+        key = key_of(self.name, _FORMAT, version, self.subwords, texts=lines)
+        return cached(key, lambda: _encode(texts, self.subwords))
 
 
 def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:
     learned = Subwords.learn(chain.from_iterable(texts[f"train.{x}"] for x in LANGUAGES), size)
     arrays: Arrays = {"merges": np.array(learned.to_lines(), dtype=np.str_)}
     for name, lines in texts.items():
-        found = [_encode_some(learned, some) for some in in_batches(lines, _AT_ONCE)]
-        arrays[name] = np.concatenate([tokens for tokens, _ in found])
-        arrays[f"{name}.ends"] = np.concatenate([lengths for _, lengths in found]).cumsum()
+        parts = (Packed.of(learned.read_all(some)) for some in in_batches(lines, _AT_ONCE))
+        arrays |= Packed.joined(parts).arrays(name)
     return arrays
-
-
-def _encode_some(subwords: Subwords, lines: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
-    found = subwords.read_all(lines)
-    tokens = np.fromiter(chain.from_iterable(found), np.int32)
-    return tokens, np.array([len(sentence) for sentence in found], dtype=np.int64)
 
 
 def _check_lines(part: str, *sides: list[str]) -> None:

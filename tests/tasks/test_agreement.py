@@ -110,6 +110,36 @@ def test_the_published_split(published: Path) -> None:
 
 
 @pytest.mark.data
+def test_sentences_that_are_trained_on_are_left_out(
+    published: Path, sentences_folder: Path
+) -> None:
+    rows = (sentences_folder / "wiki-test.txt").read_text().splitlines()[1:]
+    sentence, _, place, number, *_ = next(r for r in rows if int(r.split("\t")[2]) > 8).split("\t")
+    words = " ".join(sentence.split()[: int(place)])
+    before = Agreement(published, sentences=sentences_folder).test_sets["sentences"]
+    with (published / "numpred.train").open("a") as file:
+        file.write(f"{number}\t{words}\n")
+    after = Agreement(published, sentences=sentences_folder).test_sets["sentences"]
+    assert len(after) == len(before) - 1 == 4000 - 19 - 1
+
+
+@pytest.mark.data
+def test_what_is_kept_is_what_was_read(
+    published: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path_factory.mktemp("cache")))
+    first = Agreement(published)
+    assert first.validation
+    monkeypatch.setattr(Prefix, "parse", None)  # not called again
+    again = Agreement(published)
+    assert (again.vocabulary, again.train(0, 0)) == (first.vocabulary, first.train(0, 0))
+    assert (again.validation, again.test) == (first.validation, first.test)
+    (published / "numpred.train").write_text("VBP\tthe keys\nVBP\tthe keys\n")
+    monkeypatch.undo()
+    assert len(Agreement(published).train(0, 0)) == 2
+
+
+@pytest.mark.data
 def test_files_that_are_not_there_or_damaged(agreement_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no .*numpred.test.0; .*rnn_agr_simple.tar.gz"):
         Agreement(agreement_folder).validation  # noqa: B018

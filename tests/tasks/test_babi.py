@@ -156,6 +156,21 @@ def test_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [q.answer for q in task.validation] == [1, 1]
 
 
+def test_what_is_kept_is_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
+    known: dict[str, str] = {}
+    for number in (1, 4):
+        write(tmp_path, number, known, monkeypatch)
+    first = Babi(tmp_path, tasks="1,4")
+    assert first.test
+    monkeypatch.setattr("graphut.tasks.babi.parse_stories", None)  # not called again
+    again = Babi(tmp_path, tasks="4,1")
+    assert (again.train(0, 0), again.test) == (first.train(0, 0), first.test)
+    assert (again.vocabulary, again.answers) == (first.vocabulary, first.answers)
+    with pytest.raises(TypeError):  # it is called
+        Babi(tmp_path, tasks="1,4", longest_story=1).train(0, 0)
+
+
 def test_a_folder_without_the_files(tmp_path: Path) -> None:
     wanted = r"there is no .*qa2_train\.txt; expected in the folder: .*qa2_test\.txt; .*tar\.gz"
     with pytest.raises(FileNotFoundError, match=wanted):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,23 @@ def test_with_novels_it_trains_on_windows_of_them(lambada_folder: Path, tmp_path
     assert len(task.validation) == 4869
     one = Lambada(lambada_folder, tmp_path / "two.txt", words=3)
     assert len(one.vocabulary) == 2 + 1 + 3
+
+
+@pytest.mark.data
+def test_what_is_kept_is_what_was_read(
+    lambada_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "novel.txt").write_text("signs and wonders " * 20)
+    options: dict[str, Any] = {"novels": tmp_path / "novel.txt", "window": 8, "epoch_size": 3}
+    first = Lambada(lambada_folder, **options)
+    drawn = first.train(0, 0)
+    monkeypatch.setattr("graphut.tasks.lambada.Words.learn", None)  # not called again
+    again = Lambada(lambada_folder, **options)
+    assert (again.vocabulary, again.train(0, 0)) == (first.vocabulary, drawn)
+    monkeypatch.undo()
+    (tmp_path / "novel.txt").write_text("signs of life " * 20)
+    assert "life" in Lambada(lambada_folder, **options).vocabulary
 
 
 @pytest.mark.data
