@@ -35,7 +35,6 @@ _BASE = {
     "optimizer": "adam",
     "weight_decay": 0.0,
     "learning_rate": 7e-4,
-    "precision": "bfloat16",
 }
 _PAPER: dict[str, dict[str, Any]] = {
     "multi30k": {**_BASE, "batch_size": 128, "warmup": 2000, "epochs": 40},

@@ -41,8 +41,10 @@ class TrainingConfig:
         1.0, "stop when this share of the validation examples was right in 3 epochs in a row"
     )
     patience: int = option(20, "stop when so many epochs in a row were all worse than one before")
-    precision: Literal["float32", "bfloat16"] = option(
-        "float32", "of the forward pass; weights and gradients are float32 whatever it is"
+    precision: Literal["auto", "float32", "bfloat16"] = option(
+        "auto",
+        "of the forward pass (auto: bfloat16 on a GPU, and else float32); weights and gradients "
+        "are float32 whatever it is",
     )
     seed: int = option(0, "of the weights, the training examples and their order, and dropout")
 
@@ -54,8 +56,18 @@ class TrainingConfig:
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
         self._check("optimizer", self.optimizer in ("adamw", "adam"), "'adamw' or 'adam'")
-        known = self.precision in ("float32", "bfloat16")
-        self._check("precision", known, "'float32' or 'bfloat16'")
+        known = self.precision in ("auto", "float32", "bfloat16")
+        self._check("precision", known, "'auto', 'float32' or 'bfloat16'")
+
+    def autocasts(self, device: str) -> bool:
+        """Whether the forward pass is to be in bfloat16 on a device of that kind.
+
+        Examples
+        --------
+        >>> TrainingConfig().autocasts("cuda"), TrainingConfig().autocasts("cpu")
+        (True, False)
+        """
+        return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
 
     def _check(self, name: str, right: bool, range_: str) -> None:
         value = getattr(self, name)

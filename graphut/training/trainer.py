@@ -178,8 +178,8 @@ class Trainer:
         self.progress.batch += 1
 
     def _outcome(self, batch: list[Any]) -> Outcome:
-        mixed = self.config.precision == "bfloat16"
-        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=mixed):
+        device = self.model.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self.config.autocasts(device)):
             return self.learner.outcome(self.model, batch, self.config.label_smoothing)
 
     def _ponder_weight(self) -> float:
