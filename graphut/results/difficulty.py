@@ -76,10 +76,13 @@ SCALES = (
     ),
     *(
         Scale(
-            f"bAbI, {size}, joint", "supporting facts", FAMILY, (joint_entry(size),),
-            "test", "by_supporting", _supporting, "steps", BABI_STEPS,
+            f"bAbI, {size}, joint{where}", "supporting facts", FAMILY, (joint_entry(size),),
+            "test", "by_supporting", _supporting, steps, published,
         )
         for size in ("1k", "10k")
+        for where, steps, published in (
+            ("", "steps", BABI_STEPS), (", the question", "question_steps", None),
+        )
     ),
     Scale(
         "agreement, before the verb", "attractors", FAMILIES["agreement"],

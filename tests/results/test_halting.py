@@ -57,14 +57,16 @@ def test_the_chart_has_the_same_points() -> None:
 
 
 def test_steps_by_supporting_facts() -> None:
-    rows = [{"supporting": n, "steps": n / 2} for n in (1, 2, 3)]
+    rows = [{"supporting": n, "steps": n / 2, "question_steps": n + 0.25} for n in (1, 2, 3)]
     options = {"data": "DATA/x", "tasks": "1,2,4-20", "size": "10k", "epochs": 40}
     record = make_record("babi", options=options, test={"by_supporting": rows})
     found = row(difficulty_table([record]), "bAbI, 10k, joint")
     assert (found["from easy to hard"], found["mean steps"]) == ("1, 2, 3", "0.50, 1.00, 1.50")
     assert found["paper"] == "2.30, 3.10, 3.80"
-    [panel] = difficulty_chart([record]).panels
-    assert [series.label for series in panel.series] == ["measured", "paper"]
+    asked = row(difficulty_table([record]), "bAbI, 10k, joint, the question")
+    assert (asked["mean steps"], asked["paper"]) == ("1.25, 2.25, 3.25", "")
+    panels = [[series.label for series in p.series] for p in difficulty_chart([record]).panels]
+    assert panels == [["measured", "paper"], ["measured"]]
 
 
 def test_tasks_by_themselves_follow_one_another() -> None:
