@@ -108,14 +108,8 @@ class _Column:
 
 
 def _single(runs: Sequence[RunRecord], size: str) -> list[_Column]:
-    by_task = {task: FAMILY.variants(babi_entry(str(task), size), runs) for task in TASKS}
-    # Other depths have a table of their own.
-    variants = dict.fromkeys(
-        variant
-        for found in by_task.values()
-        for variant in found
-        if "max_steps" not in dict(variant[1])
-    )
+    by_task = {task: _variants(babi_entry(str(task), size), runs) for task in TASKS}
+    variants = dict.fromkeys(variant for found in by_task.values() for variant in found)
     return [
         _column(variant, {task: found.get(variant, []) for task, found in by_task.items()}, size)
         for variant in variants
@@ -143,8 +137,14 @@ def _joint(runs: Sequence[RunRecord], size: str) -> list[_Column]:
             _best(records).commands if records else _commands(joint_entry(size), variant),
             joint_entry(size).missing(variant[0]),
         )
-        for variant, records in FAMILY.variants(joint_entry(size), runs).items()
+        for variant, records in _variants(joint_entry(size), runs).items()
     ]
+
+
+def _variants(entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
+    """All but other depths, which have a table of their own."""
+    found = FAMILY.variants(entry, runs)
+    return {v: records for v, records in found.items() if "max_steps" not in dict(v[1])}
 
 
 def _by_group(record: RunRecord) -> dict[int, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphut.presets import PRESETS
-from graphut.results.babi import FAMILY, babi_entry
+from graphut.results.babi import FAMILY, babi_entry, joint_entry
 from graphut.results.chart import Chart, Panel, Series
 from graphut.results.families import FAMILIES
 from graphut.results.family import Entry, Family, Variant, variant_name
@@ -44,6 +44,7 @@ CONTESTS = (
     Contest("copy", FAMILIES["letters"], Entry("copy"), "sequence_accuracy", "right sequences"),
     Contest("sort", FAMILIES["letters"], Entry("sort"), "sequence_accuracy", "right sequences"),
     Contest("bAbI, 1k, qa15", FAMILY, babi_entry("15", "1k"), "accuracy", "right answers"),
+    Contest("bAbI, 1k, joint", FAMILY, joint_entry("1k"), "accuracy", "right answers"),
     Contest(
         "characters",
         FAMILIES["char-lm"],

@@ -42,8 +42,10 @@ def test_each_task_by_itself() -> None:
 
 
 def test_other_depths_are_left_to_their_own_table() -> None:
-    runs = make_runs("1k", {1: 0.5}, options={"max_steps": 2})
+    runs = make_runs("1k", {1: 0.5}, options={"max_steps": 1})
     assert "max-steps" not in babi_table(runs, "1k", joint=False)
+    runs = [make_record("babi", options={"data": "DATA/x", "tasks": "all", "max_steps": 1})]
+    assert "max-steps" not in babi_table(runs, "1k", joint=True)
     runs = make_runs("1k", {1: 0.5}, options={"dropout": 0.25})
     assert row(babi_table(runs, "1k", joint=False), "qa1")["small --dropout 0.25"] == "50.00"
 
