@@ -20,7 +20,7 @@ SIZES: dict[str, dict[str, int]] = {
     "babi": {"vocab_size": 22, "classes": 6, "longest_sentence": 6},
     "lambada-reading": {"vocab_size": 27097},
     "multi30k": {"source_vocab": 8002, "target_vocab": 8002},
-    "wmt14": {"source_vocab": 8002, "target_vocab": 8002},
+    "wmt14": {"source_vocab": 4002, "target_vocab": 4002},
 }
 
 
