@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import torch
 from torch import Tensor
 
@@ -53,8 +55,10 @@ def check_call(
     _check_shapes(layout, query, key, value, frontier)
     if edge_bias is not None:
         _check_edge_bias(layout, edge_bias, query.shape[1])
+        _check_numbers("edge_bias", edge_bias, "edge")
     if relative_bias is not None:
         _check_relative_bias(layout, relative_bias, query.shape[1])
+        _check_numbers("relative_bias", relative_bias, "head")
     if isinstance(scale, Tensor) and scale.shape != query.shape[:1]:
         raise ValueError(
             f"scale must be a number or have one entry for each of the {query.shape[0]} query "
@@ -88,7 +92,7 @@ def _check_shapes(
     layout: EdgeLayout, query: Tensor, key: Tensor, value: Tensor, frontier: Tensor | None
 ) -> None:
     if frontier is not None:
-        _check_frontier(layout, frontier)
+        check_frontier(layout, frontier)
     rows = layout.num_dst if frontier is None else frontier.numel()
     if query.shape[0] != rows:
         what = "the graph's destinations" if frontier is None else "the frontier"
@@ -104,7 +108,10 @@ def _check_shapes(
         raise ValueError(f"key has {key.shape[2]} features a head, but query has {query.shape[2]}")
 
 
-def _check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
+def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
+    """Raise unless a frontier names destinations of the graph, each once and in order."""
+    if not isinstance(frontier, Tensor):
+        raise TypeError(f"frontier must be a tensor of destination ids, got {frontier!r}")
     if frontier.dim() != 1 or frontier.dtype != torch.int64:
         raise TypeError(
             f"frontier must be a 1-D int64 tensor of destination ids, got shape "
@@ -139,6 +146,20 @@ def _check_relative_bias(layout: EdgeLayout, relative_bias: Tensor, heads: int) 
         raise ValueError(
             "relative_bias is for graphs whose sources are their destinations; this one has "
             f"{layout.num_src} sources and {layout.num_dst} destinations: give an edge_bias"
+        )
+
+
+def _check_numbers(name: str, bias: Tensor, row: str) -> None:
+    """Raise for `nan` and `inf`; `-inf` is a score like others. Who traces has no numbers."""
+    if torch.compiler.is_compiling() or bias.device.type != "cpu":  # a GPU is not waited for
+        return
+    if bool(bias.detach().sum() < inf):  # one pass, and no memory
+        return
+    wrong = (~(bias < inf)).nonzero().tolist()
+    if wrong:
+        raise ValueError(
+            f"{name} is {bias[tuple(wrong[0])].item()} for {row} {wrong[0][0]}: it must be a "
+            "number, or -inf (a weight below 0 has no logarithm)"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
@@ -85,8 +86,10 @@ def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
 
 
 def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:
-    counts: Tensor = graph.batch_num_nodes(ntype).long()
     nodes = graph.num_nodes(ntype)
+    if graph._batch_num_nodes is None:  # asking would make it a batch of one, half of it, for good
+        return torch.tensor([nodes], device=graph.device)
+    counts: Tensor = graph.batch_num_nodes(ntype).long()
     if int(counts.sum()) != nodes:
         raise ValueError(
             f"the graph has {nodes} {ntype!r} nodes, but its batch_num_nodes({ntype!r}) are "

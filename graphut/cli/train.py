@@ -18,6 +18,8 @@ from graphut.cli.train_options import read_options
 from graphut.presets import preset_of
 from graphut.tasks import TASKS, Task
 from graphut.training import Run, Trainer, TrainingConfig, is_run, learner_of
+from graphut.training.run import RUN
+from graphut.training.trainer import CHECKPOINT
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
     name, folder, resume, device, minutes, preset = (
         arguments.pop(key) for key in ("task", "out", "resume", "device", "minutes", "preset")
     )
+    if not minutes > 0:
+        raise ValueError(f"--minutes must be positive, got {minutes}")
     target = pick_device(device)
     kinds = (TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind)
     known = [field for kind in kinds for field in field_names(kind)]
@@ -38,7 +42,12 @@ def main(argv: Sequence[str]) -> int:
         trainer.resume()
     deadline = time.monotonic() + 60 * minutes
     with Interruption() as interruption:
-        over = trainer.fit(lambda: interruption.happened or time.monotonic() >= deadline)
+        try:
+            over = trainer.fit(lambda: interruption.happened or time.monotonic() >= deadline)
+        except Exception:
+            if not resume and trainer.progress.update == 0:
+                _give_up(run)
+            raise
     if not over:
         print(f"stopped; to go on: graphut train {name} --out {shlex.quote(folder)} --resume")
     if interruption.signal is not None:
@@ -59,6 +68,12 @@ def _begun(folder: str, name: str, options: Mapping[str, Any]) -> Run:
     config = build(learner.config_kind, options, **learner.sizes(task))
     torch.manual_seed(training.seed)
     return Run.create(folder, task, training, learner.model_kind(config))
+
+
+def _give_up(run: Run) -> None:
+    """Nothing was learned: the folder need not stand in the way of a better attempt."""
+    for name in (RUN, CHECKPOINT):
+        (run.folder / name).unlink(missing_ok=True)
 
 
 def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> Run:

@@ -101,7 +101,7 @@ class AdaptiveModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """The model that `save_pretrained` wrote.
+        """The model that `save_pretrained` wrote, in evaluation mode.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class AdaptiveModel(nn.Module):
             raise ValueError(f"{Path(folder) / 'config.json'}: {error}") from None
         model = cls(config)
         load_weights(folder, model)
-        return model
+        return model.eval()
 
     @property
     def _recurrences(self) -> list[AdaptiveRecurrence]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
+from graphut.attention.checks import check_frontier
 from graphut.attention.counted import counted_attention, takes_counts
 from graphut.attention.memory import KeyValueMemory, memory_for
 from graphut.nn.checks import check_feat
@@ -178,9 +179,12 @@ class MultiHeadAttention(nn.Module):
         """
         layout = as_layout(graph)
         # A block's destinations are its first sources; elsewhere the two are the same nodes.
-        feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, feat[: layout.num_dst])
+        feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, None)
         check_feat(feat_src, "source", layout.num_src, self.key_value.weight)
+        feat_dst = feat_src[: layout.num_dst] if feat_dst is None else feat_dst
         check_feat(feat_dst, "destination", layout.num_dst, self.query.weight)
+        if frontier is not None:
+            check_frontier(layout, frontier)
         rows = feat_dst if frontier is None else feat_dst[frontier]
         result: Tensor | tuple[Tensor, Tensor] = self.attend(
             layout,

@@ -23,6 +23,7 @@ def check_feat(feat: Tensor, side: str, nodes: int, weight: Tensor) -> None:
     weight : Tensor
         `(out, in)`, of the first map that the features meet.
     """
+    _check_tensor(feat, side)
     if feat.shape != (nodes, weight.shape[1]):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "
@@ -63,6 +64,7 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     `dgl.nn.HeteroGraphConv` hands over such pairs. The destinations must be the first sources.
     """
     if not isinstance(feat, tuple):
+        _check_tensor(feat, "source")
         return feat
     sources, destinations = feat
     if not torch.equal(sources[: len(destinations)], destinations):
@@ -71,3 +73,11 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
             "nodes that take steps must be the first sources (others go into a decoder's cross=)"
         )
     return sources
+
+
+def _check_tensor(feat: object, side: str) -> None:
+    if not isinstance(feat, Tensor):
+        raise TypeError(
+            f"features of {side} nodes must be a tensor, got {type(feat).__name__}; convert them "
+            "with torch.as_tensor"
+        )

@@ -8,6 +8,7 @@ from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.surroundings import Encoded, GraphSurroundings, Surroundings
@@ -65,6 +66,7 @@ class UniversalTransformerStep(nn.Module):
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
         feats = attention.in_feats[1]
+        _check_widths(attention, transition, cross_attention)
         self.norm = norm
         self.attention = attention
         self.cross_attention = cross_attention
@@ -124,13 +126,15 @@ class UniversalTransformerStep(nn.Module):
         """
         check_same_nodes(graph)
         feat = sources_of(feat)
-        layout = as_layout(graph).to(feat.device)
+        layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.query.weight)
+        layout = layout.to(feat.device)
         around = self.surroundings(layout, cross)
         around.edge_bias, around.weights = edge_bias, [] if get_attention else None
         around.write(None, self.project(feat))
         rows = feat[: layout.num_dst]
         if frontier is not None:
+            check_frontier(layout, frontier)
             around.frontier, around.combined = frontier, torch.zeros_like(rows)
             rows = rows[frontier]
         out = self.update(rows, around)
@@ -191,3 +195,26 @@ class UniversalTransformerStep(nn.Module):
     def extra_repr(self) -> str:
         """What `print` shows."""
         return f"norm={self.norm!r}"
+
+
+def _check_widths(
+    attention: MultiHeadAttention,
+    transition: Transition,
+    cross_attention: MultiHeadAttention | None,
+) -> None:
+    """Raise unless all parts have states of the same width."""
+    source, width = attention.in_feats
+    widths = {
+        "sources of attention": source,
+        "output of attention": attention.output.out_features,
+        "transition": transition.in_feats,
+    }
+    if cross_attention is not None:
+        widths["destinations of cross_attention"] = cross_attention.in_feats[1]
+        widths["output of cross_attention"] = cross_attention.output.out_features
+    for name, found in widths.items():
+        if found != width:
+            raise ValueError(
+                f"all parts of a step need states as wide: destinations of attention have {width} "
+                f"features, and the {name} {found}"
+            )

@@ -46,6 +46,7 @@ class PositionwiseTransition(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.in_feats = in_feats
         self.layers = _two_maps(in_feats, hidden_feats, activation, dropout)
         self.reset_parameters()
 
@@ -127,6 +128,7 @@ class SeparableConvTransition(nn.Module):
         super().__init__()
         if kernel_size < 1 or not (causal or kernel_size % 2):
             raise ValueError(f"kernel_size must be odd and at least 1, got {kernel_size}")
+        self.in_feats = in_feats
         self.kernel_size = kernel_size
         self.causal = causal
         self.depthwise = nn.Parameter(torch.empty(kernel_size, in_feats))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from graphut.topology.future import is_causal, sees_future
 from graphut.topology.registry import register
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from graphut.topology.algebra import Intersection, Union
 
 Run = tuple[Tensor, Tensor]
@@ -72,6 +74,15 @@ class Topology(ABC):
             if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
                 raise TypeError(f"{cls.__name__} must define interval() or in_edges()")
             register(cls.__dict__.get("name"), cls)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # Without fields, topologies of other parameters would be equal, and be written alike.
+        if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
+            raise TypeError(
+                f"{cls.__name__} must keep its parameters as a dataclass does: decorate it with "
+                "@dataclass(frozen=True), and leave out __init__"
+            )
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -89,7 +89,8 @@ class _Parser:
             what = (
                 f"unknown topology {self.next!r}" if self.is_word else self.expected("a topology")
             )
-            self.fail(f"{what}; known are {', '.join(sorted(registry))}")
+            known = ", ".join(sorted(registry))
+            self.fail(f"{what}; known are {known} (one's own are known once they are imported)")
         start = self.index
         name = self.take()
         values = self.integers() if self.took(":") else []
@@ -118,7 +119,7 @@ class _Parser:
         if given < needed or (given > len(integers) and not many):
             names = ", ".join(p.name + "..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
             takes = f"the integers {names}" if names else "no integers"
-            self.fail(f"{name} takes {takes}; got {given}", start)
+            self.fail(f"{name} takes {takes}; got {given or 'none'} of them", start)
         if seeded and not seed:
             self.fail(f"{name} takes no seed", start)
 

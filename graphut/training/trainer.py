@@ -84,6 +84,7 @@ class Trainer:
         self.report = report
         self.learner = learner_of(task)
         self.progress = Progress()
+        self._owns_folder = False
         self._advised: set[str] = set()
         self.optimizer = make_optimizer(model.parameters(), config)
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * len(self._batches()))
@@ -104,9 +105,16 @@ class Trainer:
 
         Raises
         ------
+        FileExistsError
+            If another run is in the folder.
         FloatingPointError
             If the gradient is not finite.
         """
+        if not self._owns_folder and (self.folder / CHECKPOINT).exists():
+            raise FileExistsError(
+                f"there is a run in {self.folder}: resume() it, or give another folder"
+            )
+        self._owns_folder = True
         self.folder.mkdir(parents=True, exist_ok=True)
         remember_machine(self.folder, self.model.device)
         self.save()
@@ -129,6 +137,7 @@ class Trainer:
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit."""
         state = load_checkpoint(self.folder / CHECKPOINT, self._trained)
+        self._owns_folder = True
         self.progress = Progress.from_dict(state, self.learner.evaluation_kind)
         drop_metrics_after(self.folder / METRICS, self.progress.update)
 

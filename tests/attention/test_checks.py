@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -39,6 +40,17 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"frontier": torch.ones(3, 1).long()}, TypeError, "got shape (3, 1) and torch.int64"),
     ({"edge_bias": torch.zeros(5)}, ValueError, "edge_bias must be (6,) or (6, 2)"),
     ({"edge_bias": torch.zeros(6, 3)}, ValueError, "got shape (6, 3)"),
+    (
+        {"edge_bias": torch.tensor([0, 0, -inf, nan, 0, 0])},
+        ValueError,
+        "edge_bias is nan for edge 3",
+    ),
+    (
+        {"edge_bias": torch.tensor([0, inf, -inf, 0, 0, 0])},
+        ValueError,
+        "edge_bias is inf for edge 1",
+    ),
+    ({"relative_bias": torch.full((2, 3), nan)}, ValueError, "relative_bias is nan for head 0"),
     ({"relative_bias": torch.zeros(2, 4)}, ValueError, "must be (2, 2 R + 1), for offsets"),
     ({"relative_bias": torch.zeros(1, 3)}, ValueError, "got shape (1, 3)"),
     ({"scale": torch.ones(2)}, ValueError, "each of the 3 query rows, got shape (2,)"),

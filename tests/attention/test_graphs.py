@@ -114,6 +114,14 @@ def test_a_block_has_two_sides() -> None:
     assert as_layout(block) is layout
 
 
+def test_a_graph_that_was_read_can_still_be_changed() -> None:
+    graph = dgl.add_self_loop(dgl.graph(([0, 1, 2], [1, 2, 3])))
+    as_layout(graph)
+    smaller = dgl.remove_nodes(graph, [0])
+    assert lengths(as_layout(smaller)) == ([3], [3])
+    assert pairs(as_layout(smaller)) == pairs(as_layout(dgl.remove_nodes(graph.clone(), [0])))
+
+
 def test_a_batch_whose_counts_do_not_add_up() -> None:
     graph = dgl.heterograph({WRITES: (torch.tensor([0, 2]), torch.tensor([1, 0]))})
     graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 2])})

@@ -108,6 +108,7 @@ def test_pairs(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
+        (["sort", "--minutes", "0"], "--minutes must be positive, got 0.0"),
         (["sort", "--epochs", "0"], "epochs must be positive, got 0"),
         (["sort", "--data", "x.tsv"], "--data is no option of the task sort"),
         (["pairs", "--epoch-size", "3"], "--epoch-size is no option of the task pairs"),
@@ -128,6 +129,15 @@ def test_bad_input_takes_one_line(
     text = capsys.readouterr().err
     assert text.startswith("graphut: ") and message in text
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_learned_nothing_is_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    assert main([*argv, "--max-length", "2"]) == 2
+    assert "the model takes 2 at most" in capsys.readouterr().err
+    assert main(argv) == 0
 
 
 def test_a_folder_with_a_run_is_left_alone(
@@ -186,7 +196,7 @@ def test_a_signal_stops_it_ready_to_be_resumed(
 
 
 def test_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["train", "copy", "--out", str(tmp_path / "run"), "--minutes", "0", *TINY]
+    argv = ["train", "copy", "--out", str(tmp_path / "run"), "--minutes", "1e-9", *TINY]
     assert main(argv) == 0
     text = capsys.readouterr().out
     assert text.startswith("stopped; to go on: graphut train copy")

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def load(folder: Path) -> UniversalTransformer:
-    return UniversalTransformer.from_pretrained(folder).eval()
+    return UniversalTransformer.from_pretrained(folder)
 
 
 @pytest.mark.parametrize("options", SHAPES, ids=str)

@@ -309,6 +309,21 @@ def test_heads_that_do_not_divide_the_features() -> None:
         MultiHeadAttention(8, 0)
 
 
+@pytest.mark.parametrize(
+    ("frontier", "error", "words"),
+    [
+        ([1, 2], TypeError, r"a tensor of destination ids, got \[1, 2\]"),
+        (torch.tensor([1, 25]), ValueError, "names destination 25; the graph has 3"),
+        (torch.tensor([0.0]), TypeError, "torch.float32"),
+    ],
+)
+def test_a_frontier_is_checked_before_it_is_used(
+    frontier: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        MultiHeadAttention(8, 2)(Complete().layout([3]), torch.zeros(3, 8), frontier=frontier)
+
+
 def test_repr() -> None:
     layer = MultiHeadAttention(8, 2, attn_drop=0.1, backend="dgl")
     assert "num_heads=2, attn_drop=0.1, backend='dgl'" in repr(layer)

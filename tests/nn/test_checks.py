@@ -28,6 +28,12 @@ WRONG = {
         "{} nodes are torch.float32, but the layer",
     ),
     "integer": (FEAT.long(), TypeError, "{} nodes are torch.int64"),
+    "an array": (
+        FEAT.detach().numpy(),
+        TypeError,
+        "{} nodes must be a tensor, got ndarray; convert",
+    ),
+    "a list": (FEAT.tolist(), TypeError, "{} nodes must be a tensor, got list; convert"),
     "elsewhere": (FEAT.to("meta"), ValueError, "are on meta, but the layer is on cpu"),
 }
 

@@ -10,6 +10,7 @@ from graphut.nn import (
     AdaptiveRecurrence,
     MultiHeadAttention,
     PositionwiseTransition,
+    SeparableConvTransition,
     UniversalTransformerStep,
 )
 from graphut.topology import Complete
@@ -105,6 +106,28 @@ def test_norms_that_do_not_exist() -> None:
         UniversalTransformerStep(
             MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="none"
         )
+
+
+@pytest.mark.parametrize(
+    ("attention", "transition", "cross", "words"),
+    [
+        (MultiHeadAttention(8, 2), PositionwiseTransition(6, 12), None, "8 .* transition 6"),
+        (MultiHeadAttention(8, 2), SeparableConvTransition(6, 12), None, "8 .* transition 6"),
+        (MultiHeadAttention((6, 8), 2), PositionwiseTransition(8, 12), None, "sources .* 6"),
+        (MultiHeadAttention(8, 2, out_feats=4), PositionwiseTransition(8, 12), None, "output .* 4"),
+        (
+            MultiHeadAttention(8, 2),
+            PositionwiseTransition(8, 12),
+            MultiHeadAttention((8, 6), 2),
+            "destinations of cross_attention 6",
+        ),
+    ],
+)
+def test_parts_of_other_widths(
+    attention: MultiHeadAttention, transition: Any, cross: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=f"all parts of a step need states as wide: .*{words}"):
+        UniversalTransformerStep(attention, transition, cross_attention=cross)
 
 
 def test_repr() -> None:

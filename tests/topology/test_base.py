@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
+from torch import Tensor
 
 from graphut.attention import CSRLayout, IntervalLayout, as_layout, layout_from_edges
 from graphut.topology import Causal, Complete, Topology, Window, parse
@@ -146,6 +147,20 @@ def test_a_subclass_needs_a_method() -> None:
 
         class Nothing(Topology):
             name = "test_nothing"
+
+
+def test_parameters_are_fields() -> None:
+    class Shift(Topology):
+        name = "test_shift"
+
+        def __init__(self, k: int) -> None:
+            self.k = k
+
+        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+            return torch.arange(len(dst)), dst + self.k
+
+    with pytest.raises(TypeError, match=r"Shift .* decorate it with @dataclass\(frozen=True\)"):
+        Shift(3)
 
 
 @pytest.mark.parametrize("name", [None, 3, "", "Upper", "with-dash", "2d"])

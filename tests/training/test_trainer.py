@@ -231,6 +231,16 @@ def test_mixed_precision_is_of_the_forward_pass_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(losses[0], losses[1], rtol=0.02, atol=0)
 
 
+def test_another_run_in_the_folder_is_left_alone(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    first.fit()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(FileExistsError, match=r"there is a run in .*: resume\(\) it, or give"):
+        make(tmp_path).fit()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert first.fit()
+
+
 def test_it_learns(tmp_path: Path) -> None:
     task = Copy(mean_length=2, length_deviation=1, epoch_size=400, held_out=10)
     config = TrainingConfig(epochs=5, batch_size=20, learning_rate=5e-3, warmup=20)
