@@ -21,6 +21,7 @@ from graphut.training.checkpoint import Trained, load_checkpoint, save_checkpoin
 from graphut.training.config import TrainingConfig
 from graphut.training.learner import Evaluation, Outcome
 from graphut.training.learners import learner_of
+from graphut.training.lock import locked
 from graphut.training.log import append_metrics, drop_metrics_after
 from graphut.training.machines import remember_machine
 from graphut.training.optimizer import make_optimizer, make_schedule
@@ -107,6 +108,8 @@ class Trainer:
         ------
         FileExistsError
             If another run is in the folder.
+        BlockingIOError
+            If another process is training there.
         FloatingPointError
             If the gradient is not finite.
         """
@@ -116,8 +119,12 @@ class Trainer:
             )
         self._owns_folder = True
         self.folder.mkdir(parents=True, exist_ok=True)
-        remember_machine(self.folder, self.model.device)
-        self.save()
+        with locked(self.folder):
+            remember_machine(self.folder, self.model.device)
+            self.save()
+            return self._train(should_stop)
+
+    def _train(self, should_stop: Callable[[], bool]) -> bool:
         while (end := self.progress.end(self.config)) is None:
             finished = self._train_epoch(should_stop)
             if finished:

@@ -11,6 +11,7 @@ from graphut.tasks import Copy
 from graphut.training import PairEvaluation, Trainer, TrainingConfig, evaluate
 from graphut.training import trainer as module
 from graphut.training.learners.pairs import PairLearner
+from graphut.training.lock import locked
 from graphut.training.log import read_metrics
 from graphut.training.trainer import CHECKPOINT, METRICS
 
@@ -239,6 +240,17 @@ def test_another_run_in_the_folder_is_left_alone(tmp_path: Path) -> None:
         make(tmp_path).fit()
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert first.fit()
+
+
+def test_one_process_trains_in_a_folder(tmp_path: Path) -> None:
+    make(tmp_path).fit(StopAfter(1))
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    second = make(tmp_path)
+    second.resume()
+    with locked(tmp_path), pytest.raises(BlockingIOError, match="another process is training in"):
+        second.fit()
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    assert second.fit()
 
 
 def test_it_learns(tmp_path: Path) -> None:
