@@ -85,10 +85,13 @@ class Task(ABC):
         What the command line calls it.
     vocabulary_kind : type of Vocabulary
         The class of its vocabularies.
+    own_files : tuple of str
+        Options that name files of the user's own, of which nobody else knows a checksum.
     """
 
     name: ClassVar[str]
     vocabulary_kind: ClassVar[type[Vocabulary]] = Vocabulary
+    own_files: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod

@@ -59,6 +59,7 @@ class CharLM(TextTask):
 
     name: ClassVar[str] = "char-lm"
     vocabulary_kind: ClassVar[type[Characters]] = Characters
+    own_files: ClassVar[tuple[str, ...]] = ("data",)
 
     data: str | Path = field(metadata={"help": f"file of text; {_ORIGIN}"})
     window: int = field(default=128, metadata={"help": "characters of a window"})

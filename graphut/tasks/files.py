@@ -61,6 +61,19 @@ class DataSet:
             raise ValueError(f"{path} is not a text file in UTF-8: {error}") from None
 
 
+def digest_of(path: str | Path) -> str:
+    """SHA-256, in hexadecimal, of a file, or of all `.txt` files in a folder."""
+    digest = sha256()
+    for file in text_files(path):
+        digest.update(sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def text_files(path: str | Path) -> list[Path]:
+    """A file alone, or all `.txt` files in a folder and the folders in it."""
+    return sorted(Path(path).rglob("*.txt")) if Path(path).is_dir() else [Path(path)]
+
+
 def lines_of(text: str) -> list[str]:
     """The lines of a file, as its publishers count them: only `\\n` ends one.
 

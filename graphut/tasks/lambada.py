@@ -12,7 +12,7 @@ import numpy as np
 
 from graphut.tasks.base import Text, TextTask
 from graphut.tasks.cache import cached, key_of
-from graphut.tasks.files import read_text
+from graphut.tasks.files import read_text, text_files
 from graphut.tasks.lambada_files import LAMBADA, read_passages, split_development
 from graphut.tasks.packed import Arrays, pack_words, unpack_words
 from graphut.tasks.windows import drawn_windows
@@ -64,6 +64,7 @@ class Lambada(TextTask):
 
     name: ClassVar[str] = "lambada"
     vocabulary_kind: ClassVar[type[Words]] = Words
+    own_files: ClassVar[tuple[str, ...]] = ("novels",)
 
     data: str | Path = field(metadata={"help": f"folder of the passages, {LAMBADA.origin}"})
     novels: str | Path | None = field(
@@ -138,9 +139,7 @@ class Lambada(TextTask):
 
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
-        path = Path(self.novels)
-        files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
-        return (read_text(file, _NOVELS) for file in files)
+        return (read_text(file, _NOVELS) for file in text_files(self.novels))
 
     def _learn(self, texts: Iterable[Iterable[str]]) -> Words:
         return Words.learn(texts, least=2, most=self.words)

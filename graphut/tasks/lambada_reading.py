@@ -61,6 +61,7 @@ class LambadaReading(PassageTask):
 
     name: ClassVar[str] = "lambada-reading"
     vocabulary_kind: ClassVar[type[Words]] = Words
+    own_files: ClassVar[tuple[str, ...]] = ("passages",)
 
     data: str | Path = field(metadata={"help": f"folder of the passages, {LAMBADA.origin}"})
     passages: str | Path | None = field(

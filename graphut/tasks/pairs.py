@@ -80,6 +80,8 @@ class Pairs(PairTask):
 
     name: ClassVar[str] = "pairs"
 
+    own_files: ClassVar[tuple[str, ...]] = ("data", "validation_data", "test_data")
+
     data: str | Path = field(
         metadata={"help": "file of pairs: source, tab, target; symbols between spaces"}
     )
@@ -98,7 +100,7 @@ class Pairs(PairTask):
         if self.held_out < 1:
             raise ValueError(f"held_out must be positive, got {self.held_out}")
         # The task is the same one wherever its run is taken up again.
-        for name in ("data", "validation_data", "test_data"):
+        for name in self.own_files:
             if (path := getattr(self, name)) is not None:
                 object.__setattr__(self, name, str(Path(path).absolute()))
 

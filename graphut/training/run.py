@@ -11,6 +11,7 @@ from graphut._files import read_json, write_json
 from graphut._version import __version__
 from graphut.models.base import AdaptiveModel
 from graphut.tasks import TASKS, Task, Vocabulary
+from graphut.tasks.files import digest_of
 from graphut.training.config import TrainingConfig
 from graphut.training.learner import AnyLearner
 from graphut.training.learners import learner_of
@@ -39,6 +40,8 @@ class Run:
         How it is trained.
     version : str
         The graphut that began it.
+    digests : dict
+        SHA-256 of files of the user's own, by the option that names one.
     """
 
     folder: Path
@@ -47,6 +50,7 @@ class Run:
     vocabulary_names: list[str]
     training: TrainingConfig
     version: str
+    digests: dict[str, str]
 
     @classmethod
     def create(
@@ -62,7 +66,15 @@ class Run:
         if is_run(folder):
             raise FileExistsError(f"there is a run in {folder} already")
         vocabularies = task.vocabularies
-        run = cls(Path(folder), task.name, asdict(task), list(vocabularies), training, __version__)
+        run = cls(
+            folder=Path(folder),
+            task_name=task.name,
+            task_options=asdict(task),
+            vocabulary_names=list(vocabularies),
+            training=training,
+            version=__version__,
+            digests=_digests(task),
+        )
         run.folder.mkdir(parents=True, exist_ok=True)
         for name, vocabulary in vocabularies.items():
             vocabulary.save(run._vocabulary_file(name))
@@ -95,6 +107,7 @@ class Run:
                 state["vocabularies"],
                 TrainingConfig(**state["training"]),
                 state["graphut"],
+                state.get("digests", {}),  # older runs have none
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path} does not describe a run of this version: {error!r}") from None
@@ -110,17 +123,35 @@ class Run:
         Parameters
         ----------
         checked : bool
-            Whether to compare its symbols with those of the run, for which data is read.
+            Whether to compare its data with that of the run, for which it is read.
 
         Raises
         ------
+        FileNotFoundError
+            If a file is not there any more.
         ValueError
-            If its data has other symbols now than when the run began.
+            If its data is other data now than when the run began.
         """
         task = TASKS[self.task_name](**self.task_options)
-        if checked and dict(task.vocabularies) != self.vocabularies:
-            raise ValueError(f"the data of {self.folder} has changed since: its symbols are others")
+        if checked:
+            self._check_data(task)
         return task
+
+    def _check_data(self, task: Task) -> None:
+        for option, digest in self.digests.items():
+            path = Path(getattr(task, option))
+            if not path.exists():
+                raise FileNotFoundError(
+                    f"there is no {path} any more, on which the run in {self.folder} began: put it "
+                    "back"
+                )
+            if digest_of(path) != digest:
+                raise ValueError(
+                    f"{path} has changed since the run in {self.folder} began: put it back as it "
+                    "was, or begin another run"
+                )
+        if dict(task.vocabularies) != self.vocabularies:
+            raise ValueError(f"the data of {self.folder} has changed since: its symbols are others")
 
     def model(self) -> AdaptiveModel:
         """The best model so far, on the CPU."""
@@ -142,7 +173,13 @@ class Run:
             "task_options": self.task_options,
             "vocabularies": self.vocabulary_names,
             "training": asdict(self.training),
+            "digests": self.digests,
         }
+
+
+def _digests(task: Task) -> dict[str, str]:
+    paths = {option: getattr(task, option) for option in task.own_files}
+    return {option: digest_of(path) for option, path in paths.items() if path is not None}
 
 
 def is_run(folder: str | Path) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut.tasks.files import DataSet
+from graphut.tasks.files import DataSet, digest_of
 
 DATA = DataSet(
     "from https://example.org: name that folder",
@@ -41,3 +41,13 @@ def test_a_file_without_a_known_checksum_is_taken_as_it_is(tmp_path: Path) -> No
     (tmp_path / "text").write_bytes(b"\xff")
     with pytest.raises(ValueError, match=rf"{tmp_path}/text is not a text file in UTF-8"):
         data.read(tmp_path, "text")
+
+
+def test_a_digest_is_of_the_texts_alone(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.txt").write_text("one")
+    before = digest_of(tmp_path)
+    (tmp_path / "cover.jpg").write_bytes(b"\xff")
+    assert digest_of(tmp_path) == before == digest_of(tmp_path / "a" / "one.txt")
+    (tmp_path / "two.txt").write_text("two")
+    assert digest_of(tmp_path) != before

@@ -61,12 +61,33 @@ def test_a_run_on_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_pairs_that_have_changed(tmp_path: Path) -> None:
     create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
+    lines = (tmp_path / "pairs.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "pairs.tsv").write_text("".join([*lines[1:], lines[0]]))  # the same symbols
+    with pytest.raises(ValueError, match=r"pairs\.tsv has changed since the run in .*run began"):
+        Run.open(tmp_path / "run").task()
     write_pairs(tmp_path / "pairs.tsv", "z")
     run = Run.open(tmp_path / "run")
     assert run.vocabularies["target"].symbols == ("x", "y")
-    with pytest.raises(ValueError, match=r"the data of .*run has changed"):
+    with pytest.raises(ValueError, match=r"pairs\.tsv has changed"):
         run.task()
     assert run.task(checked=False).vocabularies["target"].symbols == ("x", "z")
+
+
+def test_pairs_that_are_gone(tmp_path: Path) -> None:
+    create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
+    (tmp_path / "pairs.tsv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"there is no .*pairs\.tsv any more, on which"):
+        Run.open(tmp_path / "run").task()
+
+
+def test_a_run_of_before_there_were_digests(tmp_path: Path) -> None:
+    create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
+    state = read_json(tmp_path / "run" / RUN)
+    del state["digests"]
+    write_json(tmp_path / "run" / RUN, state)
+    write_pairs(tmp_path / "pairs.tsv", "z")
+    with pytest.raises(ValueError, match=r"the data of .*run has changed since: its symbols"):
+        Run.open(tmp_path / "run").task()
 
 
 def test_no_run(tmp_path: Path) -> None:
