@@ -51,3 +51,14 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
+
+
+def is_path(value: object) -> bool:
+    """Whether an option's value is a path: tasks keep absolute ones, as text.
+
+    Examples
+    --------
+    >>> is_path("/data/babi"), is_path("babi"), is_path(3)
+    (True, False, False)
+    """
+    return isinstance(value, str) and Path(value).is_absolute()

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from graphut._files import is_path
 from graphut.cli.device import pick_device
 from graphut.cli.interruption import Interruption
 from graphut.cli.judging import judge_set
@@ -82,8 +83,9 @@ def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> Run:
     task = build(TASKS[name], {**run.task_options, **options})
     begun = {**run.task_options, **vars(run.training), **vars(run.model().config)}
     for option, value in {**options, **asdict(task)}.items():
-        _check_same(folder, option, begun[option], value)
-    return run
+        if not (is_path(begun[option]) and is_path(value)):  # data may be moved
+            _check_same(folder, option, begun[option], value)
+    return run if asdict(task) == run.task_options else run.moved(task)
 
 
 def _check_same(folder: str, what: str, begun: object, given: object) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from graphut._files import is_path
 from graphut._flag import flag
 from graphut.presets import PRESETS
 from graphut.tasks import TASKS
@@ -104,13 +105,9 @@ def option_words(name: str, value: Any) -> list[str]:
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options with `DATA/` in place of the folders in which the user has a file or a folder."""
     return {
-        name: f"{DATA}{Path(value).name}" if _is_path(value) else value
+        name: f"{DATA}{Path(value).name}" if is_path(value) else value
         for name, value in options.items()
     }
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and Path(value).is_absolute()
 
 
 def _differing(task: str, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:

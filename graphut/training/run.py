@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from graphut._files import read_json, write_json
+from graphut._flag import flag
 from graphut._version import __version__
 from graphut.models.base import AdaptiveModel
 from graphut.tasks import TASKS, Task, Vocabulary
@@ -137,13 +138,27 @@ class Run:
             self._check_data(task)
         return task
 
+    def moved(self, task: Task) -> Run:
+        """The run with its data in another place, where a task has it; from now on.
+
+        Raises
+        ------
+        ValueError, FileNotFoundError
+            If it is other data.
+        """
+        found = replace(self, task_options=asdict(task))
+        found._check_data(task)
+        write_json(self.folder / RUN, found._to_dict())
+        return found
+
     def _check_data(self, task: Task) -> None:
         for option, digest in self.digests.items():
             path = Path(getattr(task, option))
             if not path.exists():
                 raise FileNotFoundError(
                     f"there is no {path} any more, on which the run in {self.folder} began: put it "
-                    "back"
+                    f"back, or say where it is: graphut train {self.task_name} --resume "
+                    f"{flag(option)} FILE --out {self.folder}"
                 )
             if digest_of(path) != digest:
                 raise ValueError(

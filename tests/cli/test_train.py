@@ -165,6 +165,24 @@ def test_a_run_is_resumed_as_it_began(
     assert message in capsys.readouterr().err
 
 
+def test_data_may_be_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
+    options = TINY[TINY.index("--batch-size") :]
+    run = ["--out", str(tmp_path / "run")]
+    assert main(["train", "pairs", "--data", str(path), *run, *options]) == 0
+    new = path.rename(tmp_path / "moved.tsv")
+    assert main(["eval", str(tmp_path / "run")]) == 2
+    hint = f"train pairs --resume --data FILE --out {tmp_path / 'run'}"
+    assert f"there is no {path} any more" in (said := capsys.readouterr().err) and hint in said
+    other = tmp_path / "other.tsv"
+    other.write_text(new.read_text().replace("b", "a", 1))
+    assert main(["train", "pairs", "--data", str(other), *run, "--resume"]) == 2
+    assert "other.tsv has changed since the run" in capsys.readouterr().err
+    assert main(["train", "pairs", "--data", str(new), *run, "--resume"]) == 0
+    assert main(["eval", str(tmp_path / "run")]) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_ready_to_be_resumed(
     tmp_path: Path,
