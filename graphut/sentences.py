@@ -220,6 +220,8 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     >>> flatten([[5, 3], [4]], "texts")
     (tensor([5, 3, 4]), tensor([2, 1]))
     """
+    if isinstance(sentences, DGLGraph):
+        raise TypeError(f"{name} must be lists of token ids, got a graph")
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]
     if not lists:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")

@@ -40,6 +40,11 @@ class AdaptiveModel(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        if not isinstance(config, self.config_kind):
+            raise TypeError(
+                f"{type(self).__name__} takes a {self.config_kind.__name__}, got a "
+                f"{type(config).__name__}"
+            )
         self.config = config
         self.dropout = nn.Dropout(config.dropout)
 

@@ -105,6 +105,11 @@ class UniversalTransformer(WritingModel):
             If the graph has no target nodes or is not that of the model's topologies, a token
             lies outside the vocabulary, or a sentence is longer than `config.max_length`.
         """
+        if not isinstance(graph, DGLGraph):
+            raise TypeError(
+                "the model takes a graph, from its sentence_graph(sources, targets); got a "
+                f"{type(graph).__name__}"
+            )
         if "target" not in graph.ntypes:
             raise ValueError("the graph has no target nodes: give sentence_graph the targets")
         source = self._nodes(graph, "source")

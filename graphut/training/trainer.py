@@ -84,6 +84,11 @@ class Trainer:
         self.folder = Path(folder)
         self.report = report
         self.learner = learner_of(task)
+        if not isinstance(model, self.learner.model_kind):
+            raise TypeError(
+                f"the task {task.name} is learned by a {self.learner.model_kind.__name__}, not by "
+                f"a {type(model).__name__}"
+            )
         self.progress = Progress()
         self._owns_folder = False
         self._advised: set[str] = set()

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphut import UniversalTransformer, UniversalTransformerLM, UniversalTransformerLMConfig
+from graphut import (
+    UniversalTransformer,
+    UniversalTransformerConfig,
+    UniversalTransformerLM,
+    UniversalTransformerLMConfig,
+)
 from graphut.decoding import Generation, PrefixDecoder
 from graphut.models import writing
 from graphut.nn.reference import dense_recurrence
@@ -241,6 +246,17 @@ def test_a_model_comes_back_as_it_was(options: dict[str, Any], tmp_path: Path) -
     assert again.config == UniversalTransformerLMConfig(**{**vars(model.config), "max_steps": 3})
     assert torch.equal(again(TEXTS).logits, model(TEXTS).logits)
     assert (again.output.weight is again.embedding.weight) == again.config.tie_output
+
+
+def test_what_is_for_another_model() -> None:
+    pairs = UniversalTransformerConfig(source_vocab=9, target_vocab=9)
+    with pytest.raises(TypeError, match=r"LM takes a .*LMConfig, got a UniversalTransformerConfig"):
+        UniversalTransformerLM(pairs)  # type: ignore[arg-type]
+    model = UniversalTransformer(pairs)
+    with pytest.raises(TypeError, match=r"sentence_graph\(sources, targets\); got a list"):
+        model([[5, 3]])
+    with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
+        build()(model.sentence_graph([[5]], [[5]]))
 
 
 def test_a_model_of_another_kind(tmp_path: Path) -> None:

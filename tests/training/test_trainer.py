@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.models import (
+    UniversalTransformer,
+    UniversalTransformerConfig,
+    UniversalTransformerLM,
+    UniversalTransformerLMConfig,
+)
 from graphut.tasks import Copy
 from graphut.training import PairEvaluation, Trainer, TrainingConfig, evaluate
 from graphut.training import trainer as module
@@ -251,6 +256,14 @@ def test_one_process_trains_in_a_folder(tmp_path: Path) -> None:
         second.fit()
     assert (tmp_path / CHECKPOINT).read_bytes() == before
     assert second.fit()
+
+
+def test_a_model_that_learns_other_tasks(tmp_path: Path) -> None:
+    model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=28))
+    with pytest.raises(
+        TypeError, match=r"copy is learned by a .*Transformer, not by a .*LM"
+    ):
+        Trainer(model, TASK, CONFIG, tmp_path)
 
 
 def test_it_learns(tmp_path: Path) -> None:
