@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.checks import check_frontier
+from graphut.attention.checks import check_backend, check_frontier
 from graphut.attention.counted import counted_attention, takes_counts
 from graphut.attention.memory import KeyValueMemory, memory_for
 from graphut.nn.checks import check_feat
@@ -95,6 +95,11 @@ class MultiHeadAttention(nn.Module):
                 f"{dst_feats} features do not divide into {num_heads} heads; choose another "
                 "number of heads or give head_feats"
             )
+        if head_feats is not None and head_feats < 1:
+            raise ValueError(f"head_feats must be at least 1, got {head_feats}")
+        if not 0.0 <= attn_drop < 1.0:
+            raise ValueError(f"attn_drop must lie in [0, 1), got {attn_drop}")
+        check_backend(backend)
         if symmetric_init and src_feats != dst_feats:
             raise ValueError(
                 "symmetric_init needs sources and destinations with as many features, got "

@@ -109,6 +109,8 @@ class AdaptiveRecurrence(nn.Module):
             _check_layers(step, halting, max_steps)
             for layer in step[:-1]:
                 layer.output_norm = None  # only what the last one makes is read out
+        elif isinstance(halting, HaltingUnit):
+            _check_halting(step, halting)
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
@@ -433,6 +435,14 @@ class AdaptiveRecurrence(nn.Module):
         return (
             f"max_steps={self.max_steps}, threshold={self.threshold}, halted={self.halted!r}, "
             f"weighting={self.weighting!r}, halt_from={self.halt_from!r}"
+        )
+
+
+def _check_halting(step: UniversalTransformerStep, halting: HaltingUnit) -> None:
+    read, width = halting.linear.in_features, step.attention.in_feats[1]
+    if read != width:
+        raise ValueError(
+            f"the halting unit reads {read} features, but the step's states have {width}"
         )
 
 

@@ -310,6 +310,19 @@ def test_heads_that_do_not_divide_the_features() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"head_feats": 0}, "head_feats must be at least 1, got 0"),
+        ({"attn_drop": 1.5}, r"attn_drop must lie in \[0, 1\), got 1.5"),
+        ({"backend": "cuda"}, "unknown backend 'cuda'"),
+    ],
+)
+def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(8, 2, **options)
+
+
+@pytest.mark.parametrize(
     ("frontier", "error", "words"),
     [
         ([1, 2], TypeError, r"a tensor of destination ids, got \[1, 2\]"),

@@ -15,8 +15,11 @@ from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
+    HaltingUnit,
     MultiHeadAttention,
+    PositionwiseTransition,
     ScheduledHalting,
+    UniversalTransformerStep,
     dense_recurrence,
 )
 from graphut.topology import Causal, Complete
@@ -435,6 +438,12 @@ def test_sources_outside_a_block_are_as_if_halted_before_the_first_step(
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]
     assert relative_error(out, layer.step.readout(wanted)) < 1e-10
+
+
+def test_a_halting_unit_of_another_width() -> None:
+    step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 12))
+    with pytest.raises(ValueError, match="unit reads 6 features, but the step's states have 8"):
+        AdaptiveRecurrence(step, HaltingUnit(6))
 
 
 def test_a_graph_without_nodes() -> None:

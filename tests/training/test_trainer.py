@@ -260,9 +260,7 @@ def test_one_process_trains_in_a_folder(tmp_path: Path) -> None:
 
 def test_a_model_that_learns_other_tasks(tmp_path: Path) -> None:
     model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=28))
-    with pytest.raises(
-        TypeError, match=r"copy is learned by a .*Transformer, not by a .*LM"
-    ):
+    with pytest.raises(TypeError, match=r"copy is learned by a .*Transformer, not by a .*LM"):
         Trainer(model, TASK, CONFIG, tmp_path)
 
 
