@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,6 +16,15 @@ def test_a_signal_is_noted(number: signal.Signals) -> None:
         assert interruption.signal == number
 
 
+@pytest.fixture
+def as_in_a_terminal() -> Iterator[None]:
+    """Programs in the background of a shell do not hear of Ctrl-C; this one does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_the_second_ctrl_c_acts_as_ever() -> None:
     with Interruption() as interruption:
         signal.raise_signal(signal.SIGINT)
