@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _begun(folder: str, name: str, options: Mapping[str, Any]) -> Run:
-    if is_run(folder):
+    if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or give another --out")
     task = build(TASKS[name], options)
     # Data that cannot be read is found out before there is a folder.

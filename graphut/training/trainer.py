@@ -148,10 +148,11 @@ class Trainer:
 
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit."""
-        state = load_checkpoint(self.folder / CHECKPOINT, self._trained)
+        with locked(self.folder):  # another process may be writing what is read and cut here
+            state = load_checkpoint(self.folder / CHECKPOINT, self._trained)
+            self.progress = Progress.from_dict(state, self.learner.evaluation_kind)
+            drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
-        self.progress = Progress.from_dict(state, self.learner.evaluation_kind)
-        drop_metrics_after(self.folder / METRICS, self.progress.update)
 
     def _count_seconds(self) -> None:
         now = time.monotonic()
