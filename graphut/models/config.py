@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
+from graphut._options import fits, option
 from graphut.nn import PRESETS
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-
-def option(default: Any, help: str) -> Any:
-    """A field with a help text."""
-    return field(default=default, metadata={"help": help})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +67,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(type(self)).items():
-            self._check(name, *_fits(getattr(self, name), kind))
+            self._check(name, *fits(getattr(self, name), kind))
         for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
         once = "True where adaptive is: layers with weights of their own are all done"
@@ -298,13 +293,3 @@ class UniversalTransformerPointerConfig(ReadingConfig):
     >>> UniversalTransformerPointerConfig(vocab_size=30, topology="window:16|global:0").num_heads
     4
     """
-
-
-def _fits(value: Any, kind: Any) -> tuple[bool, str]:
-    """Whether a value is of a field's type, and what that is."""
-    if get_origin(kind) is Literal:
-        return value in get_args(kind), f"one of {', '.join(map(repr, get_args(kind)))}"
-    if kind is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and isfinite(value), "a finite number"
-    return type(value) is kind, {int: "a whole number", bool: "True or False", str: "text"}[kind]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
-from typing import Literal
+from typing import Literal, get_type_hints
 
-from graphut.models.config import option
+from graphut._options import fits, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +18,7 @@ class TrainingConfig:
     Raises
     ------
     ValueError
-        If a value is out of range; the message quotes it.
+        If a value is of another type or out of range; the message quotes it.
 
     Examples
     --------
@@ -49,15 +48,14 @@ class TrainingConfig:
     seed: int = option(0, "of the weights, the training examples and their order, and dropout")
 
     def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            self._check(name, *fits(getattr(self, name), kind))
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
         for name in ("warmup", "weight_decay", "ponder_weight", "ponder_warmup", "seed"):
             self._check(name, getattr(self, name) >= 0, "0 or more")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
-        self._check("optimizer", self.optimizer in ("adamw", "adam"), "'adamw' or 'adam'")
-        known = self.precision in ("auto", "float32", "bfloat16")
-        self._check("precision", known, "'auto', 'float32' or 'bfloat16'")
 
     def autocasts(self, device: str) -> bool:
         """Whether the forward pass is to be in bfloat16 on a device of that kind.
@@ -69,7 +67,6 @@ class TrainingConfig:
         """
         return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
 
-    def _check(self, name: str, right: bool, range_: str) -> None:
-        value = getattr(self, name)
-        if not right or not (isinstance(value, str) or isfinite(value)):
-            raise ValueError(f"{name} must be {range_}, got {value!r}")
+    def _check(self, name: str, right: bool, wanted: str) -> None:
+        if not right:
+            raise ValueError(f"{name} must be {wanted}, got {getattr(self, name)!r}")

@@ -12,6 +12,9 @@ from graphut.training import TrainingConfig
     ("name", "value"),
     [
         ("epochs", 0),
+        ("epochs", 1.5),
+        ("seed", "0"),
+        ("warmup", True),
         ("batch_size", -1),
         ("patience", 0),
         ("learning_rate", 0.0),

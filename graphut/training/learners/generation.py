@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from graphut.models.config import option
+from graphut._options import option
 
 
 @dataclass(frozen=True, kw_only=True)
