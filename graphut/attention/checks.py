@@ -119,9 +119,11 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
         )
     if frontier.numel() == 0 or torch.compiler.is_compiling():
         return  # a traced program cannot look at numbers
-    if bool((frontier[1:] <= frontier[:-1]).any()):
+    rising = (frontier[1:] > frontier[:-1]).all().long()
+    # A GPU is waited for once.
+    rises, first, last = torch.stack([rising, frontier[0], frontier[-1]]).tolist()
+    if not rises:
         raise ValueError("frontier must be sorted and without repeats; use frontier.unique()")
-    first, last = int(frontier[0]), int(frontier[-1])
     if first < 0 or last >= layout.num_dst:
         wrong = first if first < 0 else last
         raise ValueError(f"frontier names destination {wrong}; the graph has {layout.num_dst}")
