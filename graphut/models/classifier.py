@@ -39,9 +39,11 @@ class UniversalTransformerClassifier(ReadingModel):
     """An adaptive Universal Transformer over sentences (arXiv 1807.03819, section 3.1).
 
     A node is a sentence. It starts as the sum of its words' embeddings, each times a learned
-    mask of the word's place in the sentence, feature by feature (arXiv 1612.03969, Eq. 2); the
-    masks start as ones. One step is repeated over the graph of a document's sentences, and the
-    class is read from the last one: the question, where a document is facts and a question.
+    mask of the word's place in the sentence, feature by feature (arXiv 1612.03969, Eq. 2). Masks
+    are drawn around one: were all of them ones, "a is above b" would begin as "b is above a", and
+    a model may never learn to tell them apart. One step is repeated over the graph of a
+    document's sentences, and the class is read from the last one: the question, where a document
+    is facts and a question.
 
     A document may as well be a plain sequence, each of its symbols a sentence of one word: then
     this is a sequence classifier.
@@ -82,9 +84,9 @@ class UniversalTransformerClassifier(ReadingModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, but for the masks, which become ones."""
+        """Draw all parameters anew."""
         super().reset_parameters()
-        nn.init.ones_(self.mask)
+        nn.init.normal_(self.mask, mean=1.0)
 
     def forward(self, documents: Sequence[Sentences]) -> ClassifierOutput:
         """Say of which class documents are.

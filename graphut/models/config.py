@@ -38,6 +38,9 @@ class ModelConfig:
     adaptive: bool = option(True, "let tokens halt one by one; else all take max_steps steps")
     threshold: float = option(0.99, "sum of halting probabilities at which a token halts")
     halting_bias: float = option(-1.0, "first bias of the halting unit, in logits")
+    halting_gain: float = option(
+        1.0, "scale of the halting unit's first weights; with 0 all tokens halt alike at first"
+    )
     halted: Literal["copied", "frozen", "stale", "running"] = option(
         "copied", "what a halted token shows its neighbours"
     )
@@ -75,7 +78,8 @@ class ModelConfig:
         for name in ("dropout", "attention_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
         self._check("threshold", 0 < self.threshold <= 1, "in (0, 1]")
-        self._check("max_offset", self.max_offset >= 0, "0 or more")
+        for name in ("halting_gain", "max_offset"):
+            self._check(name, getattr(self, name) >= 0, "0 or more")
         drawn = self.max_offset > 0 or not self.spread_positions
         self._check("spread_positions", drawn, "False where max_offset is 0")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")

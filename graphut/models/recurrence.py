@@ -63,7 +63,7 @@ def make_recurrence(
             dropout=config.dropout,
         )
 
-    halting = HaltingUnit(config.d_model, bias_init=config.halting_bias)
+    halting = HaltingUnit(config.d_model, bias_init=config.halting_bias, gain=config.halting_gain)
     return AdaptiveRecurrence(
         step() if config.share_weights else [step() for _ in range(config.max_steps)],
         halting if config.adaptive else None,

@@ -23,14 +23,15 @@ def ponder_advice(part: str, steps: float, cap: int) -> str | None:
     >>> ponder_advice("decoder", 2.5, 6)
     >>> print(ponder_advice("decoder", 1.0, 6))
     The decoder takes 1.00 of 6 steps: it halts at once. Turn down ponder_weight, turn up
-    ponder_warmup, or make halting_bias more negative.
+    ponder_warmup, make halting_bias more negative, or set halting_gain to 0.
     """
     if cap == 1:
         return None
     if steps <= COLLAPSED:
         return (
             f"The {part} takes {steps:.2f} of {cap} steps: it halts at once. Turn down "
-            "ponder_weight, turn up ponder_warmup, or make halting_bias more negative."
+            "ponder_weight, turn up ponder_warmup, make halting_bias more negative, or set "
+            "halting_gain to 0."
         )
     if steps >= AT_CAP * cap:
         return (

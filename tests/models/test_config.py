@@ -39,6 +39,7 @@ from tests.models.cases import small
         ("threshold", float("nan")),
         ("halting_bias", float("inf")),
         ("halting_bias", None),
+        ("halting_gain", -0.5),
         ("dropout", 1.0),
         ("dropout", -0.1),
         ("attention_dropout", 1),

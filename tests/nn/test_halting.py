@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphut.nn import HaltingUnit, ScheduledHalting
-from tests.helpers import normal
+from tests.helpers import gradients, normal
 from tests.nn.cases import randomised
 
 
@@ -33,6 +33,13 @@ def test_the_bias_it_starts_from(bias: float) -> None:
     assert unit.linear.bias.item() == bias
     assert not torch.equal(unit.linear.weight, before)
     assert f"bias_init={bias}" in repr(unit)
+
+
+def test_without_first_weights_all_nodes_halt_alike() -> None:
+    unit, rows = HaltingUnit(6, bias_init=-2.0, gain=0.0), normal(5, 6).float()
+    assert torch.equal(unit(rows), torch.full((5,), -2.0).sigmoid())
+    [gradient] = gradients([unit(rows)], [unit.linear.weight])
+    assert bool((gradient != 0).all())
 
 
 def test_a_schedule_halts_each_node_at_its_step() -> None:
