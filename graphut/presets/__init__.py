@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphut.presets import pairs, passages, questions, texts, translation
-from graphut.presets.baselines import MEANINGS, SMALL
+from graphut.presets.baselines import BASELINES, MEANINGS, SMALL
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     **pairs.PRESETS,
@@ -42,4 +42,4 @@ def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
     return known.get(name or SMALL, {})
 
 
-__all__ = ["MEANINGS", "PRESETS", "SMALL", "preset_of"]
+__all__ = ["BASELINES", "MEANINGS", "PRESETS", "SMALL", "preset_of"]

@@ -13,6 +13,9 @@ FIXED = "fixed"
 TRANSFORMER = "transformer"
 """A plain Transformer of about as many weights: each layer has its own, and nothing halts."""
 
+BASELINES = (FIXED, TRANSFORMER)
+"""What `small` is compared with."""
+
 MEANINGS = {
     SMALL: "for two CPU cores",
     FIXED: "the same without halting",

@@ -15,6 +15,8 @@ from graphut.results.run_record import RunRecord
 from graphut.training.learners.question_judgement import FAILED
 
 TASKS = range(1, 21)
+CHOOSE_DEPTH = {"max_steps", "ponder_weight", "halting_bias", "halting_gain"}
+"""What the depth of a model is chosen by."""
 FAMILY = Family([], [], keys=["tasks", "size"])
 _PATHS = {"data": "DATA/tasks_1-20_v1-2"}
 # An entry has the options alone that are not the usual ones.
@@ -29,7 +31,7 @@ def babi_entry(tasks: str, size: str) -> Entry:
     """Tasks, in a size."""
     chosen = {"tasks": tasks, "size": size}
     options = {name: value for name, value in chosen.items() if value != _USUAL[name]}
-    return Entry("babi", options, _PATHS, brief=_BRIEF[size])
+    return Entry("babi", options, _PATHS, brief=_BRIEF[size], baselines=size == "1k")
 
 
 def joint_entry(size: str) -> Entry:
@@ -142,9 +144,12 @@ def _joint(runs: Sequence[RunRecord], size: str) -> list[_Column]:
 
 
 def _variants(entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
-    """All but other depths, which have a table of their own."""
-    found = FAMILY.variants(entry, runs)
-    return {v: records for v, records in found.items() if "max_steps" not in dict(v[1])}
+    """Those of the entry's presets, but for other choices of depth, which have their own table."""
+    return {
+        (preset, options): records
+        for (preset, options), records in FAMILY.variants(entry, runs).items()
+        if preset in entry.presets and not CHOOSE_DEPTH & dict(options).keys()
+    }
 
 
 def _by_group(record: RunRecord) -> dict[int, float]:

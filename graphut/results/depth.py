@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphut.presets import PRESETS
-from graphut.results.babi import FAMILY, babi_entry, joint_entry
+from graphut.results.babi import CHOOSE_DEPTH, FAMILY, babi_entry
 from graphut.results.chart import Chart, Panel, Series
 from graphut.results.families import FAMILIES
 from graphut.results.family import Entry, Family, Variant, variant_name
@@ -39,12 +39,11 @@ class Contest:
     meaning: str
 
 
-_CHOOSE_DEPTH = ("max_steps", "ponder_weight", "halting_bias")
 CONTESTS = (
     Contest("copy", FAMILIES["letters"], Entry("copy"), "sequence_accuracy", "right sequences"),
     Contest("sort", FAMILIES["letters"], Entry("sort"), "sequence_accuracy", "right sequences"),
     Contest("bAbI, 1k, qa15", FAMILY, babi_entry("15", "1k"), "accuracy", "right answers"),
-    Contest("bAbI, 1k, joint", FAMILY, joint_entry("1k"), "accuracy", "right answers"),
+    Contest("bAbI, 10k, qa14", FAMILY, babi_entry("14", "10k"), "accuracy", "right answers"),
     Contest(
         "characters",
         FAMILIES["char-lm"],
@@ -80,21 +79,23 @@ def _variants(contest: Contest, runs: Sequence[RunRecord]) -> dict[Variant, list
     """The fixed depths, from 1 on, and whatever else was run that shares its weights."""
     found = contest.family.variants(contest.entry, runs)
     fixed: dict[Variant, list[RunRecord]] = {
-        variant: found.pop(variant, []) for variant in _fixed(contest.entry.task)
+        variant: found.pop(variant, []) for variant in _fixed(contest.entry)
     }
     others = {
         variant: records
         for variant, records in found.items()
-        if variant == ("small", ()) or any(record.model["share_weights"] for record in records)
+        if variant == contest.entry.variant("small")
+        or any(record.model["share_weights"] for record in records)
     }
     return fixed | others
 
 
-def _fixed(task: str) -> list[Variant]:
-    """Depths 1, 2, ... up to that of the preset `fixed`, which needs no option."""
-    deepest = PRESETS.get(task, {}).get("fixed", {}).get("max_steps", 8)
-    shallower: list[Variant] = [("fixed", (("max_steps", n),)) for n in range(1, deepest)]
-    return [*shallower, ("fixed", ())]
+def _fixed(entry: Entry) -> list[Variant]:
+    """Depths 1, 2, ... up to that of the preset `fixed`, which needs no option for it."""
+    name, brief = entry.variant("fixed")
+    deepest = PRESETS.get(entry.task, {}).get("fixed", {}).get("max_steps", 8)
+    shallower: list[Variant] = [(name, (*brief, ("max_steps", n))) for n in range(1, deepest)]
+    return [*shallower, (name, brief)]
 
 
 def _depth(variant: Variant) -> str:
@@ -137,5 +138,5 @@ def _panel(contest: Contest, runs: Sequence[RunRecord]) -> Panel | None:
 def _line(variant: Variant) -> str:
     """What points of a series have in common: all but what the depth is chosen by."""
     preset, options = variant
-    rest = tuple((name, value) for name, value in options if name not in _CHOOSE_DEPTH)
+    rest = tuple((name, value) for name, value in options if name not in CHOOSE_DEPTH)
     return _depth((preset, rest))

@@ -122,6 +122,7 @@ FAMILIES: Mapping[str, Family] = {
                 paths=_data("wmt14-en-de-small"),
                 gpu_paths=_data("wmt14"),
                 judging=_BEAM,
+                baselines=False,
             ),
         ],
         [_BLEU, _BOTH_STEPS],
@@ -140,7 +141,9 @@ FAMILIES: Mapping[str, Family] = {
         [
             Entry("scan", paths=_data("SCAN"), label="scan, simple split"),
             *(
-                Entry("scan", {"split": split}, _data("SCAN"), f"scan, {split} split")
+                Entry(
+                    "scan", {"split": split}, _data("SCAN"), f"scan, {split} split", baselines=False
+                )
                 for split in ("length", "jump")
             ),
         ],

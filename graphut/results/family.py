@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphut.bench.table import digits
-from graphut.presets import PRESETS
+from graphut.presets import BASELINES, PRESETS
 from graphut.results.machine import machine_name
 from graphut.results.markdown import NOTHING, code, share, table
 from graphut.results.paper import PUBLISHED, Published
@@ -87,6 +87,9 @@ class Entry:
         Of `paths`, those that are others with presets that need a GPU: files that are not at hand.
     judging : mapping
         Options of `graphut eval`.
+    baselines : bool
+        Whether `small` is compared with models of the same size on this, or on another entry of
+        the table alone.
     """
 
     task: str
@@ -97,6 +100,13 @@ class Entry:
     brief: Mapping[str, Any] = field(default_factory=dict)
     gpu_paths: Mapping[str, str] = field(default_factory=dict)
     judging: Mapping[str, Any] = field(default_factory=dict)
+    baselines: bool = True
+
+    @property
+    def presets(self) -> list[str | None]:
+        """Those of the task that are to be measured."""
+        found: list[str | None] = [*PRESETS.get(self.task, {})] or [None]
+        return [preset for preset in found if self.baselines or preset not in BASELINES]
 
     def setup(self, preset: str | None, options: Mapping[str, Any]) -> Setup:
         """What is asked for with a preset and more options."""
@@ -122,7 +132,7 @@ class Family:
     Parameters
     ----------
     entries : sequence of Entry
-        What is to be measured; each by each preset of its task.
+        What is to be measured.
     columns : sequence of Column
         What is shown.
     keys : sequence of str
@@ -144,9 +154,8 @@ class Family:
         return table(head, rows)
 
     def variants(self, entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
-        """The runs of an entry, by variant; every preset is there, others as they were run."""
-        presets: list[str | None] = [*PRESETS.get(entry.task, {})] or [None]
-        found: dict[Variant, list[RunRecord]] = {entry.variant(preset): [] for preset in presets}
+        """The runs of an entry, by variant; what is wanted is there, others as they were run."""
+        found: dict[Variant, list[RunRecord]] = {entry.variant(name): [] for name in entry.presets}
         for record in runs:
             setup = record.setup
             if setup.task == entry.task and self._chosen(setup.options) == self._chosen(

@@ -30,6 +30,15 @@ def test_presets_for_a_gpu_may_have_other_files() -> None:
     assert "--data DATA/wmt14 " in row(table, "wmt14", "paper")["command"]
 
 
+def test_baselines_are_compared_on_the_first_data_set_of_a_table() -> None:
+    lines = FAMILIES["scan"].table([]).splitlines()
+    assert sum("simple split" in line for line in lines) == 3
+    assert sum("length split | small |" in line for line in lines) == 1
+    assert not any("length split | fixed |" in line for line in lines)
+    families = [family for family in FAMILIES.values() if family.entries]
+    assert all(any(entry.baselines for entry in family.entries) for family in families)
+
+
 def test_what_is_not_measured_is_judged_as_the_others() -> None:
     found = row(FAMILIES["translation"].table([]), "multi30k", "fixed")
     assert found["command"].endswith("`graphut eval RUN --beam-size 4`")
