@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphut.presets.baselines import with_baselines
+from graphut.presets.deep import DEEP
 from graphut.tasks import AlgorithmicAddition
 
 _SIZES = {"d_model": 64, "d_hidden": 256, "max_steps": 6, "share_embeddings": True, "epochs": 40}
@@ -44,31 +45,14 @@ _ADDITION_LONG = {
     "decoder_topology": "window:2&causal",
     "epochs": 6,
 }
-# A program's names stand where they get their value and where it is used: keys begin as queries.
-_LTE = {
-    **_SIZES,
-    "d_model": 128,
-    "d_hidden": 512,
-    "symmetric_init": True,
-    "ponder_warmup": 4000,
-    "batch_size": 32,
-    "epochs": 30,
-}
 _LTE_MEMORY = {**_COPY, "max_offset": 0}
 _SCAN = {**_SIZES, "share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
-# Lists in lists. With pre-norm six steps train as well as one, and all tokens halt late at first.
-_DEEP = {
-    "transition": "sepconv",
-    "norm": "pre",
-    "halting_bias": -3.0,
-    "halting_gain": 0.0,
-    "ponder_weight": 0.01,
-    "symmetric_init": True,
-}
+# A program's names stand where they get their value and where it is used.
+_LTE = {**_SIZES, **DEEP, "d_model": 128, "d_hidden": 512, "batch_size": 32, "epochs": 30}
 # Nine tenths of all expressions have at most 100 symbols. Few are soon known by heart.
 _LISTOPS = {
     **_SIZES,
-    **_DEEP,
+    **DEEP,
     "share_embeddings": False,
     "longest": 100,
     "train_size": 200_000,
