@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import cycle
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _LOOKS = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (WINE, "^", ":"))
 _COLUMNS = 3
+_LABEL = 40  # characters that a panel is wide
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def _draw(axes: Axes, panel: Panel) -> None:
     for series, (colour, marker, line) in zip(panel.series, cycle(_LOOKS), strict=False):
         x, y = zip(*series.points, strict=True)
         look = marker + line if series.joined else marker
-        axes.plot(x, y, look, color=colour, markersize=4, label=series.label)
+        label = fill(series.label, _LABEL, break_on_hyphens=False)
+        axes.plot(x, y, look, color=colour, markersize=4, label=label)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     # From zero on, or a difference in the third digit looks like all of it.
     axes.set_xlim(0, 1.05 * max(x for series in panel.series for x, _ in series.points) or 1)

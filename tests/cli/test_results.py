@@ -10,7 +10,7 @@ import pytest
 
 from graphut.cli import main
 from graphut.cli.options import build
-from graphut.cli.train import _parser
+from graphut.cli.train_options import read_options
 from graphut.presets import preset_of
 from graphut.results import Records, RunRecord, make_tables, read_records
 from graphut.tasks import TASKS
@@ -108,7 +108,7 @@ def test_the_page_of_this_repository(
 def test_the_command_on_the_page_makes_the_run_again(record: RunRecord) -> None:
     """Every option that a record has is what its command gives today."""
     task, *argv = shlex.split(record.commands[0])[2:]
-    given = vars(_parser(task).parse_args([task, *argv]))
+    given = read_options([task, *argv])
     options = {**preset_of(task, given["preset"]), **given}
     learner = learner_of(TASKS[task])
     kinds: list[tuple[Any, dict[str, Any]]] = [

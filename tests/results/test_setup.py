@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.cli.options import build
-from graphut.cli.train import _parser
+from graphut.cli.train_options import read_options
 from graphut.models import UniversalTransformerConfig
 from graphut.presets import PRESETS, preset_of
 from graphut.results import Setup
@@ -26,7 +26,7 @@ def options_of(command: str) -> dict[str, Any]:
     """All options that a command line gives a run of the task, as `graphut train` reads them."""
     graphut, train, task, *argv = shlex.split(command)
     assert (graphut, train) == ("graphut", "train")
-    given = vars(_parser(task).parse_args([task, *argv]))
+    given = read_options([task, *argv])
     options = {**preset_of(task, given["preset"]), **given}
     training, config = (
         build(TrainingConfig, options),
