@@ -46,6 +46,8 @@ def main(argv: Sequence[str]) -> int:
     with Interruption() as interruption:
         try:
             over = trainer.fit(lambda: interruption.happened or time.monotonic() >= deadline)
+        except (BlockingIOError, FileExistsError):
+            raise  # what is in the folder is another process's
         except Exception:
             if not resume and trainer.progress.update == 0:
                 _give_up(run)

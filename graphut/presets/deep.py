@@ -14,4 +14,4 @@ DEEP: dict[str, Any] = {
 }
 """With pre-norm six steps train as well as one. All tokens begin with all steps, and learn to halt
 while they learn to answer: a model that halts at its first step before that never learns what takes
-three. What is alike belongs together, at first, and so does what stands side by side."""
+two. What is alike belongs together, at first, and so does what stands side by side."""

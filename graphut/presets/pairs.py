@@ -47,7 +47,6 @@ _ADDITION_LONG = {
 }
 _LTE_MEMORY = {**_COPY, "max_offset": 0}
 _SCAN = {**_SIZES, "share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
-# A program's names stand where they get their value and where it is used.
 _LTE = {**_SIZES, **DEEP, "d_model": 128, "d_hidden": 512, "batch_size": 32, "epochs": 30}
 # Nine tenths of all expressions have at most 100 symbols. Few are soon known by heart.
 _LISTOPS = {

@@ -12,8 +12,9 @@ from graphut._flag import flag
 from graphut.cli import main
 from graphut.presets import PRESETS
 from graphut.tasks import TASKS, Sort
-from graphut.training import Run, TrainingConfig, learner_of
+from graphut.training import Run, TrainingConfig, is_run, learner_of
 from graphut.training.learners.pairs import PairLearner
+from graphut.training.lock import locked
 from graphut.training.log import read_metrics
 from graphut.training.trainer import METRICS
 from tests.cli.tiny import TINY
@@ -138,6 +139,15 @@ def test_a_run_that_learned_nothing_is_no_run(
     assert main([*argv, "--max-length", "2"]) == 2
     assert "the model takes 2 at most" in capsys.readouterr().err
     assert main(argv) == 0
+
+
+def test_a_run_that_another_process_began_at_once_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with locked(tmp_path):
+        assert main(["train", "sort", "--out", str(tmp_path), *TINY]) == 2
+    assert "another process is training" in capsys.readouterr().err
+    assert is_run(tmp_path)
 
 
 def test_a_folder_with_a_run_is_left_alone(
