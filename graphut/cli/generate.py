@@ -18,8 +18,8 @@ def main(argv: Sequence[str]) -> int:
     """Print what a model says of texts, and under each token the number of steps it took."""
     options = vars(_parser().parse_args(argv))
     folder, device, plain = (options.pop(key) for key in ("folder", "device", "plain"))
-    texts = _texts(options.pop("texts"), options.pop("input"))
     run = Run.open(folder)
+    texts = _texts(options.pop("texts"), options.pop("input"))
     learner = run.learner
     check_options(options, field_names(learner.generation_kind), f"the task {run.task_name}")
     asked = build(learner.generation_kind, options)

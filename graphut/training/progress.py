@@ -141,7 +141,9 @@ class Progress:
         if self.on_target >= IN_A_ROW:
             share = f"{config.target_accuracy:.2%}"
             return f"{IN_A_ROW} epochs in a row reached the target accuracy of {share}"
-        if self.update >= config.warmup and self.epoch - self.best_epoch >= config.patience:
+        # As of the learning rate: half of all updates is the longest warm-up.
+        warm = self.update >= config.warmup or 2 * self.epoch >= config.epochs
+        if warm and self.epoch - self.best_epoch >= config.patience:
             return f"no better model in {config.patience} epochs"
         if self.epoch >= config.epochs:
             return f"all {config.epochs} epochs are done"

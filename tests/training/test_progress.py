@@ -92,9 +92,10 @@ def test_metrics_tell_how_far_it_came() -> None:
         ),
         (Progress(epoch=5, best_epoch=2, update=400), "no better model in 3 epochs"),
         (Progress(epoch=5, best_epoch=2, update=399), None),  # still in the warm-up
-        (Progress(epoch=6, best_epoch=5), "all 6 epochs are done"),
+        (Progress(epoch=6, best_epoch=3, update=30), "no better model in 3 epochs"),  # half of all
+        (Progress(epoch=12, best_epoch=11), "all 12 epochs are done"),
     ],
 )
 def test_the_end(progress: Progress, end: str | None) -> None:
-    found = progress.end(TrainingConfig(epochs=6, patience=3, target_accuracy=0.9))
+    found = progress.end(TrainingConfig(epochs=12, patience=3, target_accuracy=0.9))
     assert (found or "none").startswith(end or "none")

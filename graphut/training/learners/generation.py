@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
+from graphut._batches import in_batches
 from graphut._options import option
+from graphut.decoding import Generation
+from graphut.models import UniversalTransformer, UniversalTransformerLM
+
+_AT_ONCE = 100  # outputs that are searched for together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,3 +42,14 @@ class GenerationOptions:
         options = asdict(self)
         generator = torch.Generator().manual_seed(options.pop("seed"))
         return {**options, "generator": generator}
+
+
+def generate(
+    model: UniversalTransformer | UniversalTransformerLM,
+    prompts: Sequence[list[int]],
+    options: GenerationOptions,
+) -> Iterator[tuple[list[int], Generation]]:
+    """Each prompt and what a model makes of it, as soon as its batch is done."""
+    searched = options.for_model()
+    for batch in in_batches(prompts, _AT_ONCE):
+        yield from zip(batch, model.generate(batch, **searched), strict=True)

@@ -7,20 +7,18 @@ from typing import Any, ClassVar
 
 from torch.nn.functional import cross_entropy
 
-from graphut._batches import in_batches
 from graphut._dgl import DGLGraph
 from graphut.decoding import Generation
 from graphut.models import UniversalTransformer
 from graphut.sentences import target_labels
 from graphut.tasks import EOS, Pair, PairTask, Vocabulary, read_pairs
 from graphut.training.learner import Learner, Outcome, Said
-from graphut.training.learners.generation import GenerationOptions
+from graphut.training.learners.generation import GenerationOptions, generate
 from graphut.training.learners.judgement import PairEvaluation, judge, summarize
 from graphut.training.learners.lengths import by_length
 from graphut.training.table import steps_table
 
 _SHOWN = 3
-_AT_ONCE = 100  # outputs that are searched for together
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
@@ -73,13 +71,11 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     ) -> Iterator[Said]:
         """The output for each text, and under each token the number of steps it took."""
         sources = [vocabularies["source"].read(text) for text in texts]
-        searched = options.for_model()
-        for batch in in_batches(sources, _AT_ONCE):
-            for source, result in zip(batch, model.generate(batch, **searched), strict=True):
-                ended = len(result.steps) > len(result.tokens)
-                cut = "" if ended else f"\ncut off at the max_length of {options.max_length}"
-                answer = vocabularies["target"].write(result.tokens)
-                yield Said(answer, self._answer(vocabularies, source, result) + cut)
+        for source, result in generate(model, sources, options):
+            ended = len(result.steps) > len(result.tokens)
+            cut = "" if ended else f"\ncut off at the max_length of {options.max_length}"
+            answer = vocabularies["target"].write(result.tokens)
+            yield Said(answer, self._answer(vocabularies, source, result) + cut)
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Pair]:
         """Pairs in a file: see `graphut.tasks.Pairs`."""

@@ -8,16 +8,14 @@ from typing import Any, ClassVar
 
 from torch.nn.functional import cross_entropy
 
-from graphut._batches import in_batches
 from graphut.models import UniversalTransformerLM
 from graphut.tasks import EOS, Text, TextTask, Vocabulary
 from graphut.training.learner import Evaluation, Learner, Outcome, Said
-from graphut.training.learners.generation import GenerationOptions
+from graphut.training.learners.generation import GenerationOptions, generate
 from graphut.training.learners.text_judgement import Scores, TextEvaluation, by_surprisal, score
 from graphut.training.table import steps_table
 
 _SHOWN = 2
-_AT_ONCE = 100  # texts that go on together
 _PROMPT, _LENGTH = 30, 60  # tokens of what is shown
 
 
@@ -106,11 +104,9 @@ def _continuations(
     prompts: Sequence[list[int]],
     options: GenerationOptions,
 ) -> Iterator[Said]:
-    searched = options.for_model()
-    for batch in in_batches(prompts, _AT_ONCE):
-        for prompt, found in zip(batch, model.generate(batch, **searched), strict=True):
-            tokens = prompt + [*found.tokens, EOS][: len(found.steps)]
-            steps = found.source_steps + found.steps
-            table = steps_table("text", vocabulary.readable(tokens), steps)
-            text = vocabulary.write(prompt + found.tokens)
-            yield Said(text, f"{text}\n\n{table}")
+    for prompt, found in generate(model, prompts, options):
+        tokens = prompt + [*found.tokens, EOS][: len(found.steps)]
+        steps = found.source_steps + found.steps
+        table = steps_table("text", vocabulary.readable(tokens), steps)
+        text = vocabulary.write(prompt + found.tokens)
+        yield Said(text, f"{text}\n\n{table}")
