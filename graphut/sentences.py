@@ -93,9 +93,7 @@ def sentence_graph(
     for name, end in (("bos", bos), ("eos", eos)):
         if type(end) is not int or end < 0:
             raise ValueError(f"{name} is {end!r}: a token is an integer, not negative")
-    token, lengths = flatten(sources, "sources")
-    if (lengths == 0).any():
-        raise ValueError(f"sources[{int(lengths.argmin())}] is empty: every source needs a token")
+    token, lengths = flatten_sources(sources)
     encoder, decoder = parse(encoder), parse(decoder)
     layouts = {ENCODE: encoder.layout(lengths)}
     data = {"source": _node_data(encoder, lengths, token=token)}
@@ -204,6 +202,14 @@ def with_end(tokens: Tensor, where: Tensor, end: int) -> Tensor:
     others[where] = False
     result[others] = tokens
     return result
+
+
+def flatten_sources(sources: Sentences) -> tuple[Tensor, Tensor]:
+    """See `flatten`; a source that is empty is refused too."""
+    token, lengths = flatten(sources, "sources")
+    if (lengths == 0).any():
+        raise ValueError(f"sources[{int(lengths.argmin())}] is empty: every source needs a token")
+    return token, lengths
 
 
 def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:

@@ -169,7 +169,8 @@ def check_live(call: AttentionCall) -> None:
     """Raise if a query row has no in-edge, or none whose bias is above `-inf`."""
     if call.layout.has_empty_rows:
         degrees = call.layout.in_degrees
-        _refuse(call, (degrees if call.frontier is None else degrees[call.frontier]) == 0)
+        dead = (degrees if call.frontier is None else degrees[call.frontier]) == 0
+        _refuse(call, dead, "have no in-edge to attend to", "add self-loops (dgl.add_self_loop)")
     if torch.compiler.is_compiling():
         return
     bias = call.bias()
@@ -177,16 +178,17 @@ def check_live(call: AttentionCall) -> None:
         index = call.edges[0][:, None].expand_as(bias)
         top = bias.new_full((call.query.shape[0], bias.shape[1]), -torch.inf)
         top = top.scatter_reduce(0, index, bias.detach(), "amax")
-        _refuse(call, (top == -torch.inf).any(1))
+        dead = (top == -torch.inf).any(1)
+        _refuse(call, dead, "have no in-edge whose bias is above -inf", "leave them one")
 
 
-def _refuse(call: AttentionCall, dead: Tensor) -> None:
+def _refuse(call: AttentionCall, dead: Tensor, what: str, remedy: str) -> None:
     if not bool(dead.any()):
         return
     rows = dead.nonzero()[:, 0]
     nodes = (rows if call.frontier is None else call.frontier[rows]).tolist()
     named = ", ".join(map(str, nodes[:5])) + (", ..." if len(nodes) > 5 else "")
     raise ValueError(
-        f"{len(nodes)} destination(s) have no in-edge to attend to (node {named}): add self-loops "
-        "(dgl.add_self_loop), or pass allow_zero_in_degree=True to give them zeros"
+        f"{len(nodes)} destination(s) {what} (node {named}): {remedy}, or pass "
+        "allow_zero_in_degree=True to give them zeros"
     )

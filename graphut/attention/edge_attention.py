@@ -113,7 +113,7 @@ def edge_attention(
         `"auto"`: what `graphut bench attention --remember` found to be fastest for such calls on
         this machine, or a fixed choice before. Or a name from `graphut.attention.BACKENDS`:
         `"dense"` (masks; the oracle), `"dgl"` (message passing on `dgl.ops`), `"torch"` (tiles
-        and segments), `"native"` (C++).
+        and segments), `"native"` (C++, for the CPU), `"triton"` (for the GPU).
 
     Returns
     -------
@@ -163,8 +163,9 @@ def edge_attention(
     if not allow_zero_in_degree:
         check_live(call)
     attend = choose(backend, call)
-    if query.device.type == "cpu" and attend is not native_attention:
-        # torch's attention would give zeros for NaN; the compiled one looks at what it wrote.
+    if query.device.type == "cpu" and (get_attention or attend is not native_attention):
+        # torch's attention would give zeros for NaN; the compiled one looks at what it wrote, and
+        # leaves weights to others.
         check_finite(query=query, key=key, value=value)
     with torch.autocast(query.device.type, enabled=False):
         out, weights = attend(call)

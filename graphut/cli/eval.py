@@ -22,13 +22,12 @@ def main(argv: Sequence[str]) -> int:
     run = Run.open(folder)
     check_options(options, run.learner.judged_with, f"the task {run.task_name}")
     model = best_model(run, target)
-    task = run.task(checked=data is None)
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {data: run.learner.read(data, run.vocabularies)}
     else:
-        sets = _chosen(task.test_sets, name, run.task_name)
+        sets = _chosen(run.task().test_sets, name, run.task_name)
     for label, examples in sets.items():
-        judge_set(run, model, task, label, examples, options, keep=data is None)
+        judge_set(run, model, label, examples, options, keep=data is None)
     return 0
 
 
@@ -45,8 +44,8 @@ def _chosen(
 def _parser() -> Parser:
     parser = Parser(
         prog="graphut eval",
-        description="Judge the best model of a run: decode greedily where it writes, and compare "
-        "with what is right. What is found on a test set is kept in the folder too, as a whole "
+        description="Judge the best model of a run: let it answer, and compare with what is "
+        "right. What is found on a test set is kept in the folder too, as a whole "
         "and in parts: evaluation-NAME.json.",
     )
     parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")

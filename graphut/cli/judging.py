@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphut.models.base import AdaptiveModel
-from graphut.tasks import Task
 from graphut.training import Run, save_evaluation
 from graphut.training.evaluations import model_digest
 from graphut.training.work import work
@@ -15,7 +14,6 @@ from graphut.training.work import work
 def judge_set(
     run: Run,
     model: AdaptiveModel,
-    task: Task,
     name: str,
     examples: Sequence[Any],
     options: Mapping[str, Any],
@@ -27,11 +25,9 @@ def judge_set(
     Parameters
     ----------
     run : Run
-        Whose learner judges.
+        Whose learner judges, with its vocabularies.
     model : AdaptiveModel
         The model.
-    task : Task
-        What it has learned.
     name : str
         The set's.
     examples : sequence
@@ -41,7 +37,7 @@ def judge_set(
     keep : bool
         Whether the run's folder gets what is found.
     """
-    evaluation, more = run.learner.record(model, task, examples, **options)
+    evaluation, more = run.learner.record(model, run.vocabularies, examples, **options)
     print(f"{name}, {len(examples)} {run.learner.examples}: {evaluation}", flush=True)
     if keep:
         asked = {"options": dict(options), "model": model_digest(run.folder)}

@@ -140,6 +140,6 @@ def _check_same(folder: str, what: str, begun: object, given: object) -> None:
 
 def _judge(run: Run, task: Task, device: torch.device) -> None:
     best = run.model().to(device)
-    judge_set(run, best, task, "test", task.test, {}, keep=True)
+    judge_set(run, best, "test", task.test, {}, keep=True)
     for said in run.learner.show(best, task):
         print(f"\n{said}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from graphut.decoding.generation import TokenDecoder
+from graphut.decoding.generation import TokenDecoder, allowed
 from graphut.decoding.stepwise import Hypothesis
 
 
@@ -31,6 +31,7 @@ def beam_search(
     bos: int | Tensor,
     eos: int,
     device: torch.device,
+    never: int | None = None,
 ) -> list[Hypothesis]:
     r"""The best finished hypothesis of each sentence.
 
@@ -48,6 +49,8 @@ def beam_search(
         0 or more: 0 ranks by log-probability alone, more favours longer sequences.
     bos : int or Tensor
         The token that begins every sentence, or `(sentences,)`, the one that begins each.
+    never : int, optional
+        A token that is not taken, whatever its probability is.
     """
     live = [[_Beam(sentence)] for sentence in range(sentences)]
     best: list[tuple[float, _Beam] | None] = [None] * sentences
@@ -55,7 +58,7 @@ def beam_search(
     tokens = torch.as_tensor(bos, device=device).expand(sentences)
     for length in range(1, max_length + 1):
         logits, steps = decoder.advance(parents, tokens)
-        likeliest = _likeliest_extensions(logits, beam_size + 1)
+        likeliest = _likeliest_extensions(logits, beam_size + 1, never)
         step_of_row = steps.tolist()
         row = 0
         for sentence, beams in enumerate(live):
@@ -74,9 +77,12 @@ def beam_search(
     return [_finished(winner) for winner in best]
 
 
-def _likeliest_extensions(logits: Tensor, count: int) -> tuple[list[list[float]], list[list[int]]]:
+def _likeliest_extensions(
+    logits: Tensor, count: int, never: int | None
+) -> tuple[list[list[float]], list[list[int]]]:
     # One more than the beam: whatever else is chosen, eos may be among them.
-    top = logits.double().log_softmax(-1).topk(min(count, logits.shape[-1]), -1)
+    scores = allowed(logits.double().log_softmax(-1), never)
+    top = scores.topk(min(count, logits.shape[-1]), -1)
     return top.values.tolist(), top.indices.tolist()
 
 

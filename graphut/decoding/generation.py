@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -50,6 +51,19 @@ class TokenDecoder(Protocol):
         tuple of Tensor
             `(B, vocabulary)` logits of the next token, and `(B,)` ponder steps of the added one.
         """
+
+
+def allowed(scores: Tensor, never: int | None) -> Tensor:
+    """Scores of the next token, `(B, vocabulary)`, of which one is never taken.
+
+    Examples
+    --------
+    >>> allowed(torch.tensor([[2.0, 1.0]]), never=0)
+    tensor([[-inf, 1.]])
+    """
+    if never is None:
+        return scores
+    return scores.index_fill(-1, torch.tensor(never, device=scores.device), -torch.inf)
 
 
 def check_search(

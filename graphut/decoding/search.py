@@ -33,7 +33,7 @@ def search(
     beam_size, length_penalty, temperature, top_p, generator
         As `UniversalTransformer.generate` takes them, checked by `check_search`.
     **ends
-        `max_length`, `bos`, `eos` and `device`, for whichever search it is.
+        `max_length`, `bos`, `eos`, `never` and `device`, for whichever search it is.
     """
     if temperature is not None or top_p is not None:
         return sample(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from graphut.decoding.generation import TokenDecoder
+from graphut.decoding.generation import TokenDecoder, allowed
 
 Choose = Callable[[Tensor], Tensor]
 
@@ -30,6 +30,7 @@ def greedy(
     bos: int | Tensor,
     eos: int,
     device: torch.device,
+    never: int | None = None,
 ) -> list[Hypothesis]:
     """The likeliest token, again and again; one hypothesis a sentence.
 
@@ -37,8 +38,10 @@ def greedy(
     ----------
     bos : int or Tensor
         The token that begins every sentence, or `(sentences,)`, the one that begins each.
+    never : int, optional
+        A token that is not taken, whatever its probability is.
     """
-    return _decode(decoder, _likeliest, sentences, max_length, bos, eos, device)
+    return _decode(decoder, _likeliest, sentences, max_length, bos, eos, device, never)
 
 
 def sample(
@@ -49,6 +52,7 @@ def sample(
     bos: int | Tensor,
     eos: int,
     device: torch.device,
+    never: int | None = None,
     temperature: float = 1.0,
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
@@ -72,7 +76,7 @@ def sample(
         probability = nucleus((below / temperature).softmax(-1), top_p).cpu()
         return torch.multinomial(probability, 1, generator=generator)[:, 0].to(logits.device)
 
-    return _decode(decoder, draw, sentences, max_length, bos, eos, device)
+    return _decode(decoder, draw, sentences, max_length, bos, eos, device, never)
 
 
 def nucleus(probability: Tensor, top_p: float) -> Tensor:
@@ -101,6 +105,7 @@ def _decode(
     bos: int | Tensor,
     eos: int,
     device: torch.device,
+    never: int | None,
 ) -> list[Hypothesis]:
     found = [Hypothesis() for _ in range(sentences)]
     going = list(range(sentences))
@@ -108,7 +113,7 @@ def _decode(
     tokens = torch.as_tensor(bos, device=device).expand(sentences)
     for _ in range(max_length):
         logits, steps = decoder.advance(parents, tokens)
-        tokens = choose(logits)
+        tokens = choose(allowed(logits, never))
         scores = logits.double().log_softmax(-1).gather(1, tokens[:, None])[:, 0]
         columns = zip(going, tokens.tolist(), steps.tolist(), scores.tolist(), strict=True)
         for sentence, token, count, score in columns:

@@ -161,7 +161,7 @@ class AdaptiveModel(nn.Module):
         if length > self.config.max_length:
             raise ValueError(
                 f"{what} has {length} tokens, but the model takes {self.config.max_length} at "
-                "most; shorten it or raise max_length in the configuration"
+                "most: shorten it, or make the model with a larger max_length"
             )
 
     def _drawn_positions(self, lengths: Tensor) -> Tensor | None:

@@ -72,12 +72,12 @@ class UniversalTransformerLM(WritingModel):
         TypeError
             If a token is not an integer.
         ValueError
-            If the batch is empty, a window is empty, a token lies outside the vocabulary, or a
-            text is longer than `config.max_length`.
+            If the batch is empty, a window is empty, a node sees none, a token lies outside the
+            vocabulary, or a text is longer than `config.max_length`.
         """
         nodes, labels = self._read(texts, ends)
         out, ponder = self.decoder(
-            causal_layout(self.topology, nodes.lengths).to(self.device),
+            nodes.seeing(causal_layout(self.topology, nodes.lengths)),
             nodes.first_states(self._embed_token),
             positions=nodes.positions(self._drawn_positions(nodes.lengths)),
         )
@@ -158,7 +158,9 @@ class UniversalTransformerLM(WritingModel):
         """
         check_search(max_length, beam_size, length_penalty, temperature, top_p)
         tokens, lengths = flatten(prompts, "prompts")
-        self._check_length(int(lengths.max()) + max_length, "a prompt with what follows it")
+        self._check_length(
+            int(lengths.max()) + max_length, f"a prompt and an output of max_length={max_length}"
+        )
         kind = self._decoder_kind(self.topology)
         each = tokens.split(lengths.tolist())
         found: dict[int, Generation] = {}
@@ -188,8 +190,8 @@ class UniversalTransformerLM(WritingModel):
         same = torch.arange(count)
         steps = [decoder.advance(same, column)[1].tolist() for column in fed[:, :-1].T]
         own = [[column[i] for column in steps] for i in range(count)]
-        ends: dict[str, Any] = {"bos": fed[:, -1], "eos": EOS, "device": self.device}
-        hypotheses = search(decoder, count, **options, **ends)
+        ends: dict[str, Any] = {"bos": fed[:, -1], "eos": EOS, "never": BOS}
+        hypotheses = search(decoder, count, device=self.device, **options, **ends)
         return [generation(*both) for both in zip(hypotheses, own, strict=True)]
 
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:

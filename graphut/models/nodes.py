@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout
 from graphut.sentences import NO_TOKEN, token_lengths
 from graphut.topology import Topology, token_nodes, with_extra_nodes
 
@@ -67,6 +68,24 @@ class SentenceNodes:
     def first_states(self, embed: Callable[[Tensor], Tensor]) -> Tensor:
         """`(num_nodes, d)`: what `embed` makes of the tokens, and how extra nodes start."""
         return with_extra_nodes(self.topology, embed(self.token), self.lengths)
+
+    def seeing(self, layout: EdgeLayout) -> EdgeLayout:
+        """The edges among the nodes, where they are.
+
+        Raises
+        ------
+        ValueError
+            If a node sees none.
+        """
+        if layout.has_empty_rows:
+            node = int((layout.in_degrees == 0).nonzero()[0])
+            first = layout.dst_lengths.cumsum(0) - layout.dst_lengths
+            place = node - int(first[first <= node].max())
+            raise ValueError(
+                f"the topology {str(self.topology)!r} leaves node {place} of a sentence without a "
+                f"node to see: let each see itself, as in '({self.topology})|window:0'"
+            )
+        return layout.to(self.position.device)
 
     def tokens_of(self, rows: Tensor) -> Tensor:
         """The rows of the tokens, out of one a node."""

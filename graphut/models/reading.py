@@ -43,7 +43,7 @@ class ReadingModel(AdaptiveModel):
         if self.config.positions == "end":
             nodes = replace(nodes, position=nodes.of_nodes(lengths + 1) - place)
         out, ponder = self.encoder(
-            self.topology.layout(lengths).to(self.device),
+            nodes.seeing(self.topology.layout(lengths)),
             nodes.first_states(lambda _: feat),
             positions=nodes.positions(self._drawn_positions(lengths)),
         )

@@ -16,7 +16,7 @@ from graphut.models.output import SequenceOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.models.writing import BOS, EOS, WritingModel, generation
 from graphut.nn import Ponder
-from graphut.sentences import CROSS, DECODE, ENCODE, sentence_graph
+from graphut.sentences import CROSS, DECODE, ENCODE, flatten_sources, sentence_graph
 from graphut.topology import cross_topology, parse
 
 
@@ -74,8 +74,9 @@ class UniversalTransformer(WritingModel):
     ) -> DGLGraph:
         """`graphut.sentence_graph` with the model's own topologies, and `frame_source`."""
         if self.config.frame_source:
-            lists = [s.tolist() if isinstance(s, Tensor) else s for s in sources]
-            sources = [[BOS, *source, EOS] for source in lists]
+            token, lengths = flatten_sources(sources)
+            parts = token.split(lengths.tolist())
+            sources = [[BOS, *part.tolist(), EOS] for part in parts]
         return sentence_graph(
             sources,
             targets,
@@ -92,7 +93,7 @@ class UniversalTransformer(WritingModel):
         Parameters
         ----------
         graph : DGLGraph
-            From `sentence_graph`, with targets.
+            From `sentence_graph`, with targets. Who attends to whom is as it says.
 
         Returns
         -------
@@ -102,8 +103,9 @@ class UniversalTransformer(WritingModel):
         Raises
         ------
         ValueError
-            If the graph has no target nodes or is not that of the model's topologies, a token
-            lies outside the vocabulary, or a sentence is longer than `config.max_length`.
+            If the graph has no target nodes or other extra nodes than the model's topologies, a
+            node sees none, a token lies outside the vocabulary, or a sentence is longer than
+            `config.max_length`.
         """
         if not isinstance(graph, DGLGraph):
             raise TypeError(
@@ -117,7 +119,7 @@ class UniversalTransformer(WritingModel):
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
         memory, encoder = self._encode(graph, source, drawn)
         out, decoder = self.decoder(
-            as_layout(graph, DECODE).to(self.device),
+            target.seeing(as_layout(graph, DECODE)),
             target.first_states(self._embed_target),
             positions=target.positions(drawn),
             cross=(as_layout(graph, CROSS).to(self.device), memory),
@@ -177,7 +179,7 @@ class UniversalTransformer(WritingModel):
         3
         """
         check_search(max_length, beam_size, length_penalty, temperature, top_p)
-        self._check_length(max_length, "max_length")
+        self._check_length(max_length, f"an output of max_length={max_length}")
         kind = self._decoder_kind(self.decoder_topology, self.cross_topology)
         with self.evaluating():
             graph = self.sentence_graph(sequences)
@@ -198,6 +200,7 @@ class UniversalTransformer(WritingModel):
                 generator=generator,
                 bos=BOS,
                 eos=EOS,
+                never=BOS,
                 device=self.device,
             )
         by_token = nodes.tokens_of(ponder.steps).split(lengths.tolist())
@@ -209,7 +212,7 @@ class UniversalTransformer(WritingModel):
         self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None
     ) -> tuple[Tensor, Ponder]:
         out: tuple[Tensor, Ponder] = self.encoder(
-            as_layout(graph, ENCODE).to(self.device),
+            source.seeing(as_layout(graph, ENCODE)),
             source.first_states(self._embed_source),
             positions=self._source_positions(source, drawn),
         )

@@ -139,12 +139,6 @@ class Agreement(TextTask):
     def vocabulary(self) -> Words:
         return Words(unpack_words(self._arrays["words"]))
 
-    @property
-    def forms(self) -> tuple[int, int]:
-        """Token ids of the verb in the singular and in the plural."""
-        singular, plural = self.vocabulary.encode([SINGULAR, PLURAL])
-        return singular, plural
-
     def train(self, seed: int, epoch: int) -> list[Text]:
         """The training texts, whatever the seed and the epoch."""
         return self._train

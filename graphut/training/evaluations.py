@@ -37,7 +37,7 @@ def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evalu
     >>> evaluate(UniversalTransformer(config), task, task.test).encoder_steps >= 1
     True
     """
-    return learner_of(task).evaluate(model, task, examples)
+    return learner_of(task).evaluate(model, task.vocabularies, examples)
 
 
 def save_evaluation(

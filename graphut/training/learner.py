@@ -145,7 +145,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def record(
-        self, model: ModelT, task: TaskT, examples: Sequence[Example], **options: Any
+        self,
+        model: ModelT,
+        vocabularies: Mapping[str, Vocabulary],
+        examples: Sequence[Example],
+        **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """How good a model is, and what the record of a test set keeps beyond that.
 
@@ -153,8 +157,8 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         ----------
         model : AdaptiveModel
             The model.
-        task : Task
-            Where the examples are from, or examples like them.
+        vocabularies : mapping of str to Vocabulary
+            Those of the task it has learned: its data need not be there any more.
         examples : sequence
             At least one.
         **options
@@ -166,9 +170,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
             The evaluation, and what is JSON: by length, by group, and so on.
         """
 
-    def evaluate(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> Evaluation:
+    def evaluate(
+        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], examples: Sequence[Example]
+    ) -> Evaluation:
         """How good a model is: `record` without the record."""
-        return self.record(model, task, examples)[0]
+        return self.record(model, vocabularies, examples)[0]
 
     @abstractmethod
     def show(self, model: ModelT, task: TaskT) -> Iterator[str]:
@@ -189,7 +195,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         model : AdaptiveModel
             The model.
         vocabularies : mapping of str to Vocabulary
-            Those of the task it has learned: its data need not be there any more.
+            As for `record`.
         texts : sequence of str
             Read by `Vocabulary.read`.
         options : Any

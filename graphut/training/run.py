@@ -119,13 +119,8 @@ class Run:
         """The learner of its task."""
         return learner_of(TASKS[self.task_name])
 
-    def task(self, *, checked: bool = True) -> Task:
-        """The task that the run is about.
-
-        Parameters
-        ----------
-        checked : bool
-            Whether to compare its data with that of the run, for which it is read.
+    def task(self) -> Task:
+        """The task that the run is about, with its data read and compared with that of the run.
 
         Raises
         ------
@@ -135,8 +130,7 @@ class Run:
             If its data is other data now than when the run began.
         """
         task = TASKS[self.task_name](**self.task_options)
-        if checked:
-            self._check_data(task)
+        self._check_data(task)
         return task
 
     def moved(self, task: Task) -> Run:

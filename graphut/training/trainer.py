@@ -19,6 +19,7 @@ from graphut.tasks import Task
 from graphut.training.advice import ponder_advice
 from graphut.training.checkpoint import Trained, load_checkpoint, save_checkpoint
 from graphut.training.config import TrainingConfig
+from graphut.training.evaluations import evaluate
 from graphut.training.learner import Evaluation, Outcome
 from graphut.training.learners import learner_of
 from graphut.training.lock import locked
@@ -233,7 +234,7 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         progress, totals = self.progress, self.progress.totals
-        evaluation = self.learner.evaluate(self.model, self.task, self.task.validation)
+        evaluation = evaluate(self.model, self.task, self.task.validation)
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()

@@ -112,11 +112,13 @@ def test_the_graphs_of_these_tests_have_dead_destinations_where_they_say_so() ->
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["query", "key", "value"])
-def test_features_that_are_not_finite(name: str, value: float) -> None:
+@pytest.mark.parametrize("get_attention", [False, True])
+def test_features_that_are_not_finite(name: str, value: float, get_attention: bool) -> None:
     tensors = {key: torch.randn(3, 2, 4) for key in ("query", "key", "value")}
+    tensors["query"][:, 1, 0] = 1.0  # not so small a score that nothing comes of the key
     tensors[name][2, 1, 0] = value
     with pytest.raises(ValueError, match=f"{name} is {value} in row 2, head 1"):
-        edge_attention(Complete().graph([3]), **tensors)
+        edge_attention(Complete().graph([3]), **tensors, get_attention=get_attention)
 
 
 def test_large_features_whose_sum_overflows_are_fine() -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from graphut._files import read_json
+from graphut._files import read_json, write_json
 from graphut.cli import main
 from graphut.tasks import Subwords
 from tests.tasks.tiny_wmt14 import write_corpora
@@ -38,6 +39,19 @@ def test_beam_search_is_an_option_of_eval(run: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith("test, 2 sentences: BLEU ")
     record = read_json(run / "evaluation-test.json")
     assert record["options"] == {"beam_size": 2, "length_penalty": 1.0}
+
+
+def test_other_pairs_are_judged_without_the_data(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "none"))
+    (tmp_path / "own.tsv").write_text("a man\tein Mann\n")
+    state = read_json(run / "run.json")
+    gone = {**state, "task_options": {**state["task_options"], "data": str(tmp_path / "gone")}}
+    folder = shutil.copytree(run, tmp_path / "run")
+    write_json(folder / "run.json", gone)
+    assert main(["eval", str(folder), "--data", str(tmp_path / "own.tsv")]) == 0
+    assert "own.tsv, 1 sentences: BLEU " in capsys.readouterr().out
 
 
 def test_a_sentence_is_generated_as_text(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

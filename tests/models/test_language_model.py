@@ -72,8 +72,9 @@ def plain_greedy(model: UniversalTransformerLM, prompt: list[int], max_length: i
     while len(steps) < max_length and tokens[-1:] != [EOS]:
         output = model([[*prompt, *tokens]])
         steps.append(int(output.steps[-1]))
-        score += output.logits[-1].log_softmax(-1).max().item()
-        tokens.append(int(output.logits[-1].argmax()))
+        likely = output.logits[-1].log_softmax(-1)
+        tokens.append(1 + int(likely[1:].argmax()))  # bos is never taken
+        score += likely[tokens[-1]].item()
     own = [int(model([prompt[:n]]).steps[-1]) for n in range(len(prompt))]
     return Generation(tokens[: tokens.index(EOS)] if EOS in tokens else tokens, score, steps, own)
 
@@ -290,7 +291,7 @@ def test_texts_that_do_not_fit(texts: list[list[int]], ends: bool, message: str)
     [
         ([], {}, "prompts is empty"),
         ([[2, 7]], {}, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
-        ([[2] * 19], {}, "a prompt with what follows it has 22 tokens, but the model takes 20"),
+        ([[2] * 19], {}, "a prompt and an output of max_length=3 has 22 tokens, but the model"),
         ([[2]], {"temperature": 0}, "temperature must be above 0, got 0"),
     ],
 )

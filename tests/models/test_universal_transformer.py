@@ -56,8 +56,9 @@ def plain_greedy(model: UniversalTransformer, source: list[int], max_length: int
     while len(steps) < max_length and tokens[-1:] != [EOS]:
         logits, encoder, decoder = model(model.sentence_graph([source], [tokens]))
         steps.append(int(decoder.steps[len(tokens)]))  # tokens come before extra nodes
-        score += logits[-1].log_softmax(-1).max().item()
-        tokens.append(int(logits[-1].argmax()))
+        likely = logits[-1].log_softmax(-1)
+        tokens.append(1 + int(likely[1:].argmax()))  # bos is never taken
+        score += likely[tokens[-1]].item()
     return Generation(
         tokens[: tokens.index(EOS)] if EOS in tokens else tokens,
         score,
@@ -305,7 +306,7 @@ class TestBadInput:
         ("options", "message"),
         [
             ({"max_length": 0}, "max_length must be at least 1, got 0"),
-            ({"max_length": 21}, "max_length has 21 tokens, but the model takes 20"),
+            ({"max_length": 21}, "an output of max_length=21 has 21 tokens, but the model"),
             ({"beam_size": 0}, "beam_size must be at least 1, got 0"),
             ({"length_penalty": -0.5}, "length_penalty must be 0 or more, got -0.5"),
             ({"length_penalty": math.nan}, "length_penalty must be 0 or more, got nan"),
@@ -324,17 +325,31 @@ class TestBadInput:
             build_model(max_length=20).generate(SOURCES, **{"max_length": 5, **options})
 
     @pytest.mark.parametrize(
+        ("topologies", "message"),
+        [
+            ({"encoder_topology": "global:5"}, "'global:5' leaves node 0 of a sentence"),
+            ({"decoder_topology": "random:4&causal"}, r"'\(random:4@0&causal\)\|window:0'"),
+        ],
+    )
+    def test_topologies_in_which_a_token_sees_none(
+        self, topologies: dict[str, str], message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            logits_of(build_model(**topologies))
+
+    @pytest.mark.parametrize("framed", [False, True])
+    @pytest.mark.parametrize(
         ("sources", "message"),
         [
             ([], "sources is empty"),
             ([[2], []], r"sources\[1\] is empty"),
             ([[2], [3, 7]], "source token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
             ([[2, -1]], r"sources\[0\] holds -1"),
-            ([[2] * 21], "a source sentence has 21 tokens, but the model takes 20"),
+            ([[2] * 21], r"a source sentence has 2\d tokens, but the model takes 20"),
         ],
     )
-    def test_sources(self, sources: list[list[int]], message: str) -> None:
-        model = build_model(max_length=20)
+    def test_sources(self, sources: list[list[int]], message: str, framed: bool) -> None:
+        model = build_model(max_length=20, frame_source=framed)
         with pytest.raises(ValueError, match=message):
             model.generate(sources, max_length=3)
         with pytest.raises(ValueError, match=message):
@@ -391,6 +406,16 @@ class TestBadInput:
         model.get_parameter(name).data[2] = math.nan
         with pytest.raises(ValueError, match=r"nan|NaN"):
             model.generate([[2, 3, 4, 5, 6]], max_length=5)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_what_begins_a_sequence_is_never_in_one(
+    search: dict[str, Any], model: UniversalTransformer
+) -> None:
+    model.output.bias.data[0] = 50.0
+    for answer in model.generate(SOURCES, max_length=4, **seeded(search)):
+        assert 0 not in answer.tokens
+        assert math.isfinite(answer.score)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)

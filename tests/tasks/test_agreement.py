@@ -66,7 +66,7 @@ def test_texts_are_the_lines_with_the_verb_at_their_end(
     texts = [text for text in small.test if text.group == "5 attractors"]
     for line, text in zip(lines, texts, strict=True):
         number, _, words = line.partition("\t")
-        assert small.forms[number == "VBP"] == text.tokens[-1]
+        assert small.vocabulary.encode([number]) == text.tokens[-1:]
         known = [word if word in small.vocabulary else "<unk>" for word in words.split()]
         assert small.vocabulary.write(text.tokens) == " ".join([*known, number])
 

@@ -70,7 +70,6 @@ def test_pairs_that_have_changed(tmp_path: Path) -> None:
     assert run.vocabularies["target"].symbols == ("x", "y")
     with pytest.raises(ValueError, match=r"pairs\.tsv has changed"):
         run.task()
-    assert run.task(checked=False).vocabularies["target"].symbols == ("x", "z")
 
 
 def test_pairs_that_are_gone(tmp_path: Path) -> None:

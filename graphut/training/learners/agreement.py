@@ -9,7 +9,8 @@ from typing import ClassVar
 import torch
 
 from graphut.models import UniversalTransformerLM
-from graphut.tasks import Agreement
+from graphut.tasks import Agreement, Vocabulary
+from graphut.tasks.agreement import PLURAL, SINGULAR
 from graphut.training.learner import Evaluation
 from graphut.training.learners.text_judgement import Scores, score
 from graphut.training.learners.texts import TextLearner
@@ -64,13 +65,14 @@ class AgreementLearner(TextLearner):
     evaluation_kind = AgreementEvaluation
     examples: ClassVar[str] = "sentences"
 
-    def rivals(self, task: Agreement) -> Sequence[int]:
+    def rivals(self, vocabulary: Vocabulary) -> Sequence[int]:
         """The two forms."""
-        return task.forms
+        return vocabulary.encode([SINGULAR, PLURAL])
 
-    def judge(self, scores: Scores, task: Agreement) -> AgreementEvaluation:
+    def judge(self, scores: Scores, vocabulary: Vocabulary) -> AgreementEvaluation:
         """Compare the two forms."""
-        wanted = torch.tensor([task.forms.index(text.tokens[-1]) for text in scores.texts])
+        forms = self.rivals(vocabulary)
+        wanted = torch.tensor([forms.index(text.tokens[-1]) for text in scores.texts])
         logits = scores.rivals.gather(1, torch.stack([wanted, 1 - wanted], 1))
         right = (logits[:, 0] > logits[:, 1]).double()  # a tie is wrong
         by_form = [right[wanted == form] for form in (0, 1)]
@@ -85,9 +87,10 @@ class AgreementLearner(TextLearner):
 
     def show(self, model: UniversalTransformerLM, task: Agreement) -> Iterator[str]:
         """A few sentences up to the verb, and how likely its two forms are beside each other."""
+        forms = self.rivals(task.vocabulary)
         for text in task.test[:_SHOWN]:
-            scores = score(model, [text], task.forms)
-            share = scores.rivals[0].softmax(0)[task.forms.index(text.tokens[-1])]
+            scores = score(model, [text], forms)
+            share = scores.rivals[0].softmax(0)[forms.index(text.tokens[-1])]
             words = task.vocabulary.readable(text.tokens)
             table = steps_table("text", words, scores.steps.tolist())
             yield f"{table}\nright   {share:.1%} for {words[-1]}, against the other form"

@@ -10,7 +10,8 @@ from typing import ClassVar
 import torch
 
 from graphut.models import UniversalTransformerLM
-from graphut.tasks import Lambada
+from graphut.tasks import Lambada, Vocabulary
+from graphut.tasks.words import UNKNOWN
 from graphut.training.learner import Evaluation
 from graphut.training.learners.text_judgement import Scores
 from graphut.training.learners.texts import TextLearner
@@ -69,10 +70,11 @@ class LambadaLearner(TextLearner):
     evaluation_kind = LambadaEvaluation
     examples: ClassVar[str] = "passages"
 
-    def judge(self, scores: Scores, task: Lambada) -> LambadaEvaluation:
+    def judge(self, scores: Scores, vocabulary: Vocabulary) -> LambadaEvaluation:
         """Look at the last words by themselves."""
         answers = torch.tensor([text.tokens[-1] for text in scores.texts])
-        known = answers != task.vocabulary.unknown
+        unknown = vocabulary.encode([UNKNOWN])[0]
+        known = answers != unknown
         last, found = scores.last, scores.evaluation()
         return LambadaEvaluation(
             word_accuracy=float((scores.right[last] & known).double().mean()),

@@ -47,7 +47,11 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return graph_outcome(model, graph, label_smoothing)
 
     def record(
-        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair], **options: Any
+        self,
+        model: UniversalTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        examples: Sequence[Pair],
+        **options: Any,
     ) -> tuple[PairEvaluation, dict[str, Any]]:
         """Decode, and compare; the record has accuracies and steps by length."""
         judgements = judge(model, examples, **options)

@@ -53,7 +53,7 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
     def record(
         self,
         model: UniversalTransformerPointer,
-        task: PassageTask,
+        vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Passage],
         **options: Any,
     ) -> tuple[PassageEvaluation, dict[str, Any]]:

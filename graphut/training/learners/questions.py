@@ -64,7 +64,7 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
     def record(
         self,
         model: UniversalTransformerClassifier,
-        task: QuestionTask,
+        vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Question],
         **options: Any,
     ) -> tuple[QuestionEvaluation, dict[str, Any]]:

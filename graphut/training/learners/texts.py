@@ -50,29 +50,30 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
             ponders={"decoder": output.ponder},
         )
 
-    def rivals(self, task: Any) -> Sequence[int]:
+    def rivals(self, vocabulary: Vocabulary) -> Sequence[int]:
         """Tokens that `judge` asks about in the place of each text's last one."""
         return ()
 
-    def judge(self, scores: Scores, task: Any) -> Evaluation:
+    def judge(self, scores: Scores, vocabulary: Vocabulary) -> Evaluation:
         """How good the model is that the scores are of."""
         return scores.evaluation()
 
     def record(
         self,
         model: UniversalTransformerLM,
-        task: Any,
+        vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """The record has steps by surprisal, and a row for each group."""
-        scores = score(model, examples, self.rivals(task))
+        vocabulary = vocabularies["text"]
+        scores = score(model, examples, self.rivals(vocabulary))
         nats = scores.evaluation().nats
         groups = [
-            {"group": name, "examples": len(part.texts), **self.judge(part, task).to_dict()}
+            {"group": name, "examples": len(part.texts), **self.judge(part, vocabulary).to_dict()}
             for name, part in scores.by_group().items()
         ]
-        return self.judge(scores, task), {
+        return self.judge(scores, vocabulary), {
             "tokens": len(scores.nats),
             "perplexity": exp(nats),
             "bits": nats / log(2),
@@ -82,8 +83,10 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 
     def show(self, model: UniversalTransformerLM, task: Any) -> Iterator[str]:
         """How the beginnings of a few test texts go on."""
-        begun = [text.tokens[:_PROMPT] for text in task.test[:_SHOWN]]
-        options = GenerationOptions(max_length=_LENGTH, temperature=0.8)
+        room: int = model.config.max_length
+        prompt = min(_PROMPT, room // 2)
+        begun = [text.tokens[:prompt] for text in task.test[:_SHOWN]]
+        options = GenerationOptions(max_length=min(_LENGTH, room - prompt), temperature=0.8)
         return (said.shown for said in _continuations(model, task.vocabulary, begun, options))
 
     def generate(

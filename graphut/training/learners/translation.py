@@ -61,13 +61,17 @@ class TranslationLearner(PairLearner):
         return super().sizes(task)
 
     def record(
-        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair], **options: Any
+        self,
+        model: UniversalTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        examples: Sequence[Pair],
+        **options: Any,
     ) -> tuple[TranslationEvaluation, dict[str, Any]]:
         """Translate, and compare the texts; the record has steps by length."""
         longest = max(len(source) for source, _ in examples) + _LONGER + 1  # 1 for <eos>
         room = min(longest, model.config.max_length)
         results = answer(model, examples, max_length=room, **options)
-        write = task.target_vocabulary.write
+        write = vocabularies["target"].write
         found = bleu([write(x.tokens) for x in results], [write(target) for _, target in examples])
         judgements = [Judgement.of(*both) for both in zip(results, examples, strict=True)]
         return TranslationEvaluation(bleu=found.score, **summarize(judgements).to_dict()), {

@@ -14,7 +14,6 @@ from tests.training.learners.test_text_judgement import make_model
 
 LEARNER = LambadaLearner()
 WORDS = Words(["<unk>", "care", "about", "signs", "he", "does"])
-TASK: Any = SimpleNamespace(vocabulary=WORDS)
 
 
 def test_last_words_are_judged_by_themselves() -> None:
@@ -27,7 +26,7 @@ def test_last_words_are_judged_by_themselves() -> None:
         steps=torch.tensor([5, 1, 5, 5, 2, 5, 5, 6]),
         rivals=torch.zeros(3, 0),
     )
-    found = LEARNER.judge(scores, TASK)
+    found = LEARNER.judge(scores, WORDS)
     assert found.word_accuracy == pytest.approx(1 / 3)  # an unknown word is not guessed
     assert found.word_nats == 2.0 and found.known == pytest.approx(2 / 3)
     assert (found.steps, found.word_steps) == (pytest.approx(34 / 8), 3.0)

@@ -53,7 +53,7 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
 
 def test_the_record_is_by_length() -> None:
     model = make_model()
-    found, more = LEARNER.record(model, TASK, TASK.test)
+    found, more = LEARNER.record(model, TASK.vocabularies, TASK.test)
     judgements = judge(model, TASK.test)
     assert found == summarize(judgements) == evaluate(model, TASK, TASK.test)
     assert more == {
@@ -70,7 +70,7 @@ def test_the_search_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
         return generate(*args, **options)
 
     monkeypatch.setattr(model, "generate", spy)
-    LEARNER.record(model, TASK, TASK.test, beam_size=2, length_penalty=0.1)
+    LEARNER.record(model, TASK.vocabularies, TASK.test, beam_size=2, length_penalty=0.1)
     longest = max(len(target) for _, target in TASK.test)
     assert asked == [{"max_length": longest + 1, "beam_size": 2, "length_penalty": 0.1}]
 

@@ -119,9 +119,9 @@ def test_the_surer_one_of_two_equally_accurate_ones_is_the_better() -> None:
 
 def test_the_record_is_by_group_and_by_supporting_facts() -> None:
     model = make_model()
-    found, more = LEARNER.record(model, TASK, TASK.test)
+    found, more = LEARNER.record(model, TASK.vocabularies, TASK.test)
     judgements = judge(model, TASK.test)
-    assert found == summarize(judgements) == LEARNER.evaluate(model, TASK, TASK.test)
+    assert found == summarize(judgements) == LEARNER.evaluate(model, TASK.vocabularies, TASK.test)
     assert more["by_group"] == by(judgements, "group")
     assert more["by_supporting"] == by(judgements, "supporting")
     assert {row["group"] for row in more["by_group"]} == {"john", "mary"}

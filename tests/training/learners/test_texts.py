@@ -89,7 +89,7 @@ def test_it_learns_to_count(trained: UniversalTransformerLM) -> None:
 
 
 def test_the_record_has_the_whole_and_its_groups(trained: UniversalTransformerLM) -> None:
-    evaluation, more = LEARNER.record(trained, TASK, TASK.test)
+    evaluation, more = LEARNER.record(trained, TASK.vocabularies, TASK.test)
     scores = score(trained, TASK.test)
     assert evaluation == scores.evaluation()
     assert more["tokens"] == 20 * 7
@@ -100,7 +100,7 @@ def test_the_record_has_the_whole_and_its_groups(trained: UniversalTransformerLM
         assert row["examples"] == len(texts)
         assert row["nats"] == pytest.approx(evaluate(trained, TASK, texts).nats)  # type: ignore[attr-defined]
     plain = [Text(text.tokens) for text in TASK.test]
-    assert "by_group" not in LEARNER.record(trained, TASK, plain)[1]
+    assert "by_group" not in LEARNER.record(trained, TASK.vocabularies, plain)[1]
 
 
 def test_texts_go_on(trained: UniversalTransformerLM) -> None:
@@ -136,6 +136,12 @@ def test_a_few_test_texts_are_shown(trained: UniversalTransformerLM) -> None:
     assert len(said) == 2
     for block, text in zip(said, TASK.test, strict=False):
         assert block.startswith(TASK.vocabulary.write(text.tokens))
+
+
+@pytest.mark.parametrize("max_length", [2, 8, 40])
+def test_what_is_shown_fits_the_model(max_length: int) -> None:
+    for said in LEARNER.show(make_model(max_length=max_length), TASK):
+        assert len(said.partition("\n")[0]) in range(1, max_length + 1)
 
 
 def test_an_unknown_character_is_quoted(tmp_path: Path) -> None:

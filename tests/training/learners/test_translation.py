@@ -74,7 +74,7 @@ def test_bleu_is_of_the_texts(
         "two men": "zwei Mann",
     }
     answering(monkeypatch, model, answers, task)
-    found, more = LEARNER.record(model, task, pairs)
+    found, more = LEARNER.record(model, task.vocabularies, pairs)
     outputs = [answers[source] for source, _ in TEXTS]
     assert found.bleu == pytest.approx(naive_bleu(outputs, [target for _, target in TEXTS]))
     assert (found.encoder_steps, found.decoder_steps) == (1, 2)
@@ -96,7 +96,7 @@ def test_the_search_reaches_the_model(
 ) -> None:
     model = make_model(task)
     asked = answering(monkeypatch, model, dict(TEXTS), task)
-    found, _ = LEARNER.record(model, task, pairs, beam_size=4, length_penalty=0.5)
+    found, _ = LEARNER.record(model, task.vocabularies, pairs, beam_size=4, length_penalty=0.5)
     assert found.bleu == pytest.approx(100)
     longest = max(len(source) for source, _ in pairs)
     assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
@@ -104,7 +104,7 @@ def test_the_search_reaches_the_model(
 
 def test_a_model_of_short_sentences_is_not_asked_for_longer_ones(task: Wmt14) -> None:
     model = make_model(task, max_length=40)
-    LEARNER.record(model, task, task.test)  # it would refuse
+    LEARNER.record(model, task.vocabularies, task.test)  # it would refuse
 
 
 def test_more_bleu_is_better() -> None:
