@@ -3,11 +3,12 @@
 Reversing takes a token from one end of the sentence to the other. A narrow window hands it on step
 by step; one global token is a shortcut for the price of two edges a token.
 
-    python examples/compare_topologies.py
+    python examples/compare_topologies.py [FOLDER]
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from graphut import UniversalTransformerConfig
@@ -62,4 +63,4 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonRepo
 if __name__ == "__main__":
     task = Reverse(mean_length=6, length_deviation=1, epoch_size=4000, held_out=500)
     training = TrainingConfig(epochs=12, learning_rate=4e-3, warmup=60, ponder_warmup=0)
-    main(task, training, "runs/compare")
+    main(task, training, *(sys.argv[1:] or ["runs/compare"]))

@@ -1,10 +1,11 @@
 """A topology of one's own: who attends to whom, seen in a picture, and trained with.
 
-python examples/custom_topology.py
+python examples/custom_topology.py [FOLDER]
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,4 +58,4 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
 
 
 if __name__ == "__main__":
-    main(Sort(), TrainingConfig(epochs=20, learning_rate=3e-3), "runs/powers")
+    main(Sort(), TrainingConfig(epochs=20, learning_rate=3e-3), *(sys.argv[1:] or ["runs/powers"]))

@@ -1,6 +1,11 @@
-"""Learn to sort letters with the library's training loop, and see how long it ponders."""
+"""Learn to sort letters with the library's training loop, and see how long it ponders.
+
+python examples/train_sort.py [FOLDER]
+"""
 
 from __future__ import annotations
+
+import sys
 
 import torch
 
@@ -24,4 +29,4 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
 
 
 if __name__ == "__main__":
-    main(Sort(), TrainingConfig(), "runs/sort-example")
+    main(Sort(), TrainingConfig(), *(sys.argv[1:] or ["runs/sort-example"]))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
+from graphut._tokens import BOS, EOS
 from graphut.attention import EdgeLayout
 from graphut.topology import (
     Causal,
@@ -41,8 +42,8 @@ def sentence_graph(
     encoder: Topology | str = Complete(),
     decoder: Topology | str = Causal(),
     cross: Topology | str = Complete(),
-    bos: int = 0,
-    eos: int = 1,
+    bos: int = BOS,
+    eos: int = EOS,
 ) -> DGLGraph:
     """One batched graph of source sentences and, where given, their targets.
 

@@ -12,7 +12,7 @@ from graphut.bench.gate import TOLERANCE, largest_error
 from graphut.bench.machine import dated_machine
 from graphut.bench.memory import peak_bytes
 from graphut.bench.model_report import ModelReport, ModelRow
-from graphut.bench.problem import CPU
+from graphut.bench.problem import CPU, check_heads
 from graphut.bench.rectangle import Rectangle, padded_mask
 from graphut.bench.schedule import FRACTIONS, SHARE, depths, nobody_halts
 from graphut.bench.sizes import Sizes
@@ -50,7 +50,7 @@ class ModelProblem:
     Raises
     ------
     ValueError
-        If the topology has nodes that are not tokens.
+        If the topology has nodes that are not tokens, or features do not divide into heads.
     """
 
     topology: Topology
@@ -62,6 +62,7 @@ class ModelProblem:
     halting: bool = True
 
     def __post_init__(self) -> None:
+        check_heads(self.dim, self.heads)
         if self.topology.has_extra_nodes:
             raise ValueError(
                 f"{self.topology} has nodes that are not tokens, for which a padded model has no "

@@ -16,6 +16,12 @@ from graphut.topology import Topology
 CPU = torch.device("cpu")
 
 
+def check_heads(dim: int, heads: int) -> None:
+    """Raise `ValueError`, with both numbers, if features do not divide into heads."""
+    if heads < 1 or dim < 1 or dim % heads:
+        raise ValueError(f"{dim} features do not divide into {heads} heads")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttentionProblem:
     """One call over the edges of a batch of sentences; its numbers are always the same.
@@ -63,8 +69,7 @@ class AttentionProblem:
     forward_only: bool = False
 
     def __post_init__(self) -> None:
-        if self.heads < 1 or self.dim < 1 or self.dim % self.heads:
-            raise ValueError(f"{self.dim} features do not divide into {self.heads} heads")
+        check_heads(self.dim, self.heads)
         if not 0.0 < self.fraction <= 1.0:
             raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
 

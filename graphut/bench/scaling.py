@@ -147,7 +147,8 @@ def bench_scaling(
     Raises
     ------
     ValueError
-        If there are not two different numbers of tokens, or one is not positive.
+        If there are not two different numbers of tokens, or a number is not positive; if the
+        topology has nodes that are not tokens.
 
     Examples
     --------
@@ -160,6 +161,13 @@ def bench_scaling(
     sizes = sorted(set(nodes))
     if len(sizes) < 2:
         raise ValueError(f"a slope takes two different numbers of nodes at least, got {[*nodes]}")
+    if sizes[0] < 1:
+        raise ValueError(f"a sentence has at least 1 token, got nodes={[*nodes]}")
+    if topology.has_extra_nodes:
+        raise ValueError(
+            f"{topology} has nodes that are not tokens, which a layer alone has no features of: "
+            "choose another topology"
+        )
     torch.manual_seed(0)
     layer = MultiHeadAttention(dim, heads, backend=backend).to(device).eval()
     runs = {str(n): _forward(layer, topology, torch.randn(n, dim, device=device)) for n in sizes}

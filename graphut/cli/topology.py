@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
+from graphut._wording import counted
 from graphut.cli.compare import add_compare, compare
 from graphut.cli.parser import Parser
 from graphut.topology import Statistics, Topology, parse, spellings, statistics
@@ -43,11 +44,11 @@ def describe(topology: Topology, numbers: Statistics) -> str:
     everyone has heard of everyone after 6 steps
     """
     extra = numbers.nodes - numbers.tokens
-    others = f" and {_count(extra, 'other node')}" if extra else ""
+    others = f" and {counted(extra, 'other node')}" if extra else ""
     share = numbers.edges / numbers.nodes**2
     return "\n".join(
         [
-            f"{topology} over {_count(numbers.tokens, 'token')}{others}",
+            f"{topology} over {counted(numbers.tokens, 'token')}{others}",
             f"edges       {numbers.edges}, {share:.1%} of all pairs",
             f"in-degrees  {numbers.min_in_degree} to {numbers.max_in_degree}, "
             f"{numbers.mean_in_degree:.2f} on average",
@@ -63,13 +64,9 @@ def _reach(numbers: Statistics) -> str:
 
 def _hearing(numbers: Statistics) -> str:
     if numbers.deaf is None:
-        return f"everyone has heard of everyone after {_count(numbers.diameter, 'step')}"
+        return f"everyone has heard of everyone after {counted(numbers.diameter, 'step')}"
     listener, other = numbers.deaf
     return f"token {listener} never hears of token {other}, in any number of steps"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _parser(argv: Sequence[str]) -> Parser:

@@ -16,7 +16,8 @@ WEIGHTS = "model.safetensors"
 
 
 def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.Module) -> None:
-    """Write a model: all of it under other names first, so that a crash leaves the old one."""
+    """Write a model: the weights, which take long, first under another name, so that nothing but
+    two renamings lies between an old model and a new one."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in _unique(model).items()}

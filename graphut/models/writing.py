@@ -6,12 +6,11 @@ import warnings
 
 from torch import Tensor, nn
 
+from graphut._tokens import EOS
 from graphut.decoding import CachedDecoder, Generation, Hypothesis, PrefixDecoder
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.topology import Topology
-
-BOS, EOS = 0, 1
 
 
 class WritingModel(AdaptiveModel):

@@ -88,6 +88,8 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
+        if min(src_feats, dst_feats) < 1:
+            raise ValueError(f"in_feats must be at least 1, got {in_feats}")
         if num_heads < 1:
             raise ValueError(f"num_heads must be at least 1, got {num_heads}")
         if head_feats is None and dst_feats % num_heads:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from graphut._wording import shortened
 from graphut.plotting.figure import BLUE, ORANGE, new_figure
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def draw_comparison(report: ComparisonReport) -> Figure:
         ("encoder", BLUE, [row.values("encoder_steps") for row in rows]),
         ("decoder", ORANGE, [row.values("decoder_steps") for row in rows]),
     ])  # fmt: skip
-    accuracy.set_yticks(range(len(rows)), [_short(str(row.topology)) for row in rows])
+    accuracy.set_yticks(range(len(rows)), [shortened(str(row.topology)) for row in rows])
     accuracy.invert_yaxis()
     return figure
 
@@ -76,7 +77,3 @@ def _bars(axes: Axes, title: str, series: Series) -> None:
     axes.tick_params(axis="y", length=0)
     if len(series) > 1:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
-
-
-def _short(spec: str) -> str:
-    return spec if len(spec) <= 32 else spec[:29] + "..."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from graphut._wording import shortened
 from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure
 from graphut.topology import Topology
 
@@ -61,8 +62,7 @@ def draw_topology(topology: Topology, n: int) -> Figure:
         )
     mask = topology.mask(n)
     figure = new_figure(11, 5.6)
-    spec = str(topology)
-    figure.suptitle(f"{spec if len(spec) <= 80 else spec[:77] + '...'}, length {n}")
+    figure.suptitle(f"{shortened(str(topology), 80)}, length {n}")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     kinds = _kinds(mask, n)
     _draw_mask(left, kinds, n)

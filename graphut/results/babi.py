@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from graphut._wording import counted
 from graphut.results.family import Entry, Family, Variant, variant_name
-from graphut.results.markdown import NOTHING, code, counted, number, percent, table
+from graphut.results.markdown import NOTHING, code, number, percent, table
 from graphut.results.paper import BABI_ERROR
 from graphut.results.run_record import RunRecord
 from graphut.training.learners.question_judgement import FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from graphut._wording import shortened
 from graphut.bench.table import digits
 from graphut.results.benchmark import BenchRecord
 from graphut.results.machine import machine_name
@@ -12,7 +13,6 @@ from graphut.results.markdown import NOTHING, code, percent, table
 
 Row = Mapping[str, Any]
 _NATIVE = {"cpu": "native", "cuda": "triton"}
-_LONGEST_SPEC = 32
 _PEERS = ("dgl", "pyg", "padded", "sentences", "flex")
 
 
@@ -110,8 +110,7 @@ def _model_cells(row: Row) -> list[str]:
 
 
 def _topology(row: Row) -> str:
-    spec: str = row["topology"]
-    return code(spec if len(spec) <= _LONGEST_SPEC else f"{spec[: _LONGEST_SPEC - 3]}...")
+    return code(shortened(row["topology"]))
 
 
 def _frontier(bench: BenchRecord) -> float:

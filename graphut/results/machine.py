@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphut.results.markdown import counted
+from graphut._wording import counted
 
 
 def machine_name(machines: Sequence[Mapping[str, Any]]) -> str:

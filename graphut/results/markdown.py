@@ -75,17 +75,6 @@ def number(value: float) -> str:
     return f"{value:.2f}"
 
 
-def counted(count: int, what: str) -> str:
-    """A count of things.
-
-    Examples
-    --------
-    >>> counted(1, "task"), counted(19, "task")
-    ('1 task', '19 tasks')
-    """
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
 def large(value: float) -> str:
     """A count, with the letter of its size.
 

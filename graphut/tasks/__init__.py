@@ -1,5 +1,6 @@
 """What to learn: sequences and the answers to them."""
 
+from graphut._tokens import BOS, EOS
 from graphut.tasks.agreement import Agreement
 from graphut.tasks.algorithmic import (
     AlgorithmicAddition,
@@ -32,7 +33,7 @@ from graphut.tasks.pairs import Pairs, read_pairs
 from graphut.tasks.scan import Scan
 from graphut.tasks.subwords import Subwords
 from graphut.tasks.translation import TranslationTask
-from graphut.tasks.vocabulary import BOS, EOS, Vocabulary
+from graphut.tasks.vocabulary import Vocabulary
 from graphut.tasks.wmt14 import Wmt14
 from graphut.tasks.words import Words
 

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from graphut._tokens import EOS
 from graphut.tasks.base import Pair, PairTask
-from graphut.tasks.vocabulary import EOS, Vocabulary
+from graphut.tasks.vocabulary import Vocabulary
 
 _DIGITS = Vocabulary(digits)
 _SUMS = Vocabulary([*digits, "+"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphut._tokens import BOS, EOS
 from graphut.tasks.vocabulary import Vocabulary
 
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
@@ -48,7 +49,8 @@ class Characters(Vocabulary):
 
     def write(self, tokens: Sequence[int]) -> str:
         """The text of token ids; `<bos>` and `<eos>` stand for no character."""
-        return "".join(map(character_of, self.decode([token for token in tokens if token > 1])))
+        own = [token for token in tokens if token not in (BOS, EOS)]
+        return "".join(map(character_of, self.decode(own)))
 
 
 def symbol_of(character: str) -> str:

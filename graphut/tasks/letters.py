@@ -10,8 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from graphut._tokens import EOS
 from graphut.tasks.base import Pair, PairTask
-from graphut.tasks.vocabulary import EOS, Vocabulary
+from graphut.tasks.vocabulary import Vocabulary
 
 _LETTERS = Vocabulary(ascii_lowercase)
 _TRAIN, _VALIDATION, _TEST = range(3)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from graphut._tokens import EOS
 from graphut.tasks.base import Question
-from graphut.tasks.vocabulary import EOS, Vocabulary
+from graphut.tasks.vocabulary import Vocabulary
 
 
 class Asked(NamedTuple):

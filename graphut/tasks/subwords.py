@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from graphut._files import read_json, write_json
-from graphut.tasks.vocabulary import EOS, Vocabulary
+from graphut._tokens import EOS
+from graphut.tasks.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

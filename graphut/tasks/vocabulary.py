@@ -9,7 +9,6 @@ from pathlib import Path
 
 from graphut._files import read_json, write_json
 
-BOS, EOS = 0, 1
 RESERVED = ("<bos>", "<eos>")
 """What they are shown as."""
 _SHOWN = 30

@@ -39,7 +39,9 @@ class TrainingConfig:
     ponder_weight: float = option(0.001, "loss for each step that a token takes, on average")
     ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0")
     target_accuracy: float = option(
-        1.0, "stop when this share of the validation examples was right in 3 epochs in a row"
+        1.0,
+        "stop when the validation set was as good as this in 3 epochs in a row: the share that was "
+        "right; of questions, how likely the right answers were; of translations, BLEU / 100",
     )
     patience: int = option(
         20, "stop, after the warm-up, when so many epochs in a row were all worse than one before"

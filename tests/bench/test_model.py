@@ -52,6 +52,12 @@ def test_nodes_that_are_no_tokens_have_no_place_in_a_rectangle() -> None:
         ModelProblem(topology=Star(), sizes=Sizes(2, 3, 5))
 
 
+@pytest.mark.parametrize("dim", [0, -8, 10])
+def test_features_divide_into_heads(dim: int) -> None:
+    with pytest.raises(ValueError, match=f"{dim} features do not divide into 8 heads"):
+        ModelProblem(topology=Causal(), sizes=Sizes(2, 3, 5), dim=dim)
+
+
 def test_repeats_must_be_positive() -> None:
     with pytest.raises(ValueError, match="at least 1, got 0"):
         bench_model(tiny(Causal()), repeats=0)

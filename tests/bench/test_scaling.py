@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from graphut.bench import ScalingReport, bench_scaling, scaling
 from graphut.bench.scaling import ScalingRow
 from graphut.bench.timing import Times
-from graphut.topology import Topology, Window
+from graphut.topology import Star, Topology, Window
 
 MIB = 1 << 20
 
@@ -60,6 +61,19 @@ def test_no_gradients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling, "peak_bytes", lambda run, device: kept.append(run().requires_grad))
     bench_scaling(nodes=[5, 9], dim=8, heads=2, repeats=1)
     assert kept == [False, False] and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": [5, -3]}, r"a sentence has at least 1 token, got nodes=\[5, -3\]"),
+        ({"dim": -8}, "in_feats must be at least 1, got -8"),
+        ({"topology": Star()}, "star has nodes that are not tokens"),
+    ],
+)
+def test_what_cannot_be_run_is_quoted(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bench_scaling(**{"nodes": [5, 9], **options})
 
 
 @pytest.mark.parametrize("nodes", [[], [5], [5, 5]])

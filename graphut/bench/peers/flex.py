@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from graphut.attention import IntervalLayout
 from graphut.bench.contender import Contender, UnavailableError
 from graphut.bench.peers.room import check_plain, check_room
 from graphut.bench.problem import AttentionProblem
 
+_Kernel = Callable[..., Tensor]
 _Mask = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -20,11 +20,16 @@ def prepare_flex(problem: AttentionProblem) -> Contender:
     """See the module; compiled, and on CUDA alone."""
     if problem.device.type != "cuda":
         raise UnavailableError("flex_attention has no backward on the CPU")
-    return flex_contender(problem, torch.compile(flex_attention))
+    return flex_contender(problem, torch.compile)
 
 
-def flex_contender(problem: AttentionProblem, kernel: Callable[..., Tensor]) -> Contender:
-    """The contender with `flex_attention` or a compiled form of it."""
+def flex_contender(problem: AttentionProblem, compiled: Callable[[_Kernel], _Kernel]) -> Contender:
+    """The contender with what `compiled` makes of `flex_attention`."""
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    except ModuleNotFoundError as error:
+        raise UnavailableError("came with torch 2.5") from error
+    kernel = compiled(flex_attention)
     check_plain(problem.biased)
     rows, sources = problem.rows, problem.layout.num_src
     check_room(2 * rows * sources, problem.device)
