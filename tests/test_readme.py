@@ -58,9 +58,9 @@ def test_it_saves() -> None:
     measured = [row for row in record("bench/model")["rows"] if row["pass"] == "forward+backward"]
     by_name = {f"{row['topology']}-{row['sizes']}-{row['dim']}": row for row in measured}
     order = [f"{name}-{dim}" for dim in (128, 512) for name in WORKLOADS]
-    for name, (_, _, *shown) in zip(
-        (n for n in order if n in by_name), rows("It saves."), strict=False
-    ):
+    names = [name for name in order if name in by_name]
+    assert len(names) == len(measured)
+    for name, (_, _, *shown) in zip(names, rows("It saves."), strict=True):
         found = by_name[name]
         times = [1000 * found[name]["median"] for name in ("dense_seconds", "adaptive_seconds")]
         ratios = [found[name] for name in ("speed_up", "bound_by_flops", "memory_ratio")]

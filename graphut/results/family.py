@@ -18,7 +18,7 @@ Values = Callable[[Mapping[str, Any]], Sequence[float]]
 Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
 """A preset, and options that differ from it and are no entry's."""
 
-NO_GPU = "no GPU"
+NO_GPU = "many hours without a GPU"
 
 
 def _needs_gpu(preset: str | None) -> bool:

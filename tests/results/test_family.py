@@ -21,8 +21,11 @@ def test_a_reason_is_given() -> None:
     found = [line for line in table.splitlines() if "(no training novels)" in line]
     assert found and all("--novels DATA/novels" in line for line in found)
     translation = FAMILIES["translation"].table([])
-    assert "(no GPU)" in row(translation, "multi30k", "paper")["BLEU"]
-    assert "(no GPU, not all files are here)" in row(translation, "wmt14", "paper")["BLEU"]
+    assert "(many hours without a GPU)" in row(translation, "multi30k", "paper")["BLEU"]
+    assert (
+        "(many hours without a GPU, not all files are here)"
+        in row(translation, "wmt14", "paper")["BLEU"]
+    )
 
 
 def test_presets_for_a_gpu_may_have_other_files() -> None:
