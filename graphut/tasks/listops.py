@@ -12,7 +12,9 @@ from string import digits
 from typing import ClassVar
 
 from graphut.tasks.base import Pair, PairTask
+from graphut.tasks.cache import cached, key_of
 from graphut.tasks.files import DataSet
+from graphut.tasks.packed import Arrays, Packed
 from graphut.tasks.vocabulary import Vocabulary
 
 _OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -47,6 +49,7 @@ _OFFICIAL = DataSet(
         "test_d20a.tsv": "51aa6a544f3bbf66b82b016071c0f045ad4006442937b788c8f0a448c7abc4b9",
     },
 )
+_FORMAT = 1  # of what is kept in the cache
 _LIST_SHARE = 0.25
 _TRIES = 100  # expressions drawn for one that is wanted, at most
 
@@ -182,17 +185,27 @@ class ListOps(PairTask):
 
     @cached_property
     def _official(self) -> dict[str, list[Pair]]:
-        if self.data is None:
-            return {}
         return {
-            "official-" + name[len("test_") : -len(".tsv")]: [
-                parse(line) for line in _OFFICIAL.read(self.data, name).splitlines()
-            ]
-            for name in _OFFICIAL.checksums
+            "official-" + name[len("test_") : -len(".tsv")]: list(map(parse, text.splitlines()))
+            for name, text in self._texts.items()
         }
 
     @cached_property
+    def _texts(self) -> dict[str, str]:
+        """The official files."""
+        if self.data is None:
+            return {}
+        return {name: _OFFICIAL.read(self.data, name) for name in _OFFICIAL.checksums}
+
+    @cached_property
     def _pairs(self) -> list[Pair]:
+        sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
+        key = key_of(self.name, _FORMAT, *sizes, texts=self._texts.values())
+        arrays = cached(key, self._draw)
+        sides = (Packed.read(arrays, side) for side in ("source", "target"))
+        return list(zip(*sides, strict=True))
+
+    def _draw(self) -> Arrays:
         random = Random(0)
         taken = {tuple(source) for pairs in self._official.values() for source, _ in pairs}
         wanted = 2 * self.held_out + self.train_size
@@ -205,7 +218,8 @@ class ListOps(PairTask):
                 pairs.append((source, _DIGITS.encode(str(value))))
             if len(pairs) == wanted:
                 random.shuffle(pairs)
-                return pairs
+                sources, targets = zip(*pairs, strict=True)
+                return Packed.of(sources).arrays("source") | Packed.of(targets).arrays("target")
         raise ValueError(
             f"there are not {wanted} expressions of depth {self.max_depth}, {self.max_values} "
             f"values and {self.longest} symbols: allow larger ones, or take fewer"
