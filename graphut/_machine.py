@@ -11,6 +11,9 @@ import torch
 
 from graphut._version import __version__
 
+# Shuffles are NumPy's, and subwords are those of tokenizers.
+_PACKAGES = ("torch", "dgl", "numpy", "tokenizers")
+
 
 @lru_cache(maxsize=1)
 def cpu_name() -> str:
@@ -40,7 +43,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
     Examples
     --------
     >>> list(describe_machine(torch.device("cpu")))
-    ['cpu', 'gpu', 'threads', 'python', 'graphut', 'torch', 'dgl']
+    ['cpu', 'gpu', 'threads', 'python', 'graphut', 'torch', 'dgl', 'numpy', 'tokenizers']
     """
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
@@ -49,7 +52,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "graphut": __version__,
-        **{package: package_version(package) for package in ("torch", "dgl")},
+        **{package: package_version(package) for package in _PACKAGES},
     }
 
 
