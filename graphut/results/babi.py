@@ -22,7 +22,7 @@ FAMILY = Family([], [], keys=["tasks", "size"])
 _PATHS = {"data": "DATA/tasks_1-20_v1-2"}
 # An entry has the options alone that are not the usual ones.
 _USUAL = {"tasks": "1", "size": "1k"}
-# With more passes over ten times the questions the joint run would take a core most of a day.
+# As many passes over ten times the questions would take a core most of five hours, all together.
 _BRIEF: Mapping[str, Mapping[str, Any]] = {"1k": {}, "10k": {"epochs": 40}}
 # The training file of qa3 in 10k is not among the data that is at hand.
 _ALL = {"1k": "all", "10k": "1,2,4-20"}
