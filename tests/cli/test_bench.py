@@ -96,7 +96,7 @@ def test_nothing_is_remembered_of_what_is_wrong(
         (["attention", "--nodes", "3", "--remember", "--forward-only"], "leave out"),
         (["model", "--shape", "2x3", "--heads", "3"], "do not divide into 3 heads"),
         (["scaling", "--nodes", "9"], "a slope takes two different numbers of nodes"),
-        (["scaling", "--nodes", "9", "0"], "must be positive"),
+        (["scaling", "--nodes", "9", "0"], "a sentence has at least 1 token, got nodes=[9, 0]"),
         (["scaling", "--heads", "7"], "64 features do not divide into 7 heads"),
     ],
 )
