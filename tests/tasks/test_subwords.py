@@ -12,8 +12,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphut.tasks import EOS
 from graphut.tasks.subwords import Subwords
-from graphut.tasks.vocabulary import EOS
 
 TEXTS = [
     "A man rides a bike.",
