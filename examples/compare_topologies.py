@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 from graphut import UniversalTransformerConfig
-from graphut.bench import Comparison, ComparisonReport
+from graphut.experiments.bench import Comparison, ComparisonReport
+from graphut.experiments.tasks import Reverse
+from graphut.experiments.training import TrainingConfig
 from graphut.plotting.figure import BLUE, ORANGE, new_figure
-from graphut.tasks import Reverse
 from graphut.topology import parse
-from graphut.training import TrainingConfig
 
 WINDOWS = ["window:0", "window:1", "window:2", "window:4", "complete"]
 SHORTCUTS = ["window:1|global:0", "star"]

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from graphut import UniversalTransformer, UniversalTransformerConfig
+from graphut.experiments.tasks import Sort
+from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.plotting import draw_topology
-from graphut.tasks import Sort
 from graphut.topology import Topology, statistics
-from graphut.training import Trainer, TrainingConfig, evaluate
 
 
 @dataclass(frozen=True)

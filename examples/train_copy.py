@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import cross_entropy
 
+from graphut.experiments.tasks import Copy
+from graphut.experiments.training import evaluate
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.tasks import Copy
-from graphut.training import evaluate
 
 
 def main(task: Copy, epochs: int) -> UniversalTransformer:

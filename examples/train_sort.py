@@ -9,9 +9,9 @@ import sys
 
 import torch
 
+from graphut.experiments.tasks import Sort
+from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.tasks import Sort
-from graphut.training import Trainer, TrainingConfig, evaluate
 
 
 def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransformer:

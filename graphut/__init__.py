@@ -1,27 +1,40 @@
 """Universal Transformers on graphs: sparse topologies, adaptive computation time."""
 
-from graphut import nn, tasks, topology, training
-from graphut._version import __version__
-from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.decoding import Generation
-from graphut.models import (
-    LMOutput,
-    SequenceOutput,
-    UniversalTransformer,
-    UniversalTransformerClassifier,
-    UniversalTransformerClassifierConfig,
-    UniversalTransformerConfig,
-    UniversalTransformerLM,
-    UniversalTransformerLMConfig,
-    UniversalTransformerPointer,
-    UniversalTransformerPointerConfig,
-)
-from graphut.sentences import sentence_graph
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import graphut.attention as attention
+    import graphut.models as models
+    import graphut.nn as nn
+    import graphut.plotting as plotting
+    import graphut.topology as topology
+    from graphut.attention import EdgeLayout, as_layout, edge_attention
+    from graphut.models import (
+        ClassifierOutput,
+        Generation,
+        LMOutput,
+        PointerOutput,
+        SequenceOutput,
+        UniversalTransformer,
+        UniversalTransformerClassifier,
+        UniversalTransformerClassifierConfig,
+        UniversalTransformerConfig,
+        UniversalTransformerLM,
+        UniversalTransformerLMConfig,
+        UniversalTransformerPointer,
+        UniversalTransformerPointerConfig,
+    )
+    from graphut.sentences import sentence_graph
+
+__version__ = "0.1.0"
 
 __all__ = [
+    "ClassifierOutput",
     "EdgeLayout",
     "Generation",
     "LMOutput",
+    "PointerOutput",
     "SequenceOutput",
     "UniversalTransformer",
     "UniversalTransformerClassifier",
@@ -33,10 +46,34 @@ __all__ = [
     "UniversalTransformerPointerConfig",
     "__version__",
     "as_layout",
+    "attention",
     "edge_attention",
+    "models",
     "nn",
+    "plotting",
     "sentence_graph",
-    "tasks",
     "topology",
-    "training",
 ]
+
+_MODULES = ("attention", "models", "nn", "plotting", "topology")
+_NOT_IN_MODELS = {
+    "EdgeLayout": "attention",
+    "as_layout": "attention",
+    "edge_attention": "attention",
+    "sentence_graph": "sentences",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used (PEP 562), so that `import graphut` is fast."""
+    if name not in __all__:
+        raise AttributeError(f"module 'graphut' has no attribute {name!r}")
+    if name in _MODULES:
+        return import_module(f"graphut.{name}")
+    value = getattr(import_module(f"graphut.{_NOT_IN_MODELS.get(name, 'models')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

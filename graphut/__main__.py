@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from graphut.cli import main
+from graphut.experiments.cli import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and the folder of what can be made again."""
 
 from __future__ import annotations
 
@@ -62,3 +62,11 @@ def is_path(value: object) -> bool:
     (True, False, False)
     """
     return isinstance(value, str) and Path(value).is_absolute()
+
+
+def cache_folder() -> Path:
+    """The folder `$GRAPHUT_CACHE`, or `graphut` under `$XDG_CACHE_HOME` or `~/.cache`."""
+    folder = os.environ.get("GRAPHUT_CACHE")
+    if folder:
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "graphut")

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut._tokens import BOS, EOS
 from graphut.attention import EdgeLayout
 from graphut.topology import (
     Causal,
@@ -25,6 +24,8 @@ from graphut.topology import (
 from graphut.topology.batch import starts
 from graphut.topology.build import graph_from_layouts
 from graphut.topology.future import sees_future
+
+BOS, EOS = 0, 1  # the token ids that stand for no symbol, the same in every vocabulary
 
 ENCODE = ("source", "encode", "source")
 DECODE = ("target", "decode", "target")

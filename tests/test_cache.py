@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut._cache import cache_folder
+from graphut._files import cache_folder
 
 
 @pytest.mark.parametrize(

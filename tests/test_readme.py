@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from graphut.cli import main
-from tests.cli.tiny import TINY
+from graphut.experiments.cli import main
+from tests.experiments.cli.tiny import TINY
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -1,7 +1,7 @@
 """Edge-softmax attention over graphs: one call, one file a backend."""
 
 from graphut.attention.backends import BACKENDS, Backend
-from graphut.attention.edge_attention import edge_attention
+from graphut.attention.functional import edge_attention
 from graphut.attention.graphs import as_layout, keep_layout
 from graphut.attention.layout import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges
 

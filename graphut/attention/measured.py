@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
+import platform
 import warnings
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from graphut._cache import cache_folder
-from graphut._files import read_json, write_json
-from graphut._machine import cpu_name
-from graphut._version import __version__
+from graphut import __version__
+from graphut._files import cache_folder, read_json, write_json
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 
@@ -114,3 +114,20 @@ def _refuse(name: str, able: Collection[str]) -> None:
             f"({', '.join(able)} can): it is not followed",
             stacklevel=2,
         )
+
+
+@lru_cache(maxsize=1)
+def cpu_name() -> str:
+    """The processor's name, as exactly as the system tells it.
+
+    Examples
+    --------
+    >>> bool(cpu_name())
+    True
+    """
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (named or [platform.processor() or platform.machine() or "unknown"])[0]

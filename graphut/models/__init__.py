@@ -7,6 +7,7 @@ from graphut.models.config import (
     UniversalTransformerLMConfig,
     UniversalTransformerPointerConfig,
 )
+from graphut.models.decoding import Generation
 from graphut.models.language_model import UniversalTransformerLM
 from graphut.models.output import ClassifierOutput, LMOutput, PointerOutput, SequenceOutput
 from graphut.models.pointer import Pointing, UniversalTransformerPointer
@@ -15,6 +16,7 @@ from graphut.models.universal_transformer import UniversalTransformer
 __all__ = [
     "Classification",
     "ClassifierOutput",
+    "Generation",
     "LMOutput",
     "PointerOutput",
     "Pointing",

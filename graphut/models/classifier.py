@@ -64,7 +64,7 @@ class UniversalTransformerClassifier(ReadingModel):
 
     ListOps as what it is, ten classes of sequences:
 
-    >>> from graphut.tasks import ListOps
+    >>> from graphut.experiments.tasks import ListOps
     >>> task = ListOps(train_size=10, held_out=2)
     >>> expressions, values = zip(*task.train(seed=0, epoch=0))
     >>> model = UniversalTransformerClassifier(UniversalTransformerClassifierConfig(

@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphut._tokens import BOS, EOS
-from graphut.decoding import Generation, TokenDecoder, check_search, search
 from graphut.models.config import UniversalTransformerLMConfig
+from graphut.models.decoding import Generation, TokenDecoder, check_search, search
 from graphut.models.nodes import SentenceNodes
 from graphut.models.output import LMOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.models.writing import WritingModel, generation
-from graphut.sentences import Sentences, causal_layout, flatten, with_end
+from graphut.sentences import BOS, EOS, Sentences, causal_layout, flatten, with_end
 from graphut.topology import node_positions, parse
 from graphut.topology.batch import starts
 

@@ -8,16 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
-from graphut._tokens import BOS, EOS
 from graphut.attention import as_layout
-from graphut.decoding import EncodedSource, Generation, check_search, search
 from graphut.models.config import UniversalTransformerConfig
+from graphut.models.decoding import EncodedSource, Generation, check_search, search
 from graphut.models.nodes import SentenceNodes
 from graphut.models.output import SequenceOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.models.writing import WritingModel, generation
 from graphut.nn import Ponder
-from graphut.sentences import CROSS, DECODE, ENCODE, flatten_sources, sentence_graph
+from graphut.sentences import BOS, CROSS, DECODE, ENCODE, EOS, flatten_sources, sentence_graph
 from graphut.topology import cross_topology, parse
 
 

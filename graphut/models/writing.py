@@ -6,10 +6,10 @@ import warnings
 
 from torch import Tensor, nn
 
-from graphut._tokens import EOS
-from graphut.decoding import CachedDecoder, Generation, Hypothesis, PrefixDecoder
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
+from graphut.models.decoding import CachedDecoder, Generation, Hypothesis, PrefixDecoder
+from graphut.sentences import EOS
 from graphut.topology import Topology
 
 

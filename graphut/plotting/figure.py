@@ -32,3 +32,14 @@ def new_figure(width: float, height: float) -> Figure:
             f"pictures need matplotlib ({error}): pip install graphut[plot]"
         ) from None
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def shortened(text: str, longest: int = 32) -> str:
+    """A text, cut where there is no room for all of it.
+
+    Examples
+    --------
+    >>> shortened("window:4|global:0", 13)
+    'window:4|g...'
+    """
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut._wording import shortened
-from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure
+from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure, shortened
 from graphut.topology import Topology
 
 if TYPE_CHECKING:

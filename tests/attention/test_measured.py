@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphut import __version__
 from graphut._files import write_json
-from graphut._machine import cpu_name
-from graphut._version import __version__
 from graphut.attention import BACKENDS, EdgeLayout, backends, edge_attention, measured
-from graphut.attention.measured import cache_file, call_kind, remember
+from graphut.attention.measured import cache_file, call_kind, cpu_name, remember
 from graphut.topology import Causal
 from tests.topology.brute import Comb
 

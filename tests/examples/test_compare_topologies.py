@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from graphut.tasks import Reverse
-from graphut.training import TrainingConfig
+from graphut.experiments.tasks import Reverse
+from graphut.experiments.training import TrainingConfig
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "compare_topologies.py"
 

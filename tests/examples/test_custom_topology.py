@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from graphut.tasks import Sort
+from graphut.experiments.tasks import Sort
+from graphut.experiments.training import TrainingConfig
 from graphut.topology import parse
-from graphut.training import TrainingConfig
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_topology.py"
 

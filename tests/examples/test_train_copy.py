@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut.tasks import Copy
+from graphut.experiments.tasks import Copy
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_copy.py"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from graphut.tasks import Sort
-from graphut.training import TrainingConfig
+from graphut.experiments.tasks import Sort
+from graphut.experiments.training import TrainingConfig
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_sort.py"
 

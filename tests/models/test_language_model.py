@@ -16,8 +16,8 @@ from graphut import (
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
 )
-from graphut.decoding import Generation, PrefixDecoder
 from graphut.models import writing
+from graphut.models.decoding import Generation, PrefixDecoder
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Causal
 from tests.helpers import assert_same, covering, gradients, name_of

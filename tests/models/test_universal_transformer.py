@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.decoding import Generation, PrefixDecoder
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models import writing as module
+from graphut.models.decoding import Generation, PrefixDecoder
 from graphut.nn import PRESETS, MultiHeadAttention
 from graphut.topology import Topology, parse
 from tests.helpers import assert_same, covering, gradients, name_of

@@ -1,0 +1,1 @@
+"""The experiments: tasks, training, results and benchmarks, and the command line."""

@@ -1,0 +1,92 @@
+"""Times of several programs, taken in turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from graphut.experiments.bench.memory import settle_allocator
+
+WARM_UP = 0.05  # seconds
+LONG = 0.5  # seconds; what takes so long fills the caches itself
+
+
+@dataclass(frozen=True)
+class Times:
+    """Quartiles of the times of one program, in seconds.
+
+    Examples
+    --------
+    >>> Times.of([3.0, 1.0, 2.0])
+    Times(lower=1.5, median=2.0, upper=2.5)
+    """
+
+    lower: float
+    median: float
+    upper: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Times:
+        """The quartiles of some times."""
+        if len(seconds) == 1:
+            return cls(*seconds, *seconds, *seconds)
+        return cls(*statistics.quantiles(seconds, n=4, method="inclusive"))
+
+
+def interleaved(
+    runs: Mapping[str, Callable[[], object]],
+    repeats: int,
+    device: torch.device,
+    *,
+    warm_up: float = WARM_UP,
+) -> dict[str, Times]:
+    """Run programs in turns, so that whatever slows the machine down slows all of them.
+
+    A short program is run for some time before each timed run: in a loop of its own, as in a
+    model, it would not find the caches full of what another one has left.
+
+    Parameters
+    ----------
+    runs : mapping of str to callable
+        The programs; each is run once before.
+    repeats : int
+        Timed rounds.
+    device : torch.device
+        Whose work to wait for.
+    warm_up : float
+        Seconds that short programs are run for before.
+    """
+    settle_allocator()
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    first = {name: _time(run, device) for name, run in runs.items()}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            if first[name] < LONG:
+                _warm_up(run, warm_up)
+            seconds[name].append(_time(run, device))
+    return {name: Times.of(taken) for name, taken in seconds.items()}
+
+
+def _warm_up(run: Callable[[], object], seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        run()
+
+
+def _time(run: Callable[[], object], device: torch.device) -> float:
+    _wait(device)
+    start = time.perf_counter()
+    result = run()
+    _wait(device)
+    taken = time.perf_counter() - start
+    del result  # freeing it is not timed
+    return taken
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,62 @@
+"""The command line: `graphut train`, `graphut eval`, `graphut generate`, `graphut info`,
+`graphut bench`, `graphut topology`, `graphut results`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib import import_module
+
+from graphut import __version__
+from graphut.experiments.cli.parser import Parser
+
+COMMANDS = {
+    "train": "train a model on a task, into a folder",
+    "eval": "judge the model in a folder on its test set",
+    "generate": "answer sequences with the model in a folder, and show its steps",
+    "info": "say what is in a folder",
+    "bench": "measure which backend is fastest here, and what halting saves",
+    "topology": "look at who attends to whom",
+    "results": "keep what was measured, and make the page of it",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit status: 2, with one line, after bad input.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process, if not given.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # Each command's module is imported when it is called for.
+    command = _parser().parse_args(arguments[:1]).command
+    try:
+        status: int = import_module(f"graphut.experiments.cli.{command}").main(arguments[1:])
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python would say so once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # 128 + SIGPIPE, as shells have it
+    except (ArithmeticError, ImportError, OSError, ValueError) as error:
+        print(f"graphut: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> Parser:
+    lines = [f"  {name:10}{what}" for name, what in COMMANDS.items()]
+    parser = Parser(
+        prog="graphut",
+        description="Universal Transformers on graphs.",
+        epilog="\n".join(["commands:", *lines, "", "graphut COMMAND --help says more."]),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"graphut {__version__}")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="what to do")
+    return parser

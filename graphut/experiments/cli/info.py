@@ -1,0 +1,41 @@
+"""`graphut info`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphut.experiments.cli.parser import Parser
+from graphut.experiments.training import Run
+from graphut.experiments.training.log import read_metrics
+from graphut.experiments.training.progress import Progress
+from graphut.experiments.training.trainer import METRICS
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print what is in the folder of a run."""
+    parser = Parser(prog="graphut info", description="Say what is in a folder.")
+    parser.add_argument("folder", help="the folder of a run")
+    run = Run.open(parser.parse_args(argv).folder)
+    model = run.model()
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    print(f"task      {run.task_name}: {_listing(run.task_options)}")
+    print(f"model     {weights:,} weights: {_listing(model.config.to_dict())}")
+    print(f"training  {_listing(vars(run.training))}")
+    print(f"progress  {_progress(run)}")
+    return 0
+
+
+def _listing(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _progress(run: Run) -> str:
+    metrics = read_metrics(run.folder / METRICS)
+    if not metrics:
+        return "no epoch is done yet"
+    found = Progress.replayed(metrics, run.training, run.learner.evaluation_kind)
+    return (
+        f"{found.epoch} epochs, {found.update} updates, {metrics[-1]['seconds']} seconds; "
+        f"best on the validation set: {found.best}, after {found.best_epoch} epochs"
+    )

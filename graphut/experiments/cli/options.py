@@ -1,0 +1,114 @@
+"""Command-line options from the fields of dataclasses, and dataclasses from options."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, BooleanOptionalAction, _ActionsContainer
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from graphut.experiments.wording import flag
+
+T = TypeVar("T")
+
+
+def add_options(
+    group: _ActionsContainer,
+    kind: type[Any],
+    skip: Collection[str] = (),
+    *,
+    presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    hidden: bool = False,
+) -> None:
+    """Add an option for each field of a dataclass: its name, type, help and default.
+
+    An option that is not given leaves no trace, so that only the dataclass knows defaults.
+
+    Parameters
+    ----------
+    group : parser or argument group
+        Where to add them.
+    kind : type
+        A dataclass whose fields have a "help" in their metadata.
+    skip : collection of str
+        Fields that are no options.
+    presets : mapping of str to mapping
+        Values of fields by the name of a preset, for the help; those of the first are defaults.
+    hidden : bool
+        Leave the options out of the help, and take any text as a value: they are only to be
+        recognised.
+    """
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        if field.name not in skip:
+            help = SUPPRESS if hidden else _help(field, presets).replace("%", "%%")
+            reader = _reader(hints[field.name], any_text=hidden)
+            group.add_argument(
+                flag(field.name), dest=field.name, default=SUPPRESS, help=help, **reader
+            )
+
+
+def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
+    """A dataclass from those of the options that are its fields.
+
+    Raises
+    ------
+    ValueError
+        If a field without a default is not among them.
+    """
+    chosen = {name: options[name] for name in field_names(kind) if name in options} | others
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name not in chosen and _default(field) is MISSING:
+            raise ValueError(f"{flag(field.name)} is missing: {field.metadata['help']}")
+    return kind(**chosen)
+
+
+def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:
+    """Raise `ValueError` if an option is not among the known ones.
+
+    Examples
+    --------
+    >>> check_options(["batch_size"], ["epochs"], "the task sort")
+    Traceback (most recent call last):
+    ValueError: --batch-size is no option of the task sort
+    """
+    for name in options:
+        if name not in known:
+            raise ValueError(f"{flag(name)} is no option of {owner}")
+
+
+def field_names(kind: type[Any]) -> list[str]:
+    """Names of a dataclass's fields."""
+    return [field.name for field in fields(kind)]
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
+    usual = _default(field)
+    values = {name: preset.get(field.name, usual) for name, preset in presets.items()}
+    default = next(iter(values.values()), usual)
+    notes = [] if default is None else ["required" if default is MISSING else f"default: {default}"]
+    names: dict[Any, list[str]] = {}
+    for name, value in values.items():
+        if value != default:
+            names.setdefault(value, []).append(name)
+    notes += [f"{', '.join(presets)}: {value}" for value, presets in names.items()]
+    text: str = field.metadata["help"]
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def _reader(annotation: Any, any_text: bool) -> dict[str, Any]:
+    """What argparse needs to read a value of a type."""
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(part for part in get_args(annotation) if part is not NoneType)
+    if annotation is bool:
+        return {"action": BooleanOptionalAction}
+    if any_text:
+        return {}
+    if get_origin(annotation) is Literal:
+        return {"choices": get_args(annotation)}
+    return {"type": annotation, "metavar": {int: "N", float: "X"}.get(annotation, "TEXT")}

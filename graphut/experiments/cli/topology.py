@@ -1,0 +1,98 @@
+"""`graphut topology`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+from graphut.experiments.cli.compare import add_compare, compare
+from graphut.experiments.cli.parser import Parser
+from graphut.experiments.wording import counted
+from graphut.topology import Statistics, Topology, parse, spellings, statistics
+
+
+def main(argv: Sequence[str]) -> int:
+    """Look at one topology, or compare several; draw what was found where asked."""
+    arguments = _parser(argv).parse_args(argv)
+    if arguments.ACTION == "compare":
+        compare(arguments)
+    else:
+        _show(arguments)
+    return 0
+
+
+def _show(arguments: Namespace) -> None:
+    topology = parse(arguments.spec)
+    print(describe(topology, statistics(topology, arguments.nodes)))
+    if arguments.out is not None:
+        from graphut.plotting import draw_topology
+
+        draw_topology(topology, arguments.nodes).savefig(arguments.out)
+
+
+def describe(topology: Topology, numbers: Statistics) -> str:
+    """Edges, degrees and distances, a line each.
+
+    Examples
+    --------
+    >>> from graphut.topology import Window
+    >>> print(describe(Window(2), statistics(Window(2), 12)))
+    window:2 over 12 tokens
+    edges       54, 37.5% of all pairs
+    in-degrees  3 to 5, 4.50 on average
+    diameter    6
+    everyone has heard of everyone after 6 steps
+    """
+    extra = numbers.nodes - numbers.tokens
+    others = f" and {counted(extra, 'other node')}" if extra else ""
+    share = numbers.edges / numbers.nodes**2
+    return "\n".join(
+        [
+            f"{topology} over {counted(numbers.tokens, 'token')}{others}",
+            f"edges       {numbers.edges}, {share:.1%} of all pairs",
+            f"in-degrees  {numbers.min_in_degree} to {numbers.max_in_degree}, "
+            f"{numbers.mean_in_degree:.2f} on average",
+            f"diameter    {numbers.diameter}{_reach(numbers)}",
+            _hearing(numbers),
+        ]
+    )
+
+
+def _reach(numbers: Statistics) -> str:
+    return "" if numbers.deaf is None else ", of the pairs of which one hears of the other"
+
+
+def _hearing(numbers: Statistics) -> str:
+    if numbers.deaf is None:
+        return f"everyone has heard of everyone after {counted(numbers.diameter, 'step')}"
+    listener, other = numbers.deaf
+    return f"token {listener} never hears of token {other}, in any number of steps"
+
+
+def _parser(argv: Sequence[str]) -> Parser:
+    parser = Parser(prog="graphut topology", description="Look at who attends to whom.")
+    actions = parser.add_subparsers(
+        metavar="ACTION", required=True, dest="ACTION", parser_class=Parser
+    )
+    show = actions.add_parser(
+        "show",
+        help="print what a topology makes of a sentence, and draw it",
+        description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
+        f"A spec is made of: {', '.join(spellings())}; joined by | (or) and & (and).",
+    )
+    show.add_argument("spec", help='such as "window:3|global:0"')
+    show.add_argument(
+        "--nodes", type=int, default=24, metavar="N", help="tokens of the sentence (default: 24)"
+    )
+    show.add_argument("--out", metavar="FILE", help="draw it into this file: .png, .pdf or .svg")
+    add_compare(
+        actions.add_parser(
+            "compare",
+            usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
+            help="train the same model under several, and print what each of them buys",
+            description="Train the same model under each topology with the same seeds; print "
+            "accuracy on the test set, edges, time of a batch (forward and backward), and steps.",
+        ),
+        argv,
+    )
+    return parser

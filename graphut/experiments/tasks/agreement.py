@@ -1,0 +1,237 @@
+"""Subject-verb agreement: from the words before a verb to its number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+from graphut.experiments.tasks.base import Text, TextTask
+from graphut.experiments.tasks.cache import cached, key_of
+from graphut.experiments.tasks.files import DataSet, lines_of
+from graphut.experiments.tasks.held_out import hold_out
+from graphut.experiments.tasks.packed import Arrays, Packed, pack_words, unpack_words
+from graphut.experiments.tasks.words import Words
+
+SINGULAR, PLURAL = "VBZ", "VBP"
+_TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
+_TESTS = {attractors: f"numpred.test.{attractors}" for attractors in range(6)}
+_CHECKSUMS = """\
+528125391c255b926d6e8c01664188efe5e18a991c1dab88907f796b1198913f
+23ad762fbacea0bb35c26dfcdcd72df52a87535cd3fa9dda2bacee44cb8b60c1
+ce9755d6891b8dcb486a3242f7495fdd3881c93320c2d0d2fda4827a8489de55
+c43e0511bb14904e41b8bfce8a76c84912aa42e61ef5428d7ab4c28197488411
+f7b9922a0e581c4a9d45612eb249e4d314c7b21d4cf7c33c82c6731d9368d838
+"""
+_DATA = DataSet(
+    "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
+    "the folder rnn_agr_simple",
+    {
+        _TRAIN: None,
+        _VALIDATION: "430643ef15cacdcc2ff88afe44a87b9aeaa094c683653a54c2a936428d300245",
+        _TESTS[0]: None,
+        **dict(zip(list(_TESTS.values())[1:], _CHECKSUMS.split(), strict=True)),
+    },
+)
+_SENTENCES = DataSet(
+    "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
+    {"wiki-test.txt": "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf"},
+)
+# Shorter beginnings ("this", "it") are common to sentences that have nothing to do with each other.
+_TELLING = 6
+_FORMAT = 1
+
+
+class Prefix(NamedTuple):
+    """The words of a sentence before its verb, and the verb's number."""
+
+    words: tuple[str, ...]
+    number: str
+
+    @classmethod
+    def parse(cls, line: str) -> Prefix:
+        """A line of the published files.
+
+        Examples
+        --------
+        >>> Prefix.parse("VBP\\tthe ruins of the tower")
+        Prefix(words=('the', 'ruins', 'of', 'the', 'tower'), number='VBP')
+        """
+        number, _, words = line.partition("\t")
+        if number not in (SINGULAR, PLURAL) or not words.split():
+            raise ValueError(f"expected 'VBZ' or 'VBP', a tab and words; got {line!r}")
+        return cls(tuple(words.split()), number)
+
+
+@dataclass(frozen=True)
+class Agreement(TextTask):
+    """Subject-verb agreement: language modelling, and which form of a verb is likelier.
+
+    The task of Linzen, Dupoux and Goldberg (arXiv 1611.01368) as a language model learns it
+    (arXiv 1807.03819, section 3.2). In the corpus, words beyond the 10,000 most frequent are
+    replaced by their part of speech, so that `VBZ` is a rare verb in the singular and `VBP` one in
+    the plural. The files keep of a sentence the words before a verb in the present tense, and
+    which of the two it is; that makes the text, and is what is ranked at its end. (The paper ranks
+    the verb's own two forms, which these files do not have.)
+
+    Texts to train on that a test set has too are left out.
+
+    Parameters
+    ----------
+    data : str or Path
+        The folder with `numpred.val` and the like in it.
+    split : str
+        "published": `numpred.train` (9% of the corpus) is trained on and `numpred.val` (1%)
+        validated on, as the publishers have it; the test is 0 to 5 attractors, nouns of the
+        opposite number between subject and verb. "small", for those who have not all files:
+        `numpred.val` is trained on but for `held_out`, and the test is 1 to 5 attractors. Its
+        figures are not to be compared with published ones.
+    sentences : str or Path, optional
+        The folder with `wiki-test.txt` in it: sentences as they come, with and without attractors,
+        which are a test set of their own. What is trained or validated on is left out of them, if
+        it is six words or more.
+    held_out : int
+        Texts to validate on, at least, in "small"; equal ones stay together.
+    least : int
+        How often a word must come in training to be in the vocabulary.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        When texts are asked for: if a file is not there, or not as it was published (of
+        `numpred.train` and `numpred.test.0` no checksum is known).
+
+    Examples
+    --------
+    >>> Agreement("rnn_agr_simple", split="large")
+    Traceback (most recent call last):
+    ValueError: split must be published or small; got 'large'
+    """
+
+    name: ClassVar[str] = "agreement"
+    vocabulary_kind: ClassVar[type[Words]] = Words
+
+    data: str | Path = field(metadata={"help": f"folder of the prefixes, {_DATA.origin}"})
+    split: Literal["published", "small"] = field(
+        default="published",
+        metadata={"help": "what is trained on: numpred.train, or most of numpred.val"},
+    )
+    sentences: str | Path | None = field(
+        default=None, metadata={"help": "folder with wiki-test.txt, for one more test set"}
+    )
+    held_out: int = field(
+        default=1500, metadata={"help": "texts to validate on in the small split, at least"}
+    )
+    least: int = field(
+        default=2, metadata={"help": "how often a word must come to be in the vocabulary"}
+    )
+
+    def __post_init__(self) -> None:
+        self._check_at_least(1, "held_out", "least")
+        if self.split not in ("published", "small"):
+            raise ValueError(f"split must be published or small; got {self.split!r}")
+        self._make_absolute("data", "sentences")
+
+    @cached_property
+    def vocabulary(self) -> Words:
+        return Words(unpack_words(self._arrays["words"]))
+
+    def train(self, seed: int, epoch: int) -> list[Text]:
+        """The training texts, whatever the seed and the epoch."""
+        return self._train
+
+    @cached_property
+    def validation(self) -> list[Text]:
+        return self._texts("validation")
+
+    @cached_property
+    def test(self) -> list[Text]:
+        return [text for name, group in self._groups.items() for text in self._texts(name, group)]
+
+    @property
+    def test_sets(self) -> Mapping[str, list[Text]]:
+        """`test`, and `sentences` where their folder is named."""
+        return {"test": self.test} | ({_ROWS: self._texts(_ROWS)} if self.sentences else {})
+
+    @cached_property
+    def _train(self) -> list[Text]:
+        return self._texts("train")
+
+    def _texts(self, name: str, group: str = "") -> list[Text]:
+        return [Text(tokens, group=group) for tokens in Packed.read(self._arrays, name)]
+
+    @cached_property
+    def _arrays(self) -> Arrays:
+        """The vocabulary, and the token ids of each set."""
+        settings = (self.name, _FORMAT, self.split, self.held_out, self.least)
+        return cached(key_of(*settings, texts=self._files.values()), self._encode)
+
+    def _encode(self) -> Arrays:
+        train, validation = self._parts
+        sets = {"train": train, "validation": validation, **self._tests}
+        if self.sentences is not None:
+            sets[_ROWS] = self._new_sentences()
+        words = Words.learn(([*p.words, p.number] for p in train), least=self.least)
+        arrays = {"words": pack_words(words.symbols)}
+        for name, prefixes in sets.items():
+            tokens = [words.encode([*p.words, p.number]) for p in prefixes]
+            arrays |= Packed.of(tokens).arrays(name)
+        return arrays
+
+    def _new_sentences(self) -> list[Prefix]:
+        seen = {p.words for p in chain(self._read(_VALIDATION), self._parts[0])}
+        found = map(_prefix_of_row, lines_of(self._files[_ROWS])[1:])
+        return [p for p in found if len(p.words) < _TELLING or p.words not in seen]
+
+    @cached_property
+    def _parts(self) -> tuple[list[Prefix], list[Prefix]]:
+        """What is trained on and validated on."""
+        tested = {prefix.words for part in self._tests.values() for prefix in part}
+        known = [p for p in self._read(_VALIDATION) if p.words not in tested]
+        if self.split == "published":
+            return [p for p in self._read(_TRAIN) if p.words not in tested], known
+        _, held_out = hold_out(known, self.held_out, lambda p: " ".join(p.words).encode())
+        chosen = {prefix.words for prefix in held_out}
+        return (
+            [prefix for prefix in known if prefix.words not in chosen],
+            [prefix for prefix in known if prefix.words in chosen],
+        )
+
+    @cached_property
+    def _tests(self) -> dict[str, list[Prefix]]:
+        return {name: self._read(name) for name in self._groups}
+
+    @property
+    def _groups(self) -> dict[str, str]:
+        """The files to test on, each with what it is reported as."""
+        least = 0 if self.split == "published" else 1
+        return {name: f"{n} attractors" for n, name in _TESTS.items() if n >= least}
+
+    def _read(self, name: str) -> list[Prefix]:
+        return [Prefix.parse(line) for line in lines_of(self._files[name])]
+
+    @property
+    def unchecked_files(self) -> Mapping[str, Path]:
+        names = {name: _DATA.checksums[name] for name in self._names}
+        return DataSet(_DATA.origin, names).unchecked(self.data)
+
+    @property
+    def _names(self) -> list[str]:
+        """The files that are read."""
+        return [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        """All text, as it was published."""
+        texts = {name: _DATA.read(self.data, name) for name in self._names}
+        if self.sentences is not None:
+            texts[_ROWS] = _SENTENCES.read(self.sentences, "wiki-test.txt")
+        return texts
+
+
+def _prefix_of_row(row: str) -> Prefix:
+    sentence, _, place, number, *_ = row.split("\t")
+    return Prefix(tuple(sentence.split()[: int(place)]), number)

@@ -1,0 +1,190 @@
+"""Copy, reverse and addition over decimal symbols: do they work on ten times the length?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
+from string import digits
+from typing import ClassVar
+
+import numpy as np
+
+from graphut.experiments.tasks.base import Pair, PairTask
+from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.sentences import EOS
+
+_DIGITS = Vocabulary(digits)
+_SUMS = Vocabulary([*digits, "+"])
+_PLUS = 10
+_TRAIN, _VALIDATION, _TEST, _UP_TO, _EXACTLY = range(5)
+
+
+@dataclass(frozen=True)
+class AlgorithmicTask(PairTask):
+    """Random digits, and an answer that is computed from them.
+
+    The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the
+    generators of tensor2tensor: training lengths are even between 1 and 40, and the model
+    is judged on lengths up to 400. The paper does not say whether its 400 is a limit or
+    the length of every test sequence, so there is a test set for each: `up-to-400` and
+    `exactly-400`; `test` has the lengths of training. Here every epoch has new sequences,
+    where tensor2tensor has 100,000 once and for all. No curriculum.
+
+    Parameters
+    ----------
+    train_length : int
+        Symbols in the longest training, validation and `test` source.
+    test_length : int
+        Symbols in the longest source of the other two test sets.
+    epoch_size : int
+        Training pairs in an epoch.
+    held_out : int
+        Pairs in the validation set, and in each test set. They depend on the lengths alone,
+        so that runs of different seeds are judged by the same pairs.
+
+    Raises
+    ------
+    ValueError
+        If a length is below 3, room for two digits and a plus, or a size is below 1.
+    """
+
+    train_length: int = field(
+        default=40, metadata={"help": "longest source in training, in symbols"}
+    )
+    test_length: int = field(
+        default=400, metadata={"help": "longest source in the long test sets, in symbols"}
+    )
+    epoch_size: int = field(default=10_000, metadata={"help": "training sequences in an epoch"})
+    held_out: int = field(
+        default=1000, metadata={"help": "sequences in the validation set, and in each test set"}
+    )
+
+    def __post_init__(self) -> None:
+        self._check_at_least(3, "train_length", "test_length")
+        self._check_at_least(1, "epoch_size", "held_out")
+
+    @abstractmethod
+    def answer(self, source: list[int]) -> list[int]:
+        """The target of a source; both are digits, not token ids."""
+
+    @property
+    def source_vocabulary(self) -> Vocabulary:
+        return _DIGITS
+
+    @property
+    def target_vocabulary(self) -> Vocabulary:
+        return self.source_vocabulary
+
+    def train(self, seed: int, epoch: int) -> list[Pair]:
+        return self._draw(self.epoch_size, self.train_length, _TRAIN, seed, epoch)
+
+    @cached_property
+    def validation(self) -> list[Pair]:
+        return self._draw(self.held_out, self.train_length, _VALIDATION)
+
+    @cached_property
+    def test(self) -> list[Pair]:
+        return self._draw(self.held_out, self.train_length, _TEST)
+
+    @cached_property
+    def test_sets(self) -> Mapping[str, list[Pair]]:
+        """`test`, with the lengths of training; `up-to-400`; `exactly-400`."""
+        count, longest = self.held_out, self.test_length
+        return {
+            "test": self.test,
+            f"up-to-{longest}": self._draw(count, longest, _UP_TO),
+            f"exactly-{longest}": self._draw(count, longest, _EXACTLY, exactly=True),
+        }
+
+    def _draw(self, count: int, longest: int, *stream: int, exactly: bool = False) -> list[Pair]:
+        random = np.random.default_rng(stream)
+        sources = [self._source(random, longest, exactly) for _ in range(count)]
+        return [(_tokens(source), _tokens(self.answer(source))) for source in sources]
+
+    def _source(self, random: np.random.Generator, longest: int, exactly: bool) -> list[int]:
+        return _digits(random, longest if exactly else int(random.integers(1, longest + 1)))
+
+
+class AlgorithmicCopy(AlgorithmicTask):
+    """Digits as they came, tested on ten times the length.
+
+    Examples
+    --------
+    >>> AlgorithmicCopy().answer([3, 1, 4])
+    [3, 1, 4]
+    >>> {name: len(pairs) for name, pairs in AlgorithmicCopy(held_out=5).test_sets.items()}
+    {'test': 5, 'up-to-400': 5, 'exactly-400': 5}
+    """
+
+    name: ClassVar[str] = "algorithmic-copy"
+
+    def answer(self, source: list[int]) -> list[int]:
+        return list(source)
+
+
+class AlgorithmicReverse(AlgorithmicTask):
+    """Digits from last to first, tested on ten times the length.
+
+    Examples
+    --------
+    >>> AlgorithmicReverse().answer([3, 1, 4])
+    [4, 1, 3]
+    """
+
+    name: ClassVar[str] = "algorithmic-reverse"
+
+    def answer(self, source: list[int]) -> list[int]:
+        return source[::-1]
+
+
+class AlgorithmicAddition(AlgorithmicTask):
+    """The sum of two numbers, lowest digit first, tested on ten times the length.
+
+    As in tensor2tensor, the first number has at most half of the symbols; the second has any
+    length that fits, or, at an exact length, what is left. No number begins with zeros (on
+    paper: their last digit is not 0).
+
+    Examples
+    --------
+    >>> AlgorithmicAddition().answer([9, 9, 10, 3])  # 99 + 3 = 102
+    [2, 0, 1]
+    """
+
+    name: ClassVar[str] = "algorithmic-addition"
+
+    @property
+    def source_vocabulary(self) -> Vocabulary:
+        return _SUMS
+
+    def answer(self, source: list[int]) -> list[int]:
+        plus = source.index(_PLUS)
+        total, carry = [], 0
+        for a, b in zip_longest(source[:plus], source[plus + 1 :], fillvalue=0):
+            carry, digit = divmod(a + b + carry, 10)
+            total.append(digit)
+        return [*total, carry] if carry else total
+
+    def _source(self, random: np.random.Generator, longest: int, exactly: bool) -> list[int]:
+        first = int(random.integers(1, longest // 2 + 1))
+        room = longest - first - 1
+        second = room if exactly else int(random.integers(1, room + 1))
+        return [*_number(random, first), _PLUS, *_number(random, second)]
+
+
+def _digits(random: np.random.Generator, count: int) -> list[int]:
+    drawn: list[int] = random.integers(10, size=count).tolist()
+    return drawn
+
+
+def _number(random: np.random.Generator, length: int) -> list[int]:
+    """A number's digits, lowest first; 0 is the only one whose highest digit is 0."""
+    if length == 1:
+        return _digits(random, 1)
+    return [*_digits(random, length - 1), int(random.integers(1, 10))]
+
+
+def _tokens(symbols: list[int]) -> list[int]:
+    return [symbol + EOS + 1 for symbol in symbols]

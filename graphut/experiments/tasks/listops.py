@@ -1,0 +1,226 @@
+"""ListOps: nested lists of digits, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from statistics import median
+from string import digits
+from typing import ClassVar
+
+from graphut.experiments.tasks.base import Pair, PairTask
+from graphut.experiments.tasks.cache import cached, key_of
+from graphut.experiments.tasks.files import DataSet
+from graphut.experiments.tasks.packed import Arrays, Packed
+from graphut.experiments.tasks.vocabulary import Vocabulary
+
+_OPERATORS: dict[str, Callable[[list[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": lambda values: int(median(values)),
+    "[SM": lambda values: sum(values) % 10,
+}
+
+
+class Brackets(Vocabulary):
+    """A vocabulary in whose texts a closing bracket need not stand by itself.
+
+    Examples
+    --------
+    >>> symbols = Brackets(["[MAX", "2", "7", "]"])
+    >>> symbols.write(symbols.read("[MAX 2 [MAX 7 2] 7]"))
+    '[MAX 2 [MAX 7 2 ] 7 ]'
+    """
+
+    def read(self, text: str) -> list[int]:
+        """Token ids of symbols between white space, or before a closing bracket."""
+        return super().read(text.replace("]", " ]"))
+
+
+_SYMBOLS = Brackets([*digits, *_OPERATORS, "]"])
+_DIGITS = Brackets(digits)
+_OFFICIAL = DataSet(
+    "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
+    {
+        "test_d20s.tsv": "71335416e6896e8dd8dc69281c8ed9b37316382d05d3705d660461564e843840",
+        "test_d20a.tsv": "51aa6a544f3bbf66b82b016071c0f045ad4006442937b788c8f0a448c7abc4b9",
+    },
+)
+_FORMAT = 1  # of what is kept in the cache
+_LIST_SHARE = 0.25
+_TRIES = 100  # expressions drawn for one that is wanted, at most
+
+
+def draw_expression(random: Random, max_depth: int, max_values: int) -> tuple[list[str], int]:
+    """Symbols of a list and its value (arXiv 1804.06028, and its generator).
+
+    A list has 2 to `max_values` values, each a list with probability 1/4 and else a digit;
+    at depth `max_depth` there are digits only. The generator's rare expressions of one digit
+    and no list are left out.
+
+    Examples
+    --------
+    >>> symbols, value = draw_expression(Random(2), max_depth=3, max_values=3)
+    >>> print(*symbols, "=", value)
+    [MIN [MED 4 9 ] [MAX 6 6 ] ] = 6
+    """
+    count = random.randint(2, max_values)
+    operator = random.choice(list(_OPERATORS))
+    symbols, values = [operator], []
+    for _ in range(count):
+        if max_depth > 2 and random.random() < _LIST_SHARE:
+            part, value = draw_expression(random, max_depth - 1, max_values)
+        else:
+            value = random.randrange(10)
+            part = [str(value)]
+        symbols += part
+        values.append(value)
+    return [*symbols, "]"], _OPERATORS[operator](values)
+
+
+def parse(line: str) -> Pair:
+    """A line of the official files, as token ids.
+
+    Their parentheses are left out: they show a binary tree that the brackets say already.
+
+    Examples
+    --------
+    >>> source, target = parse("7\\t( ( ( [MAX 2 ) 7 ) ] )")
+    >>> _SYMBOLS.decode(source), _DIGITS.decode(target)
+    (['[MAX', '2', '7', ']'], ['7'])
+    """
+    value, tab, expression = line.partition("\t")
+    if not tab:
+        raise ValueError(f"expected a value, a tab and an expression, got {line!r}")
+    return _SYMBOLS.encode(s for s in expression.split() if s not in "()"), _DIGITS.encode(value)
+
+
+@dataclass(frozen=True)
+class ListOps(PairTask):
+    """ListOps: what nested lists of digits come to, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
+
+    The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded
+    down) and sum modulo 10. Expressions are generated as the published ones were: all
+    distinct, then split at random, whatever the seed, so that no expression is in two parts.
+
+    Parameters
+    ----------
+    data : str or Path, optional
+        A folder with the official test files; they become the test sets `official-d20s`
+        (the paper's) and `official-d20a` (without sums), and no expression in them is trained
+        on. They have up to 1016 symbols each, whatever `longest` is.
+    max_depth : int
+        Depth of the deepest digit: lists are nested one less deep. In the paper 20.
+    max_values : int
+        Values in a list, at most. In the paper 5.
+    longest : int
+        Symbols in the longest expression; longer ones are thrown away.
+    train_size : int
+        Training pairs. In the paper 90,000.
+    held_out : int
+        Pairs in the validation set, and in the test set.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        If a number is out of range. When pairs are asked for: if an official file is not
+        there, or not as it was published, or if there are too few expressions.
+
+    Examples
+    --------
+    >>> task = ListOps(train_size=10, held_out=5)
+    >>> len(task.train(0, 0)), {name: len(pairs) for name, pairs in task.test_sets.items()}
+    (10, {'test': 5})
+    """
+
+    vocabulary_kind: ClassVar[type[Brackets]] = Brackets
+
+    name: ClassVar[str] = "listops"
+
+    data: str | Path | None = field(
+        default=None,
+        metadata={"help": f"folder of the official test files, {_OFFICIAL.origin}"},
+    )
+    max_depth: int = field(default=20, metadata={"help": "depth of the deepest digit"})
+    max_values: int = field(default=5, metadata={"help": "values in a list, at most"})
+    longest: int = field(default=1000, metadata={"help": "symbols in an expression, at most"})
+    train_size: int = field(default=90_000, metadata={"help": "training expressions"})
+    held_out: int = field(
+        default=1000, metadata={"help": "expressions in the validation set, and in the test set"}
+    )
+
+    def __post_init__(self) -> None:
+        self._check_at_least(2, "max_depth", "max_values")
+        self._check_at_least(4, "longest")
+        self._check_at_least(1, "train_size", "held_out")
+        self._make_absolute("data")
+
+    @property
+    def source_vocabulary(self) -> Brackets:
+        return _SYMBOLS
+
+    @property
+    def target_vocabulary(self) -> Brackets:
+        return _DIGITS
+
+    def train(self, seed: int, epoch: int) -> list[Pair]:
+        """The training pairs, whatever the seed and the epoch."""
+        return self._pairs[2 * self.held_out :]
+
+    @property
+    def validation(self) -> list[Pair]:
+        return self._pairs[: self.held_out]
+
+    @property
+    def test(self) -> list[Pair]:
+        return self._pairs[self.held_out : 2 * self.held_out]
+
+    @property
+    def test_sets(self) -> Mapping[str, list[Pair]]:
+        """`test`, and the official ones, if their folder is named."""
+        return {"test": self.test, **self._official}
+
+    @cached_property
+    def _official(self) -> dict[str, list[Pair]]:
+        return {
+            "official-" + name[len("test_") : -len(".tsv")]: list(map(parse, text.splitlines()))
+            for name, text in self._texts.items()
+        }
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        """The official files."""
+        if self.data is None:
+            return {}
+        return {name: _OFFICIAL.read(self.data, name) for name in _OFFICIAL.checksums}
+
+    @cached_property
+    def _pairs(self) -> list[Pair]:
+        sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
+        key = key_of(self.name, _FORMAT, *sizes, texts=self._texts.values())
+        arrays = cached(key, self._draw)
+        sides = (Packed.read(arrays, side) for side in ("source", "target"))
+        return list(zip(*sides, strict=True))
+
+    def _draw(self) -> Arrays:
+        random = Random(0)
+        taken = {tuple(source) for pairs in self._official.values() for source, _ in pairs}
+        wanted = 2 * self.held_out + self.train_size
+        pairs: list[Pair] = []
+        for _ in range(_TRIES * wanted):
+            symbols, value = draw_expression(random, self.max_depth, self.max_values)
+            source = _SYMBOLS.encode(symbols)
+            if len(source) <= self.longest and tuple(source) not in taken:
+                taken.add(tuple(source))
+                pairs.append((source, _DIGITS.encode(str(value))))
+            if len(pairs) == wanted:
+                random.shuffle(pairs)
+                sources, targets = zip(*pairs, strict=True)
+                return Packed.of(sources).arrays("source") | Packed.of(targets).arrays("target")
+        raise ValueError(
+            f"there are not {wanted} expressions of depth {self.max_depth}, {self.max_values} "
+            f"values and {self.longest} symbols: allow larger ones, or take fewer"
+        )

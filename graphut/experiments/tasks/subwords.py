@@ -1,0 +1,192 @@
+"""Subwords: pieces of words, learned from text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from graphut._files import read_json, write_json
+from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.sentences import EOS
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+
+BYTES = 256
+
+
+def tokenizers_package() -> ModuleType:
+    """The package `tokenizers`.
+
+    Raises
+    ------
+    ImportError
+        If it is not there; the message says how to install it.
+    """
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise ImportError(
+            f"subwords need tokenizers ({error}): pip install graphut[translation]"
+        ) from None
+    return tokenizers
+
+
+@dataclass(frozen=True, repr=False)
+class Subwords(Vocabulary):
+    """Pieces of words: a byte-pair encoding (arXiv 1508.07909, section 3.2) on bytes.
+
+    Any text can be read, since every byte is a piece, and `write` gives it back but for two
+    things: white space, of which any amount becomes one space and none at the ends, and
+    characters, which come in Unicode's normal form C.
+
+    Parameters
+    ----------
+    merges : iterable of (str, str)
+        The two pieces that become one, what is joined first at first. All bytes and what the
+        merges make are the pieces.
+
+    Raises
+    ------
+    ImportError
+        If there is no package `tokenizers`.
+    ValueError
+        If a merge joins what is no piece.
+
+    Examples
+    --------
+    >>> subwords = Subwords.learn(["a bike", "two bikes", "biking", "a bike"], size=261)
+    >>> subwords.readable(subwords.read("a  big bike"))
+    ['▁a', '▁bi', 'g', '▁bike']
+    >>> subwords.write(subwords.read("a  big bike"))
+    'a big bike'
+    """
+
+    merges: tuple[tuple[str, str], ...]
+
+    def __init__(self, merges: Iterable[tuple[str, str]]) -> None:
+        object.__setattr__(self, "merges", tuple(merges))
+        super().__init__(_pieces(self.merges))
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], size: int) -> Subwords:
+        """Join the most frequent pair of pieces in the texts, again and again.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            To learn from.
+        size : int
+            Pieces to end up with, the 256 bytes among them; there are fewer when no pair comes
+            twice any more.
+
+        Raises
+        ------
+        ValueError
+            If the size leaves no room for a merge.
+        """
+        if size <= BYTES:
+            raise ValueError(f"subwords must be more than the {BYTES} bytes; got {size}")
+        package = tokenizers_package()
+        trainer = package.trainers.BpeTrainer(
+            vocab_size=size, min_frequency=2, show_progress=False, initial_alphabet=_alphabet()
+        )
+        tokenizer = _tokenizer(package.models.BPE())
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"])
+
+    def read(self, text: str) -> list[int]:
+        """Token ids of a text."""
+        return self.read_all([text])[0]
+
+    def read_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, much faster than one by one."""
+        return [found.ids for found in self._tokenizer.encode_batch_fast(texts)]
+
+    def write(self, tokens: Sequence[int]) -> str:
+        """The text of token ids, on one line; bytes that are no characters become U+FFFD."""
+        return " ".join(self._text([token for token in tokens if token > EOS]).split())
+
+    def readable(self, tokens: Sequence[int]) -> list[str]:
+        """Pieces as the characters that they are, if they are some; `▁` is a space."""
+        return [
+            text.replace(" ", "▁") if _is_visible(text) else symbol
+            for text, symbol in ((self._text([t]), *self.decode([t])) for t in tokens)
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """Write the merges as JSON, atomically."""
+        write_json(path, {"merges": self.to_lines()})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Subwords:
+        """Read what `save` has written.
+
+        Raises
+        ------
+        ValueError
+            If the file does not hold merges.
+        """
+        state = read_json(path)
+        lines = state.get("merges") if isinstance(state, dict) else None
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise ValueError(f"{path} does not hold subwords: expected a list of merges")
+        try:
+            return cls.from_lines(lines)
+        except ValueError as error:
+            raise ValueError(f"{path} does not hold subwords: {error}") from None
+
+    def to_lines(self) -> list[str]:
+        """Each merge as two pieces with a space between them."""
+        return [" ".join(merge) for merge in self.merges]
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[str]) -> Subwords:
+        """Subwords of what `to_lines` gives."""
+        return cls((first, second) for first, _, second in (line.partition(" ") for line in lines))
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        text: str = tokenizers_package().decoders.ByteLevel().decode(self.decode(tokens))
+        return text
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        ids = {symbol: token for token, symbol in enumerate(self.decode(range(len(self))))}
+        return _tokenizer(tokenizers_package().models.BPE(vocab=ids, merges=list(self.merges)))
+
+
+def _tokenizer(model: BPE) -> Tokenizer:
+    package = tokenizers_package()
+    normalizers, regex = package.normalizers, package.Regex
+    tokenizer: Tokenizer = package.Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    # A word is the same piece at the beginning of a text as after a space.
+    tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=True)
+    return tokenizer
+
+
+def _alphabet() -> list[str]:
+    """A visible character for every byte."""
+    return sorted(tokenizers_package().pre_tokenizers.ByteLevel.alphabet())
+
+
+def _pieces(merges: Iterable[tuple[str, str]]) -> Iterator[str]:
+    pieces = dict.fromkeys(_alphabet())  # in the order in which they come
+    for merge in merges:
+        for piece in merge:
+            if piece not in pieces:
+                raise ValueError(f"{' '.join(merge)!r} joins {piece!r}, which is no piece")
+        pieces["".join(merge)] = None  # two ways may lead to the same piece
+    yield from pieces
+
+
+def _is_visible(text: str) -> bool:
+    return text != "" and text.isprintable() and "\ufffd" not in text

@@ -1,0 +1,80 @@
+"""How to train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_type_hints
+
+from graphut.models.config import fits, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How to train: the fields are the options of `graphut train`, with the same help.
+
+    An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
+    training examples, and ends with an evaluation on the validation examples.
+
+    Raises
+    ------
+    ValueError
+        If a value is of another type or out of range; the message quotes it.
+
+    Examples
+    --------
+    >>> TrainingConfig(batch_size=32).batch_size
+    32
+    """
+
+    epochs: int = option(60, "passes over the training examples, at most")
+    batch_size: int = option(64, "examples in a batch")
+    optimizer: Literal["adamw", "adam"] = option("adamw", "rule of the updates")
+    learning_rate: float = option(1e-3, "largest learning rate, reached after the warm-up")
+    warmup: int = option(
+        400, "updates in which the learning rate rises from 0, half of all at most"
+    )
+    weight_decay: float = option(0.01, "per unit of the learning rate (adam: added to gradients)")
+    clip_norm: float = option(1.0, "largest norm of the gradient; above it, it is scaled down")
+    label_smoothing: float = option(0.0, "share of the target spread evenly over the vocabulary")
+    ponder_weight: float = option(0.001, "loss for each step that a token takes, on average")
+    ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0")
+    target_accuracy: float = option(
+        1.0,
+        "stop when the validation set was as good as this in 3 epochs in a row: the share that was "
+        "right; of questions, how likely the right answers were; of translations, BLEU / 100",
+    )
+    patience: int = option(
+        20, "stop, after the warm-up, when so many epochs in a row were all worse than one before"
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = option(
+        "auto",
+        "of the forward pass (auto: bfloat16 on a GPU, and else float32); weights and gradients "
+        "are float32 whatever it is",
+    )
+    seed: int = option(
+        0, "of the training examples and their order; graphut train: of weights and dropout too"
+    )
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            self._check(name, *fits(getattr(self, name), kind))
+        for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
+            self._check(name, getattr(self, name) > 0, "positive")
+        for name in ("warmup", "weight_decay", "ponder_weight", "ponder_warmup", "seed"):
+            self._check(name, getattr(self, name) >= 0, "0 or more")
+        self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
+        self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
+
+    def autocasts(self, device: str) -> bool:
+        """Whether the forward pass is to be in bfloat16 on a device of that kind.
+
+        Examples
+        --------
+        >>> TrainingConfig().autocasts("cuda"), TrainingConfig().autocasts("cpu")
+        (True, False)
+        """
+        return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
+
+    def _check(self, name: str, right: bool, wanted: str) -> None:
+        if not right:
+            raise ValueError(f"{name} must be {wanted}, got {getattr(self, name)!r}")

@@ -1,0 +1,166 @@
+"""How far a run has come: small records that a checkpoint keeps as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training.learner import Evaluation, Outcome
+
+
+@dataclass
+class PartTotals:
+    """Sums over the nodes of one part of the model: tokens, and extra nodes of its topology."""
+
+    nodes: int = 0
+    steps: int = 0
+    flops: int = 0
+    all_flops: int = 0  # if every node had taken all steps
+
+
+@dataclass
+class Totals:
+    """Sums over the updates of an epoch, and the means they make."""
+
+    updates: int = 0
+    loss: float = 0.0
+    labels: int = 0
+    right: int = 0
+    parts: dict[str, PartTotals] = field(default_factory=dict)
+
+    @torch.no_grad()
+    def add(self, loss: Tensor, outcome: Outcome) -> None:
+        """Add an update; the device is waited for once."""
+        counts = [(p.steps.sum(), p.flops, p.all_flops) for p in outcome.ponders.values()]
+        # Exact in float64: counts stay far below 2^53.
+        values = (loss, outcome.right, *(count for part in counts for count in part))
+        first, right, *sums = torch.stack([value.double() for value in values]).tolist()
+        self.updates += 1
+        self.loss += first
+        self.right += int(right)
+        self.labels += outcome.labels
+        for name, ponder in outcome.ponders.items():
+            part = self.parts.setdefault(name, PartTotals())
+            steps, flops, all_flops, *sums = sums
+            part.nodes += ponder.steps.numel()
+            part.steps += int(steps)
+            part.flops += int(flops)
+            part.all_flops += int(all_flops)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right labels, with the answer fed in."""
+        return self.right / self.labels
+
+    def steps(self) -> dict[str, float]:
+        """Mean steps of a node, by part."""
+        return {name: part.steps / part.nodes for name, part in self.parts.items()}
+
+    def means(self) -> dict[str, float]:
+        """Loss of an update, share of right labels with the answer fed in, steps of a node, and
+        the share of floating-point operations that were left to do."""
+        done, everything = (
+            sum(getattr(part, name) for part in self.parts.values())
+            for name in ("flops", "all_flops")
+        )
+        return {
+            "loss": self.loss / self.updates,
+            "accuracy": self.accuracy,
+            **{f"{name}_steps": steps for name, steps in self.steps().items()},
+            "flops_share": done / everything,
+        }
+
+    def __str__(self) -> str:
+        steps = " and ".join(f"{steps:.2f}" for steps in self.steps().values())
+        return (
+            f"loss {self.loss / self.updates:.4f}, {self.accuracy:.2%} of labels "
+            f"right, mean steps {steps}"
+        )
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Totals:
+        """What `asdict` gives."""
+        parts = {name: PartTotals(**part) for name, part in state["parts"].items()}
+        return cls(**{**state, "parts": parts})
+
+
+# One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.
+IN_A_ROW = 3
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    epoch: int = 0  # epochs done
+    batch: int = 0  # batches done of the next one
+    update: int = 0
+    seconds: float = 0.0
+    totals: Totals = field(default_factory=Totals)
+    best: Evaluation | None = None
+    best_epoch: int = 0
+    on_target: int = 0  # epochs in a row, up to the last, that reached the target accuracy
+
+    def judge(self, evaluation: Evaluation, target_accuracy: float) -> bool:
+        """Take the evaluation of an epoch; return whether no earlier one was better."""
+        self.on_target = self.on_target + 1 if evaluation.reached(target_accuracy) else 0
+        if self.best is not None and evaluation < self.best:
+            return False
+        self.best, self.best_epoch = evaluation, self.epoch
+        return True
+
+    @classmethod
+    def replayed(
+        cls,
+        metrics: Iterable[Mapping[str, Any]],
+        config: TrainingConfig,
+        evaluation_kind: type[Evaluation],
+    ) -> Progress:
+        """How far a run came that has logged these metrics of its epochs."""
+        progress = cls()
+        for line in metrics:
+            progress.epoch, progress.update = line["epoch"], line["update"]
+            progress.judge(evaluation_kind.from_dict(line["validation"]), config.target_accuracy)
+        return progress
+
+    def end(self, config: TrainingConfig) -> str | None:
+        """Why the run is over, if it is.
+
+        Examples
+        --------
+        >>> Progress(epoch=3, best_epoch=1, update=400).end(TrainingConfig(patience=2))
+        'no better model in 2 epochs'
+        >>> Progress(epoch=3, best_epoch=1, update=30).end(TrainingConfig(patience=2)) is None
+        True
+        """
+        if self.on_target >= IN_A_ROW:
+            share = f"{config.target_accuracy:.2%}"
+            return f"{IN_A_ROW} epochs in a row reached the target accuracy of {share}"
+        # As of the learning rate: half of all updates is the longest warm-up.
+        warm = self.update >= config.warmup or 2 * self.epoch >= config.epochs
+        if warm and self.epoch - self.best_epoch >= config.patience:
+            return f"no better model in {config.patience} epochs"
+        if self.epoch >= config.epochs:
+            return f"all {config.epochs} epochs are done"
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any], evaluation_kind: type[Evaluation]) -> Progress:
+        """What `to_dict` has written, with evaluations of a kind."""
+        best = state["best"]
+        return cls(
+            **{
+                **state,
+                "totals": Totals.from_dict(state["totals"]),
+                "best": None if best is None else evaluation_kind.from_dict(best),
+            }
+        )

@@ -1,0 +1,196 @@
+"""The folder of a run, from which it can be resumed and its model be used."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from graphut import __version__
+from graphut._files import is_path, read_json, write_json
+from graphut.experiments.tasks import TASKS, Task, Vocabulary
+from graphut.experiments.tasks.files import digest_of
+from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.learners import learner_of
+from graphut.experiments.wording import flag
+from graphut.models.base import AdaptiveModel
+
+RUN = "run.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run's folder says of it; `Run.create` makes one, `Run.open` reads it.
+
+    The folder is also that of a pretrained model, the best of the run so far; a `Trainer`
+    on the same folder adds a checkpoint and the metrics.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    task_name : str
+        A key of `TASKS`.
+    task_options : dict
+        The fields of the task.
+    vocabulary_names : list of str
+        Those of `Task.vocabularies`; each is in a file, `<name>_vocabulary.json`.
+    training : TrainingConfig
+        How it is trained.
+    version : str
+        The graphut that began it.
+    digests : dict
+        SHA-256 of the task's `unchecked_files`.
+    """
+
+    folder: Path
+    task_name: str
+    task_options: dict[str, Any]
+    vocabulary_names: list[str]
+    training: TrainingConfig
+    version: str
+    digests: dict[str, str]
+
+    @classmethod
+    def create(
+        cls, folder: str | Path, task: Task, training: TrainingConfig, model: AdaptiveModel
+    ) -> Run:
+        """Write the folder of a new run.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a run in the folder already.
+        """
+        if is_run(folder):
+            raise FileExistsError(f"there is a run in {folder} already")
+        vocabularies = task.vocabularies
+        run = cls(
+            folder=Path(folder),
+            task_name=task.name,
+            task_options=asdict(task),
+            vocabulary_names=list(vocabularies),
+            training=training,
+            version=__version__,
+            digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+        )
+        run.folder.mkdir(parents=True, exist_ok=True)
+        for name, vocabulary in vocabularies.items():
+            vocabulary.save(run._vocabulary_file(name))
+        model.save_pretrained(run.folder)
+        # Last, since it is what makes the folder a run.
+        write_json(run.folder / RUN, run._to_dict())
+        return run
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """Read the folder of a run.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no run in the folder.
+        ValueError
+            If its description is broken, or of another version of graphut.
+        """
+        if not is_run(folder):
+            raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
+        path = Path(folder, RUN)
+        state = read_json(path)
+        try:
+            # An option that came since the run began is what it was before there was one.
+            task = TASKS[state["task"]](**state["task_options"])
+            return cls(
+                Path(folder),
+                state["task"],
+                asdict(task),
+                state["vocabularies"],
+                TrainingConfig(**state["training"]),
+                state["graphut"],
+                state.get("digests", {}),  # older runs have none
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path} does not describe a run of this version: {error!r}") from None
+
+    @property
+    def learner(self) -> AnyLearner:
+        """The learner of its task."""
+        return learner_of(TASKS[self.task_name])
+
+    def task(self) -> Task:
+        """The task that the run is about, with its data read and compared with that of the run.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a file is not there any more.
+        ValueError
+            If its data is other data now than when the run began.
+        """
+        task = TASKS[self.task_name](**self.task_options)
+        self._check_data(task)
+        return task
+
+    def moved(self, task: Task) -> Run:
+        """The run with its data in another place, where a task has it; from now on.
+
+        Raises
+        ------
+        ValueError, FileNotFoundError
+            If it is other data.
+        """
+        found = replace(self, task_options=asdict(task))
+        found._check_data(task)
+        write_json(self.folder / RUN, found._to_dict())
+        return found
+
+    def _check_data(self, task: Task) -> None:
+        for option, path in asdict(task).items():
+            if is_path(path) and not Path(path).exists():
+                raise FileNotFoundError(
+                    f"there is no {path} any more, on which the run in {self.folder} began: put it "
+                    f"back, or say where it is: graphut train {self.task_name} --resume "
+                    f"{flag(option)} PATH --out {self.folder}"
+                )
+        for name, digest in self.digests.items():
+            path = task.unchecked_files[name]
+            if digest_of(path) != digest:
+                raise ValueError(
+                    f"{path} has changed since the run in {self.folder} began: put it back as it "
+                    "was, or begin another run"
+                )
+        if dict(task.vocabularies) != self.vocabularies:
+            raise ValueError(
+                f"the symbols of the task {self.task_name} are not those of the run in "
+                f"{self.folder}: its data has changed since, or graphut has; begin another run"
+            )
+
+    def model(self) -> AdaptiveModel:
+        """The best model so far, on the CPU."""
+        return self.learner.model_kind.from_pretrained(self.folder)
+
+    @cached_property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """Those of the task when the run began."""
+        kind = TASKS[self.task_name].vocabulary_kind
+        return {name: kind.load(self._vocabulary_file(name)) for name in self.vocabulary_names}
+
+    def _vocabulary_file(self, name: str) -> Path:
+        return self.folder / f"{name}_vocabulary.json"
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "graphut": self.version,
+            "task": self.task_name,
+            "task_options": self.task_options,
+            "vocabularies": self.vocabulary_names,
+            "training": asdict(self.training),
+            "digests": self.digests,
+        }
+
+
+def is_run(folder: str | Path) -> bool:
+    """Whether there is a run in a folder."""
+    return Path(folder, RUN).is_file()

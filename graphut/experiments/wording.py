@@ -1,0 +1,25 @@
+"""Counts, long names and options, as people read them."""
+
+from __future__ import annotations
+
+
+def counted(count: int, what: str) -> str:
+    """A count of things.
+
+    Examples
+    --------
+    >>> counted(1, "task"), counted(19, "task")
+    ('1 task', '19 tasks')
+    """
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def flag(name: str) -> str:
+    """The option of a field.
+
+    Examples
+    --------
+    >>> flag("batch_size")
+    '--batch-size'
+    """
+    return "--" + name.replace("_", "-")

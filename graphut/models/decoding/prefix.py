@@ -1,0 +1,70 @@
+"""The plain decoder: the whole prefix again for each token. Exact for every topology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from graphut.attention import EdgeLayout
+from graphut.models.decoding.hypotheses import Hypotheses
+from graphut.models.decoding.source import EncodedSource
+from graphut.nn import AdaptiveRecurrence
+from graphut.topology import (
+    Complete,
+    Topology,
+    cross_layout,
+    node_positions,
+    token_nodes,
+    with_extra_nodes,
+)
+
+
+class PrefixDecoder:
+    """Extends hypotheses by one token at a time; parameters as for `CachedDecoder`.
+
+    The reference for the cache, and what decodes topologies that change as a sentence grows.
+    """
+
+    def __init__(
+        self,
+        recurrence: AdaptiveRecurrence,
+        source: EncodedSource | None,
+        topology: Topology,
+        embed: Callable[[Tensor], Tensor],
+        predict: Callable[[Tensor], Tensor],
+    ) -> None:
+        self.recurrence = recurrence
+        self.source = source
+        self.topology = topology
+        self.embed = embed
+        self.predict = predict
+        self.hypotheses = Hypotheses()
+
+    def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Extend hypotheses by a token each; see `TokenDecoder`."""
+        self.hypotheses.extend(parents.cpu(), tokens.cpu())
+        prefixes, length = self.hypotheses.ids, self.hypotheses.length
+        lengths = torch.full((len(prefixes),), length)
+        feat = self.embed(prefixes.flatten().to(tokens.device))
+        out, ponder = self.recurrence(
+            self.topology.layout(lengths),
+            with_extra_nodes(self.topology, feat, lengths),
+            positions=node_positions(self.topology, lengths).to(feat.device),
+            cross=self._cross(lengths, feat.device),
+        )
+        newest = token_nodes(self.topology, lengths)[length - 1 :: length].to(feat.device)
+        return self.predict(out[newest]), ponder.steps[newest]
+
+    def _cross(self, lengths: Tensor, device: torch.device) -> tuple[EdgeLayout, Tensor] | None:
+        """The edges from the source into all tokens of each hypothesis, and their sources."""
+        if self.source is None:
+            return None
+        sentences = self.hypotheses.sentences
+        own = self.source.lengths[sentences]
+        layout = cross_layout(
+            self.source.topology, lengths, own, decoder=self.topology, encoder=Complete()
+        )
+        parts = self.source.feat.split(self.source.lengths.tolist())
+        return layout, torch.cat([parts[sentence] for sentence in sentences.tolist()]).to(device)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut.attention import BACKENDS
+from graphut.attention.call import AttentionCall
+from graphut.experiments.bench import Sizes, attention, backend_names, bench_attention
+from graphut.experiments.bench.contender import UnavailableError
+from graphut.experiments.bench.peers import PEERS
+from graphut.experiments.bench.problem import AttentionProblem
+from graphut.experiments.bench.report import Row
+from graphut.topology import Topology
+from tests.experiments.bench.cases import TOPOLOGIES, problem
+
+
+def rows_of(case: AttentionProblem, backends: list[str], peers: list[str]) -> dict[str, Row]:
+    report = bench_attention(case, backends=backends, peers=peers, repeats=1)
+    return {row.name: row for row in report.rows}
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_every_contender_that_can_run_has_figures(topology: Topology) -> None:
+    case = problem(topology=topology, fraction=0.5)
+    rows = rows_of(case, ["torch", "dgl"], ["padded", "sentences", "flex"])
+    assert rows.pop("flex").reason == "flex_attention has no backward on the CPU"
+    for row in rows.values():
+        assert row.reason is None and row.times is not None
+        assert row.error is not None and row.error < 1e-12
+
+
+def test_all_backends_but_the_oracle_and_all_peers_take_part() -> None:
+    report = bench_attention(problem(sizes=Sizes(1, 3, 3)), repeats=1)
+    names = [row.name for row in report.rows]
+    assert names == [name for name in BACKENDS if name != "dense"] + list(PEERS)
+    assert [row.name for row in report.rows if row.backend] == backend_names()
+
+
+def test_edge_biases_and_forward_only() -> None:
+    case = problem(biased=True, forward_only=True)
+    assert all(row.times for row in rows_of(case, ["torch", "dgl"], []).values())
+
+
+@pytest.mark.parametrize("which", ["output", "query", "key", "value"])
+def test_a_wrong_result_has_no_figures(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(call: AttentionCall) -> tuple[Tensor, None]:
+        out = BACKENDS["torch"](call)[0]
+        if which == "output":
+            return out * 1.03, None
+        tensor: Tensor = getattr(call, which)
+        return out + 0.03 * (tensor.sum() - tensor.sum().detach()), None  # gradients alone
+
+    monkeypatch.setitem(BACKENDS, "wrong", wrong)
+    row = rows_of(problem(), ["wrong", "torch"], [])["wrong"]
+    assert row.times is None and row.peak is None
+    assert row.reason is not None and row.reason.startswith("wrong by ")
+    if which == "output":
+        assert row.reason == "wrong by 3e-02"
+
+
+def test_a_result_that_is_no_number_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BACKENDS, "nan", lambda call: (call.query * torch.nan, None))
+    assert rows_of(problem(), ["nan"], [])["nan"].reason == "wrong: not a number"
+
+
+def test_a_backend_that_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(call: AttentionCall) -> tuple[Tensor, None]:
+        raise RuntimeError("no compiler\nand a long story")
+
+    monkeypatch.setitem(BACKENDS, "broken", broken)
+    rows = rows_of(problem(), ["broken", "torch"], [])
+    assert rows["broken"].reason == "cannot run: no compiler"
+    assert rows["torch"].times is not None
+
+
+def test_a_peer_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(case: AttentionProblem) -> None:
+        raise UnavailableError("not installed: pip install it")
+
+    monkeypatch.setitem(attention.PEERS, "absent", absent)
+    assert rows_of(problem(), ["torch"], ["absent"])["absent"].reason == (
+        "not installed: pip install it"
+    )
+
+
+def test_repeats_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        bench_attention(problem(), repeats=0)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    case = problem(device=torch.device("cuda"), dtype=torch.float32)
+    report = bench_attention(case, repeats=2)
+    assert report.best is not None
+    assert all(row.peak is not None for row in report.rows if row.times)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.bench import Comparison
+from graphut.experiments.tasks import Sort
+from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
+from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.topology import Topology, parse
+
+TASK = Sort(mean_length=4, length_deviation=1, epoch_size=24, held_out=5)
+TRAINING = TrainingConfig(epochs=2, batch_size=8)
+SHAPE = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 3}
+LETTERS = len(TASK.source_vocabulary)
+
+
+def comparison(*specs: str, **changes: Any) -> Comparison:
+    config = UniversalTransformerConfig(source_vocab=LETTERS, target_vocab=LETTERS, **SHAPE)
+    given = {"topologies": [parse(spec) for spec in specs], "task": TASK, "training": TRAINING}
+    return Comparison(**{**given, "config": config, **changes})
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("part", "specs"),
+    [
+        ("encoder", ["complete", "star", "binary_partition:1"]),
+        ("decoder", ["causal", "window:1&causal"]),
+        ("cross", ["complete", "window:0"]),
+    ],
+)
+def test_every_topology_is_trained_with_every_seed(
+    part: str, specs: list[str], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    found = comparison(*specs, part=part, seeds=[3, 5]).run(tmp_path, repeats=1, report=said.append)
+    assert [str(row.topology) for row in found.rows] == specs
+    for number, row in enumerate(found.rows, start=1):
+        assert row.seconds > 0 and len(row.evaluations) == 2
+        for seed, evaluation in zip((3, 5), row.evaluations, strict=True):
+            run = Run.open(tmp_path / f"{number}-seed-{seed}")
+            assert run.training.seed == seed
+            assert getattr(run.model().config, f"{part}_topology") == str(row.topology)
+            again = evaluate(run.model(), TASK, TASK.test)
+            assert again == evaluation
+    assert [line.split(":")[0] for line in said if "done after" in line] != []
+    assert f"{specs[-1]}, seed 5: epoch 1: loss" in "".join(said)
+
+
+def test_edges_are_those_of_a_sentence(tmp_path: Path) -> None:
+    found = comparison("complete", "star").run(tmp_path, repeats=1, report=quiet)
+    lengths = [len(source) for source, _ in TASK.test]
+    for row, topology in zip(found.rows, (parse("complete"), parse("star")), strict=True):
+        assert row.edges == sum(topology.num_edges(n) for n in lengths) / len(lengths)
+
+
+def test_a_run_is_that_of_the_training_loop(tmp_path: Path) -> None:
+    """Whatever is compared with it."""
+    [row] = comparison("window:1").run(tmp_path / "alone", repeats=1, report=quiet).rows
+    rows = comparison("star", "window:1").run(tmp_path / "both", repeats=1, report=quiet).rows
+    assert rows[1].evaluations == row.evaluations
+    torch.manual_seed(0)
+    model = UniversalTransformer(comparison("star").config_under(parse("window:1")))
+    torch.manual_seed(0)
+    Trainer(model, TASK, TRAINING, tmp_path / "plain", report=quiet).fit()
+    expected = (tmp_path / "plain" / "model.safetensors").read_bytes()
+    for folder in ("alone/1-seed-0", "both/2-seed-0"):
+        assert (tmp_path / folder / "model.safetensors").read_bytes() == expected
+
+
+def test_what_is_timed_leaves_the_models_as_they_are(tmp_path: Path) -> None:
+    many = comparison("star").run(tmp_path / "many", repeats=5, report=quiet)
+    few = comparison("star").run(tmp_path / "few", repeats=1, report=quiet)
+    assert many.rows[0].evaluations == few.rows[0].evaluations
+
+
+def test_a_folder_with_a_run_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison("star").run(tmp_path, repeats=1, report=quiet)
+    (tmp_path / "1-seed-0").rename(tmp_path / "2-seed-0")
+    monkeypatch.setattr(Trainer, "fit", lambda self: pytest.fail("trained before it was refused"))
+    with pytest.raises(FileExistsError, match="2-seed-0"):
+        comparison("complete", "star").run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"part": "middle"}, "part must be one of encoder, decoder, cross, got 'middle'"),
+        ({"seeds": []}, "seeds is empty"),
+        ({"topologies": []}, "topologies is empty"),
+        ({"part": "decoder"}, "decoder_topology must be causal"),
+        ({"part": "cross", "topologies": [parse("star")]}, "cross_topology must be between"),
+    ],
+)
+def test_bad_input_is_found_before_the_training(
+    changes: dict[str, list[Topology]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        comparison("complete", "window:1", **changes)

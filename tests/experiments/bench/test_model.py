@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.experiments.bench import ModelProblem, Sizes, bench_model, model
+from graphut.topology import Causal, Complete, Star, Topology
+from tests.experiments.bench.cases import TOPOLOGIES
+
+
+def tiny(topology: Topology, **changes: int) -> ModelProblem:
+    given = {"topology": topology, "sizes": Sizes(4, 3, 9), "dim": 16, "heads": 2}
+    return ModelProblem(**(given | {"backend": "torch"} | changes))
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_the_two_models_agree_before_they_are_timed(topology: Topology) -> None:
+    for row in bench_model(tiny(topology), repeats=1).rows:
+        assert row.error < 1e-5 and row.reason is None
+        assert row.speed_up is not None and row.bound > 1
+
+
+def test_nobody_halts() -> None:
+    rows = bench_model(tiny(Complete()), repeats=1, nobody_halts=True).rows
+    found = [(row.problem.halting, row.what) for row in rows]
+    passes = ("forward", "forward+backward")
+    assert found == [(halting, what) for halting in (True, False) for what in passes]
+    assert rows[0].bound > rows[2].bound
+
+
+def test_the_bound_is_the_ratio_of_operations() -> None:
+    sizes, dim = Sizes(2, 5, 5), 16
+    problem = ModelProblem(topology=Complete(), sizes=sizes, dim=dim, heads=2, halting=False)
+    (row, _) = bench_model(problem, repeats=1).rows
+    assert row.bound == 1  # nothing padded, nobody halts, every edge is there
+
+
+def test_models_that_differ_have_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = model.PaddedModel.forward
+
+    def wrong(self: model.PaddedModel, x: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
+        return 1.03 * real(self, x, depth)
+
+    monkeypatch.setattr(model.PaddedModel, "forward", wrong)
+    for row in bench_model(tiny(Causal()), repeats=1).rows:
+        assert row.reason == "wrong by 3e-02"
+        assert row.speed_up is None and row.dense_peak is None
+
+
+def test_nodes_that_are_no_tokens_have_no_place_in_a_rectangle() -> None:
+    with pytest.raises(ValueError, match=r"star has nodes that are not tokens.*another topology"):
+        ModelProblem(topology=Star(), sizes=Sizes(2, 3, 5))
+
+
+@pytest.mark.parametrize("dim", [0, -8, 10])
+def test_features_divide_into_heads(dim: int) -> None:
+    with pytest.raises(ValueError, match=f"{dim} features do not divide into 8 heads"):
+        ModelProblem(topology=Causal(), sizes=Sizes(2, 3, 5), dim=dim)
+
+
+def test_repeats_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        bench_model(tiny(Causal()), repeats=0)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    problem = ModelProblem(topology=Causal(), sizes=Sizes(4, 3, 9), device=torch.device("cuda"))
+    assert all(row.speed_up for row in bench_model(problem, repeats=1).rows)

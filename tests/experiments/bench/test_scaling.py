@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.bench import ScalingReport, bench_scaling, scaling
+from graphut.experiments.bench.scaling import ScalingRow
+from graphut.experiments.bench.timing import Times
+from graphut.topology import Star, Topology, Window
+
+MIB = 1 << 20
+
+
+def report(*rows: tuple[int, float, int | None]) -> ScalingReport:
+    made = [ScalingRow(n, 5 * n, Times(0.9 * s, s, 1.1 * s), peak) for n, s, peak in rows]
+    return ScalingReport(Window(2), 64, 8, made, {"threads": 2, "gpu": None})
+
+
+def test_slopes_are_exponents() -> None:
+    linear = report((10, 0.01, MIB), (100, 0.1, 10 * MIB), (1000, 1.0, 100 * MIB))
+    assert linear.time_slope == pytest.approx(1) and linear.memory_slope == pytest.approx(1)
+    square = report((10, 0.01, MIB), (100, 1.0, 10 * MIB))
+    assert square.time_slope == pytest.approx(2)
+    assert report((10, 0.01, MIB), (100, 1.0, None)).memory_slope is None
+
+
+def test_the_table() -> None:
+    title, _, head, first, _, _, last = (
+        report((1000, 0.01, MIB), (2000, 0.02, None)).text().splitlines()
+    )
+    assert title == (
+        "window:2 on one sentence, 64 features in 8 heads; layout and forward pass of one "
+        "attention layer, float32; cpu, 2 threads"
+    )
+    assert head.split("  ")[0] == "nodes"
+    assert first.split() == ["1,000", "5,000", "10.0", "9.00-11.0", "10000", "1.0", "1049"]
+    assert last == "log-log slope: time 1.00, memory ? (1 is linear)"
+
+
+def test_what_is_run_is_the_layer_on_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    layout = Topology.layout
+
+    def spy(self: Topology, lengths: list[int]) -> object:
+        seen.append(lengths)
+        return layout(self, lengths)
+
+    monkeypatch.setattr(Topology, "layout", spy)
+    monkeypatch.setattr(scaling, "peak_bytes", lambda run, device: run().numel())
+    found = bench_scaling(topology=Window(1), nodes=[9, 5, 9], dim=8, heads=2, repeats=2)
+    assert [(row.nodes, row.edges, row.peak) for row in found.rows] == [(5, 13, 40), (9, 25, 72)]
+    assert sorted(seen) == [[5]] * 4 + [[9]] * 4
+    assert json.loads(json.dumps(found.to_dict()))["rows"][1]["seconds"]["median"] > 0
+
+
+def test_no_gradients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = []
+    monkeypatch.setattr(scaling, "peak_bytes", lambda run, device: kept.append(run().requires_grad))
+    bench_scaling(nodes=[5, 9], dim=8, heads=2, repeats=1)
+    assert kept == [False, False] and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": [5, -3]}, r"a sentence has at least 1 token, got nodes=\[5, -3\]"),
+        ({"dim": -8}, "in_feats must be at least 1, got -8"),
+        ({"topology": Star()}, "star has nodes that are not tokens"),
+    ],
+)
+def test_what_cannot_be_run_is_quoted(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bench_scaling(**{"nodes": [5, 9], **options})
+
+
+@pytest.mark.parametrize("nodes", [[], [5], [5, 5]])
+def test_a_slope_takes_two_points(nodes: list[int]) -> None:
+    with pytest.raises(ValueError, match="two different numbers of nodes at least, got"):
+        bench_scaling(nodes=nodes)

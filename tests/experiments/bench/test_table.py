@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from graphut.experiments.bench.table import aligned, digits
+
+
+def test_a_short_row_ends_in_text_that_widens_no_column() -> None:
+    table = aligned(["who", "ms", "MiB"], [["a", "1", "22.5"], ["longer", "not installed here"]])
+    assert table.splitlines() == [
+        "who     ms   MiB",
+        "a        1  22.5",
+        "longer  not installed here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.00"), (0.5, "0.500"), (9.999, "10.0"), (99.96, "100"), (12345.6, "12346")],
+)
+def test_digits(value: float, text: str) -> None:
+    assert digits(value) == text

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.experiments.bench import timing
+from graphut.experiments.bench.timing import Times, interleaved
+
+
+def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock)))
+    order: list[str] = []
+
+    def long() -> None:
+        order.append("long")
+        next(clock)
+
+    times = interleaved(
+        {"short": lambda: order.append("short"), "long": long}, 3, torch.device("cpu")
+    )
+    assert order == ["short", "long"] * 4  # once before
+    assert times == {"short": Times(1, 1, 1), "long": Times(2, 2, 2)}
+
+
+def test_short_programs_are_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    order: list[str] = []
+
+    def run(name: str, seconds: float) -> None:
+        order.append(name)
+        clock[0] += seconds
+
+    programs = {"short": lambda: run("short", 0.02), "long": lambda: run("long", 0.6)}
+    times = interleaved(programs, 1, torch.device("cpu"))
+    assert order == ["short", "long", *["short"] * 4, "long"]
+    assert times["short"].median == pytest.approx(0.02)
+
+
+def test_one_time_is_all_quartiles() -> None:
+    assert Times.of([2.0]) == Times(2.0, 2.0, 2.0)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graphut.attention import BACKENDS, measured
+from graphut.experiments.cli import main
+
+SMALL = ["--sentences", "2", "--lengths", "2-4", "--dim", "8", "--heads", "2", "--repeats", "1"]
+ATTENTION = ["bench", "attention", *SMALL, "--device", "cpu", "--backends", "torch", "--peers"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache folder of the test's own, and nothing read yet."""
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(measured, "_choices", None)
+    return tmp_path / "cache"
+
+
+def test_attention_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "result.json"
+    options = ["padded", "--topology", "window:1", "--frontier", "0.5", "--out", str(out)]
+    assert main([*ATTENTION, *options]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("window:1 on 2x2-4 tokens, 50% of the rows active")
+    result = json.loads(out.read_text())
+    assert result["command"][:3] == ["graphut", "bench", "attention"]
+    assert [row["name"] for row in result["rows"]] == ["torch", "padded"]
+    assert result["machine"]["threads"] and result["problem"]["frontier"] == 0.5
+
+
+def test_one_sentence_forward_only(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["bench", "attention", "--nodes", "5", "--dim", "8", "--repeats", "1", "--forward-only"]
+    assert main([*argv, "--device", "cpu", "--backends", "torch", "--peers"]) == 0
+    assert "complete on 1x5 tokens: 25 edges" in capsys.readouterr().out
+
+
+def test_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "result.json"
+    argv = ["bench", "model", "--shape", "2x2-4", "--shape", "2x3", "--topology", "causal"]
+    argv += ["--dim", "8", "--heads", "2", "--repeats", "1", "--backend", "torch"]
+    assert main([*argv, "--device", "cpu", "--out", str(out)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 4
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["sizes"], row["pass"]) for row in rows] == [
+        (sizes, what) for sizes in ("2x2-4", "2x3") for what in ("forward", "forward+backward")
+    ]
+    assert {(row["topology"], row["dim"], row["halting"]) for row in rows} == {
+        ("causal", 8, "schedule")
+    }
+
+
+def test_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "result.json"
+    argv = ["bench", "scaling", "--nodes", "9", "30", "--topology", "window:2", "--dim", "8"]
+    argv += ["--heads", "2", "--repeats", "1", "--backend", "torch", "--device", "cpu"]
+    assert main([*argv, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("window:2 on one sentence, 8 features in 2 heads; ")
+    assert "log-log slope: time " in text
+    assert [row["nodes"] for row in json.loads(out.read_text())["rows"]] == [9, 30]
+
+
+def test_the_fastest_is_remembered(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ATTENTION, "--remember"]) == 0
+    assert str(cache) in capsys.readouterr().err
+    content = json.loads((cache / "backends.json").read_text())
+    assert content["backends"] == {"interval cpu float32 plain": "torch"}
+
+
+def test_nothing_is_remembered_of_what_is_wrong(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(BACKENDS, "torch", lambda call: (0 * call.query, None))
+    assert main([*ATTENTION, "--remember"]) == 2
+    assert "no backend gave a right result" in capsys.readouterr().err
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["attention"], "give --nodes N, or --sentences N with --lengths LOW-HIGH"),
+        (["attention", "--nodes", "3", "--sentences", "2"], "give --nodes N, or"),
+        (["attention", "--nodes", "0"], "got 0-0"),
+        (["attention", "--nodes", "3", "--frontier", "2"], "got 2.0"),
+        (["attention", "--nodes", "3", "--dim", "7"], "7 features do not divide into 8 heads"),
+        (["attention", "--nodes", "3", "--repeats", "0"], "at least 1, got 0"),
+        (["attention", "--nodes", "3", "--out", "no/where/x"], "there is no such folder"),
+        (["attention", "--nodes", "3", "--remember", "--forward-only"], "leave out"),
+        (["model", "--shape", "2x3", "--heads", "3"], "do not divide into 3 heads"),
+        (["scaling", "--nodes", "9"], "a slope takes two different numbers of nodes"),
+        (["scaling", "--nodes", "9", "0"], "a sentence has at least 1 token, got nodes=[9, 0]"),
+        (["scaling", "--heads", "7"], "64 features do not divide into 7 heads"),
+    ],
+)
+def test_what_cannot_be_measured_takes_one_line(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *argv, "--device", "cpu"]) == 2
+    text = capsys.readouterr().err
+    assert message in text and text.startswith("graphut: ") and text.count("\n") == 1

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from graphut.experiments.cli.interruption import SIGNALS, Interruption
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_noted(number: signal.Signals) -> None:
+    with Interruption() as interruption:
+        assert not interruption.happened
+        signal.raise_signal(number)
+        assert interruption.signal == number
+
+
+@pytest.fixture
+def as_in_a_terminal() -> Iterator[None]:
+    """Programs in the background of a shell do not hear of Ctrl-C; this one does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("as_in_a_terminal")
+def test_the_second_ctrl_c_acts_as_ever() -> None:
+    with Interruption() as interruption:
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.happened
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_handlers_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with Interruption():
+        assert [signal.getsignal(number) for number in SIGNALS] != before
+    assert [signal.getsignal(number) for number in SIGNALS] == before

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import graphut
+from graphut.experiments.cli import COMMANDS, main
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"graphut {graphut.__version__}\n"
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert all(f"  {name} " in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: graphut {command} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "graphut: the following arguments are required: COMMAND (see graphut --help)"),
+        (["fly"], "graphut: argument COMMAND: invalid choice: 'fly'"),
+        (["info"], "graphut: the following arguments are required: folder"),
+        (["train", "sort"], "graphut: the following arguments are required: --out"),
+        (["train", "sort", "--out", "x", "--epochs", "many"], "invalid int value: 'many'"),
+        (["train", "sort", "--out", "x", "--epoch", "3"], "unrecognized arguments: --epoch 3"),
+    ],
+)
+def test_a_wrong_command_line_takes_one_line(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 2
+    text = capsys.readouterr().err
+    assert message in text and text.startswith("graphut: ") and text.count("\n") == 1
+
+
+def test_python_dash_m() -> None:
+    command = [sys.executable, "-m", "graphut", "info", "nowhere"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2
+    assert result.stderr == "graphut: there is no run in nowhere: it has no run.json\n"
+
+
+def test_a_reader_may_go_away() -> None:
+    command = [sys.executable, "-m", "graphut", "topology", "show", "window:3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.wait(timeout=120) == 141
+        assert process.stderr.read() == b""
+
+
+def test_the_compiler_is_not_imported_before_it_is_asked_for() -> None:
+    code = "import graphut.experiments.cli, sys; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+
+from graphut.experiments.cli.options import add_options, build, check_options
+from graphut.experiments.wording import flag
+
+
+@dataclass(frozen=True)
+class Shape:
+    size: int = field(metadata={"help": "edge, in cm"})
+    share: float = field(default=0.5, metadata={"help": "in % of all"})
+    hollow: bool = field(default=False, metadata={"help": "without a core"})
+    colour: Literal["red", "blue"] = field(default="red", metadata={"help": "of the outside"})
+    long_name: str | None = field(default=None, metadata={"help": "in full"})
+    made_of: list[str] = field(default_factory=list, metadata={"help": "never an option"})
+
+
+def parse(*argv: str) -> dict[str, Any]:
+    return vars(parser(Shape).parse_args(argv))
+
+
+def parser(kind: Any, **options: Any) -> ArgumentParser:
+    made = ArgumentParser(add_help=False)
+    add_options(made.add_argument_group("shape"), kind, ["made_of"], **options)
+    return made
+
+
+def help_text(kind: Any, **options: Any) -> str:
+    return " ".join(parser(kind, **options).format_help().split())
+
+
+def test_values_are_read_as_their_types() -> None:
+    argv = ["--size", "3", "--share", ".25", "--hollow", "--colour", "blue", "--long-name", "x"]
+    assert parse(*argv) == {
+        "size": 3,
+        "share": 0.25,
+        "hollow": True,
+        "colour": "blue",
+        "long_name": "x",
+    }
+    assert parse("--no-hollow") == {"hollow": False}
+
+
+def test_what_is_not_given_leaves_no_trace() -> None:
+    assert parse() == {}
+
+
+@pytest.mark.parametrize("argv", [["--size", "1.5"], ["--colour", "green"], ["--made-of", "x"]])
+def test_what_does_not_fit_is_refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(*argv)
+    assert argv[0] in capsys.readouterr().err
+
+
+def test_help_has_every_field_with_its_default() -> None:
+    text = help_text(Shape)
+    assert "--size N edge, in cm (required)" in text
+    assert "--share X in % of all (default: 0.5)" in text
+    assert "--hollow, --no-hollow without a core (default: False)" in text
+    assert "--colour {red,blue} of the outside (default: red)" in text
+    assert "--long-name TEXT in full" in text
+    assert "made" not in text
+
+
+def test_help_has_the_presets() -> None:
+    presets = {
+        "small": {"colour": "blue"},
+        "large": {"colour": "red", "size": 9},
+        "wide": {"colour": "blue", "size": 9},
+    }
+    text = help_text(Shape, presets=presets)
+    assert "of the outside (default: blue; large: red)" in text
+    assert "edge, in cm (required; large, wide: 9)" in text
+
+
+def test_hidden_options_are_read() -> None:
+    assert "--size" not in help_text(Shape, hidden=True)
+    argv = ["--size", "3", "--colour", "green", "--no-hollow"]
+    found = vars(parser(Shape, hidden=True).parse_args(argv))
+    assert found == {"size": "3", "colour": "green", "hollow": False}
+
+
+def test_build_takes_the_options_that_are_fields() -> None:
+    options = {"size": 3, "share": 0.25, "foreign": 1}
+    assert build(Shape, options) == Shape(3, 0.25)
+    assert build(Shape, {"share": 0.25}, size=4) == Shape(4, 0.25)
+
+
+def test_build_names_what_is_missing() -> None:
+    with pytest.raises(ValueError, match="--size is missing: edge, in cm"):
+        build(Shape, {"share": 0.25})
+
+
+def test_flag() -> None:
+    assert flag("long_name") == "--long-name"
+
+
+def test_an_option_of_others_is_quoted() -> None:
+    check_options(["long_name"], ["size", "long_name"], "a shape")
+    with pytest.raises(ValueError, match="--long-name is no option of a shape"):
+        check_options({"long_name": "x"}, ["size"], "a shape")

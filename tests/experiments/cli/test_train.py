@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+from dataclasses import fields
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.cli import main
+from graphut.experiments.presets import PRESETS
+from graphut.experiments.tasks import TASKS, Sort
+from graphut.experiments.training import Run, TrainingConfig, is_run, learner_of
+from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.lock import locked
+from graphut.experiments.training.log import read_metrics
+from graphut.experiments.training.trainer import METRICS
+from graphut.experiments.wording import flag
+from tests.experiments.cli.tiny import TINY
+
+
+def test_it_ends_with_the_test_set_and_a_few_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "copy", "--out", str(tmp_path / "run"), *TINY]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:8] for line in lines if line.startswith("epoch")] == ["epoch 1:", "epoch 2:"]
+    assert "done after 2 epochs: all 2 epochs are done" in lines
+    test = next(line for line in lines if line.startswith("test"))
+    assert re.match(r"test, 4 sequences: [\d.]+% of sequences and [\d.]+% of tokens right", test)
+    assert [line.split()[0] for line in lines[-5:] if line] == ["input", "steps", "output", "steps"]
+
+
+def test_the_options_reach_the_run(finished_run: Path) -> None:
+    run = Run.open(finished_run)
+    assert run.task() == Sort(mean_length=3, length_deviation=1, epoch_size=16, held_out=4)
+    tuned = {name: PRESETS["sort"]["small"][name] for name in ("learning_rate", "ponder_weight")}
+    assert run.training == TrainingConfig(batch_size=8, epochs=2, **tuned)
+    assert run.model().config.d_model == 8
+
+
+def test_a_preset_gives_way_to_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    preset = {"patience": 5, "batch_size": 3, "d_model": 16, "short_share": 0.5}
+    monkeypatch.setitem(PRESETS, "copy", {"small": {"patience": 6}, "huge": preset})
+    main(["train", "copy", "--preset", "huge", "--out", str(tmp_path / "run"), *TINY])
+    run = Run.open(tmp_path / "run")
+    assert (run.training.patience, run.training.batch_size) == (5, 8)
+    assert run.model().config.d_model == 8
+    assert run.task_options["short_share"] == 0.5
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_help_shows_every_option_of_a_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", task, "--help"])
+    text = capsys.readouterr().out
+    learner = learner_of(TASKS[task])
+    kinds: list[Any] = [TASKS[task], TrainingConfig, learner.config_kind]
+    names = {field.name for kind in kinds for field in fields(kind)}
+    missing = {name for name in names if f"  {flag(name)}" not in text}
+    assert missing == set(learner.from_task)
+    others = {field.name for kind in TASKS.values() for field in fields(kind)} - names
+    assert not {name for name in others if f"  {flag(name)} " in text}
+
+
+def test_help_shows_every_task(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = capsys.readouterr().out
+    assert all(f"\n  {name} " in text for name in TASKS)
+    assert "--learning-rate" in text and "--d-model" in text
+    assert "--mean-length" not in text and "--encoder-topology" not in text
+
+
+def test_the_task_may_come_last(tmp_path: Path) -> None:
+    argv = [*TINY, "--encoder-topology", "window:2", "--out", str(tmp_path / "run")]
+    assert main(["train", *argv, "copy"]) == 0
+    run = Run.open(tmp_path / "run")
+    assert run.task_options["mean_length"] == 3
+    assert run.model().config.to_dict()["encoder_topology"] == "window:2"
+
+
+def test_resuming_with_another_preset(
+    finished_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(PRESETS, "sort", {"large": {"d_model": 512}})
+    argv = ["train", "sort", "--out", str(finished_run), "--resume", "--preset", "large"]
+    assert main(argv) == 2
+    assert "began with d_model 8: it cannot be resumed with 512" in capsys.readouterr().err
+
+
+def test_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
+    options = [text for text in TINY if text != "--held-out"]
+    start = options.index("--batch-size")
+    monkeypatch.chdir(tmp_path)
+    argv = ["train", "pairs", "--data", "pairs.tsv", "--out", str(tmp_path / "run")]
+    assert main([*argv, *options[start:]]) == 0
+    assert main([*argv, "--resume"]) == 0
+    path.unlink()
+    assert main(["generate", str(tmp_path / "run"), "a b b"]) == 0
+    assert "input   a b b" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sort", "--minutes", "0"], "--minutes must be positive, got 0.0"),
+        (["sort", "--epochs", "0"], "epochs must be positive, got 0"),
+        (["sort", "--data", "x.tsv"], "--data is no option of the task sort"),
+        (["pairs", "--epoch-size", "3"], "--epoch-size is no option of the task pairs"),
+        (["sort", "--preset", "huge"], "the task sort has no preset 'huge'; it has: small"),
+        (["pairs", "--preset", "x", "--data", "x"], "pairs has no preset 'x'; it has none"),
+        (["pairs"], "--data is missing: file of pairs"),
+        (["scan"], "--data is missing: folder of SCAN, from https://"),
+        (["scan", "--data", "."], "there is no"),
+        (["pairs", "--data", "nowhere.tsv"], "nowhere.tsv"),
+        (["sort", "--device", "abacus"], '--device must be "cpu", "cuda" or'),
+        (["sort", "--resume"], "there is no run in"),
+    ],
+)
+def test_bad_input_takes_one_line(
+    tmp_path: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *argv, "--out", str(tmp_path / "run")]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("graphut: ") and message in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_has_a_folder_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in ("", str(tmp_path / "file")):
+        assert main(["train", "sort", "--out", out]) == 2
+        assert f"--out must be a folder, there already or not yet; got {out!r}" in (
+            capsys.readouterr().err
+        )
+
+
+def test_a_run_that_learned_nothing_is_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    assert main([*argv, "--max-length", "2"]) == 2
+    assert "the model takes 2 at most" in capsys.readouterr().err
+    assert main(argv) == 0
+
+
+def test_an_interrupted_beginning_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(run: Run) -> None:
+        raise KeyboardInterrupt
+
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "model", interrupted)
+        assert main(argv) == 130
+    assert main(argv) == 0
+
+
+def test_examples_are_drawn_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    draw = Sort.train
+    monkeypatch.setattr(
+        Sort, "train", lambda task, seed, epoch: drawn.append(epoch) or draw(task, seed, epoch)
+    )
+    assert main(["train", "sort", "--out", str(tmp_path / "run"), *TINY, "--epochs", "2"]) == 0
+    assert drawn == [0, 1]
+
+
+def test_a_run_older_than_an_option_is_resumed(tmp_path: Path, finished_run: Path) -> None:
+    path = Path(copytree(finished_run, tmp_path / "run"), "run.json")
+    state = json.loads(path.read_text())
+    del state["task_options"]["fixed"]
+    path.write_text(json.dumps(state))
+    assert main(["train", "sort", "--out", str(path.parent), "--resume"]) == 0
+
+
+def test_a_run_that_another_process_began_at_once_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with locked(tmp_path):
+        assert main(["train", "sort", "--out", str(tmp_path), *TINY]) == 2
+    assert "another process is training" in capsys.readouterr().err
+    assert is_run(tmp_path)
+
+
+def test_a_folder_with_a_run_is_left_alone(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in finished_run.iterdir()}
+    assert main(["train", "sort", "--out", str(finished_run)]) == 2
+    assert "--resume it, or give another --out" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in finished_run.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sort", "--batch-size", "9"], "began with batch_size 8: it cannot be resumed with 9"),
+        (["sort", "--d-model", "16"], "began with d_model 8"),
+        (["sort", "--held-out", "5"], "began with held_out 4"),
+        (["copy"], "began with task sort: it cannot be resumed with copy"),
+    ],
+)
+def test_a_run_is_resumed_as_it_began(
+    finished_run: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *argv, "--out", str(finished_run), "--resume"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_data_may_be_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
+    options = TINY[TINY.index("--batch-size") :]
+    run = ["--out", str(tmp_path / "run")]
+    assert main(["train", "pairs", "--data", str(path), *run, *options]) == 0
+    new = path.rename(tmp_path / "moved.tsv")
+    assert main(["eval", str(tmp_path / "run")]) == 2
+    hint = f"train pairs --resume --data PATH --out {tmp_path / 'run'}"
+    assert f"there is no {path} any more" in (said := capsys.readouterr().err) and hint in said
+    other = tmp_path / "other.tsv"
+    other.write_text(new.read_text().replace("b", "a", 1))
+    assert main(["train", "pairs", "--data", str(other), *run, "--resume"]) == 2
+    assert "other.tsv has changed since the run" in capsys.readouterr().err
+    assert main(["train", "pairs", "--data", str(new), *run, "--resume"]) == 0
+    assert main(["eval", str(tmp_path / "run")]) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_ready_to_be_resumed(
+    tmp_path: Path,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "my run"
+    losses = []
+
+    outcome = PairLearner.outcome
+
+    def outcome_with_signal(*args: Any) -> Any:
+        losses.append(outcome(*args))
+        if len(losses) == 3:
+            signal.raise_signal(number)
+        return losses[-1]
+
+    monkeypatch.setattr(PairLearner, "outcome", outcome_with_signal)
+    assert main(["train", "copy", "--out", str(folder), *TINY]) == 128 + number
+    hint = f"to go on: graphut train copy --out '{folder}' --resume"
+    assert hint in capsys.readouterr().out
+    assert len(losses) == 3
+
+    monkeypatch.undo()
+    assert main(["train", "copy", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
+    assert "test, 4 sequences" in capsys.readouterr().out
+    assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4]
+
+
+def test_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["train", "copy", "--out", str(tmp_path / "run"), "--minutes", "1e-9", *TINY]
+    assert main(argv) == 0
+    text = capsys.readouterr().out
+    announced, stopped = text.splitlines()
+    assert re.fullmatch(
+        r"[\d,]+ weights on \w+; 2 updates in an epoch, 2 epochs at most", announced
+    )
+    assert stopped.startswith("stopped; to go on: graphut train copy")
+    assert not (tmp_path / "run" / METRICS).exists()
+
+
+@pytest.mark.parametrize("command", [["eval"], ["generate", "a"]])
+def test_before_the_first_epoch_is_done_there_is_no_model(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *text = command
+    folder = str(tmp_path / "run")
+    assert main(["train", "copy", "--out", folder, "--minutes", "1e-9", *TINY]) == 0
+    assert main([name, folder, *text]) == 2
+    hint = f"there is no model yet: graphut train copy --out {folder} --resume"
+    assert hint in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_at_once_does_not_stand_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    norms = iter([torch.tensor(1.0), torch.tensor(float("inf"))])
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "graphut.experiments.training.trainer.clip_grad_norm_", lambda *args: next(norms)
+        )
+        assert main(argv) == 2
+    assert "try a lower learning_rate" in capsys.readouterr().err
+    assert main(argv) == 0

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from graphut.experiments.cli.options import build
+from graphut.experiments.presets import PRESETS, preset_of
+from graphut.experiments.tasks import TASKS
+from graphut.experiments.training import TrainingConfig, learner_of
+from graphut.models.base import AdaptiveModel
+
+# What the data decides, where it takes files to know it.
+SIZES: dict[str, dict[str, int]] = {
+    "scan": {"source_vocab": 15, "target_vocab": 8},
+    "char-lm": {"vocab_size": 67},
+    "agreement": {"vocab_size": 5265},
+    "lambada": {"vocab_size": 9889},
+    "babi": {"vocab_size": 22, "classes": 6, "longest_sentence": 6},
+    "lambada-reading": {"vocab_size": 27097},
+    "multi30k": {"source_vocab": 8002, "target_vocab": 8002},
+    "wmt14": {"source_vocab": 4002, "target_vocab": 4002},
+}
+
+
+def model_of(name: str, preset: str) -> AdaptiveModel:
+    values, learner = preset_of(name, preset), learner_of(TASKS[name])
+    sizes = SIZES[name] if name in SIZES else learner.sizes(build(TASKS[name], values))
+    return learner.model_kind(build(learner.config_kind, values, **sizes))
+
+
+def weights(model: AdaptiveModel) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [(n, p) for n, known in PRESETS.items() for p in known]
+)
+def test_every_preset_fits_its_task(name: str, preset: str) -> None:
+    values = preset_of(name, preset)
+    kinds: list[Any] = [TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind]
+    assert set(values) <= {field.name for kind in kinds for field in fields(kind)}
+    build(TrainingConfig, values)
+    required = {f.name: "." for f in fields(TASKS[name]) if f.default is MISSING}
+    build(TASKS[name], required | values)
+    if preset != "paper":  # which may be large
+        model_of(name, preset)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_baselines_are_as_large(name: str) -> None:
+    small, fixed, transformer = (model_of(name, p) for p in ("small", "fixed", "transformer"))
+    assert (fixed.config.adaptive, fixed.config.share_weights) == (False, True)
+    assert (transformer.config.adaptive, transformer.config.share_weights) == (False, False)
+    assert fixed.config.to_dict() == small.config.to_dict() | {"adaptive": False}
+    assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
+
+
+def test_the_baselines_are_as_large_jointly_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, "babi", {"vocab_size": 148, "classes": 58, "longest_sentence": 11})
+    small, transformer = (model_of("babi", preset) for preset in ("small", "transformer"))
+    assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
+
+
+def test_every_task_without_files_of_ones_own_has_a_small_preset() -> None:
+    assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
+
+
+def test_an_unknown_preset_is_quoted() -> None:
+    message = "the task sort has no preset 'x'; it has: small, fixed, transformer"
+    with pytest.raises(ValueError, match=message):
+        preset_of("sort", "x")

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+from graphut.experiments.results.babi import babi_table
+from tests.experiments.results.tiny import cells, make_record, row
+
+STEPS = {"steps": 2.5, "question_steps": 4.0}
+
+
+def make_runs(
+    size: str, errors: dict[int, float], options: dict[str, Any] | None = None, **more: Any
+) -> list[Any]:
+    return [
+        make_record(
+            "babi",
+            options={"data": "DATA/x", "tasks": str(task), "size": size, **(options or {})},
+            test={"by_group": [{"group": f"qa{task}", "error": error, **STEPS}]},
+            **more,
+        )
+        for task, error in errors.items()
+    ]
+
+
+def test_nothing_is_measured_yet() -> None:
+    table = babi_table([], "10k", joint=False)
+    assert row(table, "average error, %")["small --epochs 40"] == "not measured yet"
+    assert row(table, "average error, %")["published"] == "0.21 (0.20 without qa3)"
+    assert len(cells(table)) == 3  # no row for a task
+    assert "- small --epochs 40: not measured yet; `graphut train babi --preset small" in table
+    assert "--size 10k" in table
+
+
+def test_each_task_by_itself() -> None:
+    runs = make_runs("1k", {1: 0.0, 2: 0.1, 20: 0.05})
+    runs += make_runs("10k", {3: 0.5})
+    table = babi_table(runs, "1k", joint=False)
+    assert [cells[:2] for cells in cells(table)[1:4]] == [
+        ["qa1", "0.00 at 2.50, 4.00"],
+        ["qa2", "10.00 at 2.50, 4.00"],
+        ["qa20", "5.00 at 2.50, 4.00"],
+    ]
+    assert row(table, "average error, %")["small"] == "5.00 (3 tasks)"
+    assert row(table, "failed (over 5%)")["small"] == "1 (3 tasks)"
+    assert "- small: seeds 0 (3 runs); `graphut train babi" in table
+
+
+def test_other_depths_are_left_to_their_own_table() -> None:
+    for option, value in (("max_steps", 1), ("halting_gain", 1.0)):
+        runs = make_runs("1k", {1: 0.5}, options={option: value})
+        assert option.replace("_", "-") not in babi_table(runs, "1k", joint=False)
+    runs = [make_record("babi", options={"data": "DATA/x", "tasks": "all", "max_steps": 1})]
+    assert "max-steps" not in babi_table(runs, "1k", joint=True)
+    runs = make_runs("1k", {1: 0.5}, options={"dropout": 0.25})
+    assert (
+        row(babi_table(runs, "1k", joint=False), "qa1")["small --dropout 0.25"]
+        == "50.00 at 2.50, 4.00"
+    )
+
+
+def test_more_questions_have_fewer_epochs_and_no_baselines() -> None:
+    runs = make_runs("10k", {1: 0.5}, options={"epochs": 40})
+    runs += make_runs("10k", {1: 0.25}, preset="fixed", options={"epochs": 40})
+    table = babi_table(runs, "10k", joint=False)
+    assert row(table, "qa1")["small --epochs 40"] == "50.00 at 2.50, 4.00"
+    assert "--epochs 40" in babi_table([], "10k", joint=True)
+    assert "fixed" not in table and "transformer" not in table
+
+
+def test_all_twenty() -> None:
+    table = babi_table(make_runs("1k", {n: 0.01 * n for n in range(1, 21)}), "1k", joint=False)
+    assert row(table, "average error, %")["small"] == "10.50"
+    assert row(table, "failed (over 5%)")["small"] == "15"
+
+
+def test_the_seed_is_chosen_by_validation() -> None:
+    runs = make_runs("1k", {1: 0.2}, validation={"accuracy": 0.9}, seed=3)
+    runs += make_runs("1k", {1: 0.1}, validation={"accuracy": 0.8}, seed=4)
+    table = babi_table(runs, "1k", joint=False)
+    assert row(table, "qa1")["small"] == "20.00 at 2.50, 4.00"
+    assert "seeds 3 (1 run), 4 (1 run)" in table
+
+
+def test_all_together() -> None:
+    groups = [{"group": f"qa{n}", "error": n / 100, **STEPS} for n in range(1, 21)]
+    record = make_record(
+        "babi", options={"data": "DATA/x", "tasks": "all"}, test={"by_group": groups}
+    )
+    table = babi_table([record], "1k", joint=True)
+    assert row(table, "qa7")["small"] == "7.00 at 2.50, 4.00"
+    assert row(table, "average error, %") == {
+        "task": "average error, %", "small": "10.50", "fixed": "not measured yet",
+        "transformer": "not measured yet", "published": "7.85",
+    }  # fmt: skip
+    assert "--tasks all" in table
+    average = row(babi_table([record], "10k", joint=True), "average error, %")
+    assert average["small --epochs 40"] == "not measured yet"

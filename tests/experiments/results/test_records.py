@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from graphut._files import read_json, write_json
+from graphut.experiments.results import RunRecord, add_bench, add_run, read_records
+
+REPORT: dict[str, Any] = {
+    "command": ["graphut", "bench", "model", "--out", "/home/me/x.json", "--dim", "8"],
+    "bench": "model",
+    "machine": {"date": "2026-01-01", "system": "Abacus OS", "cpu": "Abacus 9", "threads": 2},
+    "rows": [{"dense_seconds": 1.23456789}],
+}
+
+
+def test_what_is_added_is_read(runs: dict[str, Path], tmp_path: Path) -> None:
+    path = add_run(runs["small"], tmp_path / "kept")
+    assert path == tmp_path / "kept" / "sort-small-seed0.json"
+    assert path.stat().st_size < 50_000
+    add_run(runs["small"], tmp_path / "kept")  # again
+    add_run(runs["fixed"], tmp_path / "kept", "shallow")
+    found = read_records(tmp_path / "kept")
+    assert found.runs == [
+        RunRecord.of(runs["fixed"], "shallow"), RunRecord.of(runs["small"])
+    ]  # fmt: skip
+    assert found.benches == []
+
+
+def test_a_record_of_another_setup_stays(runs: dict[str, Path], tmp_path: Path) -> None:
+    path = add_run(runs["small"], tmp_path, "mine")
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match=r"mine\.json is the record of another setup"):
+        add_run(runs["fixed"], tmp_path, "mine")
+    assert path.read_bytes() == before
+
+
+def test_a_record_stays_in_its_folder(runs: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"name is that of a file.*got '\.\./mine'"):
+        add_run(runs["small"], tmp_path / "kept", "../mine")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_benchmark_keeps_no_date(tmp_path: Path) -> None:
+    write_json(tmp_path / "model-8.json", REPORT)
+    path = add_bench(tmp_path / "model-8.json", tmp_path / "kept")
+    assert path == tmp_path / "kept" / "bench" / "model-8.json"
+    assert read_json(path) == {
+        **REPORT,
+        "command": ["graphut", "bench", "model", "--dim", "8"],
+        "machine": {"cpu": "Abacus 9", "threads": 2},
+        "rows": [{"dense_seconds": 1.23457}],
+    }
+    [bench] = read_records(tmp_path / "kept").benches
+    assert (bench.kind, bench.command) == ("model", "graphut bench model --dim 8")
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        ({}, r"x\.json: it is no report of graphut bench: it has no 'command'"),
+        ({**REPORT, "bench": "wings"}, r"it has a benchmark 'wings'"),
+    ],
+)
+def test_what_is_no_report(report: dict[str, Any], message: str, tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", report)
+    with pytest.raises(ValueError, match=message):
+        add_bench(tmp_path / "x.json", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_broken_record_is_named(runs: dict[str, Path], tmp_path: Path) -> None:
+    path = add_run(runs["small"], tmp_path)
+    whole = path.read_text()
+    path.write_text(whole.replace('"format": 1', '"format": 7'))
+    with pytest.raises(ValueError, match=r"sort-small-seed0\.json: it is of format 7"):
+        read_records(tmp_path)
+    path.write_text(whole[:-9])
+    with pytest.raises(ValueError, match=r"sort-small-seed0\.json is not a JSON file"):
+        read_records(tmp_path)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
+        read_records(tmp_path / "nowhere")
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"it has no run\.json"):
+        add_run(tmp_path, tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_copies_of_a_run_are_one_record(runs: dict[str, Path], tmp_path: Path) -> None:
+    copytree(runs["small"], tmp_path / "moved")
+    first = add_run(runs["small"], tmp_path / "kept").read_bytes()
+    assert add_run(tmp_path / "moved", tmp_path / "kept").read_bytes() == first

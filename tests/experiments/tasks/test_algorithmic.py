@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut.experiments.tasks import (
+    AlgorithmicAddition,
+    AlgorithmicCopy,
+    AlgorithmicReverse,
+    AlgorithmicTask,
+    Pair,
+)
+
+KINDS: list[type[AlgorithmicTask]] = [AlgorithmicCopy, AlgorithmicReverse, AlgorithmicAddition]
+
+
+def texts(task: AlgorithmicTask, pairs: list[Pair]) -> list[tuple[str, str]]:
+    return [
+        (
+            "".join(task.source_vocabulary.decode(source)),
+            "".join(task.target_vocabulary.decode(target)),
+        )
+        for source, target in pairs
+    ]
+
+
+def lengths(pairs: list[Pair]) -> list[int]:
+    return [len(source) for source, _ in pairs]
+
+
+def test_copies() -> None:
+    task = AlgorithmicCopy(epoch_size=50)
+    assert all(source == target for source, target in texts(task, task.train(0, 0)))
+
+
+def test_reversals() -> None:
+    task = AlgorithmicReverse(epoch_size=50)
+    assert all(source[::-1] == target for source, target in texts(task, task.train(0, 0)))
+
+
+@pytest.mark.parametrize("name", ["test", "up-to-400", "exactly-400"])
+def test_sums(name: str) -> None:
+    task = AlgorithmicAddition(held_out=200)
+    for source, target in texts(task, task.test_sets[name]):
+        first, second = source.split("+")
+        # Lowest digit first, as in tensor2tensor.
+        assert int(first[::-1]) + int(second[::-1]) == int(target[::-1])
+        for number in (first, second, target):
+            assert number == "0" or number[-1] != "0"
+
+
+@given(st.integers(0, 10**30), st.integers(0, 10**30))
+def test_sums_of_any_two_numbers(a: int, b: int) -> None:
+    source = [*map(int, str(a)[::-1]), 10, *map(int, str(b)[::-1])]
+    assert AlgorithmicAddition().answer(source) == list(map(int, str(a + b)[::-1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_length_of_each_set(kind: type[AlgorithmicTask]) -> None:
+    task = kind(train_length=7, test_length=30, held_out=400, epoch_size=300)
+    least = 3 if kind is AlgorithmicAddition else 1
+    sets = task.test_sets
+    assert list(sets) == ["test", "up-to-30", "exactly-30"]
+    for pairs in (task.train(0, 0), task.validation, sets["test"]):
+        assert set(lengths(pairs)) == set(range(least, 8))
+    assert set(lengths(sets["up-to-30"])) == set(range(least, 31))
+    assert set(lengths(sets["exactly-30"])) == {30}
+
+
+@pytest.mark.parametrize("kind", [AlgorithmicCopy, AlgorithmicReverse])
+def test_all_lengths_and_digits_are_equally_likely(kind: type[AlgorithmicTask]) -> None:
+    pairs = kind().train(1, 2)
+    counts = np.bincount(lengths(pairs), minlength=41)
+    assert counts[0] == 0 and np.abs(counts[1:] - 250).max() < 5 * 250**0.5
+    tokens = np.bincount(np.concatenate([source for source, _ in pairs]))
+    assert np.abs(tokens[2:] / tokens.sum() - 0.1).max() < 5 * (0.09 / tokens.sum()) ** 0.5
+
+
+def test_the_numbers_of_a_sum_have_the_lengths_of_tensor2tensor() -> None:
+    """The first even in 1..n/2, the second even in what is left."""
+    task = AlgorithmicAddition(train_length=6)
+    pairs = [source.split("+") for source, _ in texts(task, task.train(0, 0))]
+    counts = np.zeros((4, 5))
+    for first, second in pairs:
+        counts[len(first), len(second)] += 1
+    expected = np.zeros_like(counts)
+    for size in (1, 2, 3):
+        expected[size, 1 : 6 - size] = len(pairs) / 3 / (5 - size)
+    assert np.abs(counts - expected).max() < 5 * len(pairs) ** 0.5 / 2
+    assert (counts[expected == 0] == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_long_sequences_are_not_trained_on(kind: type[AlgorithmicTask]) -> None:
+    task = kind(epoch_size=500, held_out=50)
+    trained = {tuple(source) for source, _ in task.train(0, 0)}
+    assert trained.isdisjoint(tuple(source) for source, _ in task.test_sets["exactly-400"])
+
+
+def test_the_parts_are_drawn_apart() -> None:
+    task = AlgorithmicCopy(epoch_size=40, held_out=40, test_length=40)
+    parts = [task.train(0, 0), task.validation, *task.test_sets.values()]
+    assert all(a != b for index, a in enumerate(parts) for b in parts[:index])
+
+
+def test_the_sets_do_not_depend_on_the_size_of_an_epoch() -> None:
+    assert AlgorithmicCopy(epoch_size=3).test_sets == AlgorithmicCopy().test_sets
+
+
+@pytest.mark.parametrize("name", ["train_length", "test_length"])
+def test_a_sum_needs_three_symbols(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at least 3, got 2"):
+        AlgorithmicAddition(**{name: 2})

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphut.experiments.tasks.cache import Arrays, cached
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class Parser:
+    """Counts how often it is asked."""
+
+    def __init__(self, **arrays: object) -> None:
+        self.arrays = {name: np.array(values) for name, values in arrays.items()}
+        self.asked = 0
+
+    def __call__(self) -> Arrays:
+        self.asked += 1
+        return self.arrays
+
+
+def check(parser: Parser, key: str, asked: int) -> None:
+    found = cached(key, parser)
+    assert found.keys() == parser.arrays.keys()
+    for name, values in parser.arrays.items():
+        assert found[name].dtype == values.dtype and np.array_equal(found[name], values)
+    assert parser.asked == asked
+
+
+def test_what_is_there_is_not_made_again() -> None:
+    parser = Parser(tokens=[2, 3], words=["ä", "two"], none=[])
+    check(parser, "data 1", asked=1)
+    check(parser, "data 1", asked=1)
+
+
+def test_every_key_has_arrays_of_its_own() -> None:
+    first, second = Parser(x=[1]), Parser(x=[2.5])
+    for asked in (1, 1):
+        check(first, "data/one 1", asked)
+        check(second, "data/one 2", asked)
+
+
+@pytest.mark.parametrize("size", [0, 1, 30, 100, -1])
+def test_a_damaged_file_is_made_anew(folder: Path, size: int) -> None:
+    parser = Parser(x=[1, 2, 3])
+    check(parser, "data", asked=1)
+    [file] = (folder / "tasks").iterdir()
+    file.write_bytes(file.read_bytes()[:size])
+    check(parser, "data", asked=2)
+    check(parser, "data", asked=2)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_a_changed_byte_never_gives_other_arrays(folder: Path, place: int, value: int) -> None:
+    """zip files have a checksum of each array."""
+    parser = Parser(x=list(range(50)))
+    cached("data", parser)
+    [file] = (folder / "tasks").iterdir()
+    data = bytearray(file.read_bytes())
+    data[place % len(data)] = value
+    file.write_bytes(data)
+    found = cached("data", parser)
+    assert found.keys() == {"x"} and np.array_equal(found["x"], parser.arrays["x"])
+
+
+def test_a_folder_that_cannot_be_written_costs_time_alone(folder: Path) -> None:
+    folder.write_text("a file in its place")
+    parser = Parser(x=[1])
+    check(parser, "data", asked=1)
+    check(parser, "data", asked=2)
+
+
+def test_objects_are_refused(folder: Path) -> None:
+    with pytest.raises(TypeError, match="pairs holds objects"):
+        cached("data", lambda: {"pairs": np.array([[1], "x"], dtype=object)})
+    assert not folder.exists()
+
+
+def test_nothing_is_unpickled(folder: Path) -> None:
+    parser = Parser(x=[1])
+    cached("data", parser)
+    [file] = (folder / "tasks").iterdir()
+    np.savez(file, x=np.array([{"evil": 1}], dtype=object))
+    check(parser, "data", asked=2)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from graphut.experiments.tasks import CharLM, Text
+
+TEXT = "".join(Random(0).choices("ab\n ", k=400))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text(TEXT)
+    return tmp_path / "text.txt"
+
+
+def counted(task: CharLM, texts: list[Text]) -> str:
+    return "".join(task.vocabulary.write(text.tokens[text.context :]) for text in texts)
+
+
+def test_the_parts_are_the_file(path: Path) -> None:
+    task = CharLM(path, window=8)
+    assert counted(task, task.validation) == TEXT[360:380]
+    assert counted(task, task.test) == TEXT[380:]
+    assert task.vocabulary.symbols == ("⏎", "␣", "a", "b")
+
+
+def test_training_windows_are_of_the_first_nine_tenths(path: Path) -> None:
+    task = CharLM(path, window=8, epoch_size=300)
+    texts = task.train(0, 0)
+    assert len(texts) == 300 and texts != task.train(0, 1) and texts == task.train(0, 0)
+    for text in texts:
+        written = task.vocabulary.write(text.tokens)
+        assert len(written) == 8 and written in TEXT[:360]
+
+
+def test_a_relative_path_is_kept_as_an_absolute_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    assert CharLM("text.txt").data == str(path)
+
+
+@pytest.mark.data
+def test_tiny_shakespeare(shakespeare: Path) -> None:
+    task = CharLM(shakespeare)
+    text = shakespeare.read_text()
+    assert (len(text), len(task.vocabulary)) == (1_115_394, 65 + 2)
+    assert counted(task, task.validation) + counted(task, task.test) == text[1_003_854:]
+
+
+def test_wrong_input(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"text.txt has 400 characters: too few for windows of 21"):
+        CharLM(path, window=21).validation  # noqa: B018
+    (tmp_path / "other").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="other is not a text file in UTF-8"):
+        CharLM(tmp_path / "other").validation  # noqa: B018
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        CharLM(tmp_path / "nothing").vocabulary  # noqa: B018
+    with pytest.raises(IsADirectoryError, match="is a folder: name a file of text in it"):
+        CharLM(tmp_path).vocabulary  # noqa: B018
+    with pytest.raises(ValueError, match="window must be at least 2, got 1"):
+        CharLM(path, window=1)
+    with pytest.raises(ValueError, match="epoch_size must be at least 1, got 0"):
+        CharLM(path, epoch_size=0)

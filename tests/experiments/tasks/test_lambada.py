@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphut.experiments.tasks import Lambada
+
+
+@pytest.mark.data
+def test_without_novels_it_trains_on_development_passages(lambada_folder: Path) -> None:
+    task = Lambada(lambada_folder, held_out=500)
+    train, validation = task.train(0, 0), task.validation
+    assert task.train(1, 1) is train
+    assert (len(train), len(validation), len(task.test)) == (4869 - 500, 500, 5153)
+    assert {tuple(text.tokens) for text in train}.isdisjoint(tuple(t.tokens) for t in validation)
+    lines = (lambada_folder / "lambada_development_plain_text.txt").read_text().splitlines()
+    known = task.vocabulary
+    written = {known.write(text.tokens) for text in train + validation}
+    assert written == {known.write(known.read(line)) for line in lines}
+
+
+@pytest.mark.data
+def test_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
+    task = Lambada(lambada_folder)
+    lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
+    known = task.vocabulary
+    for line, text in zip(lines, task.test, strict=True):
+        assert text.tokens == known.read(line)
+    assert "statuette" in lines[0] and "statuette" not in known
+    assert known.write(task.test[0].tokens[-3:]) == "care about signs"
+    assert {text.context for text in task.test} == {0}
+
+
+@pytest.mark.data
+def test_with_novels_it_trains_on_windows_of_them(lambada_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "one.txt").write_text("once upon a time " * 30)
+    (tmp_path / "two.txt").write_text("there was a cat .\n" * 10)
+    (tmp_path / "cover.jpg").write_bytes(b"\xff\xd8")
+    (tmp_path / "three.txt").write_text("signs signs")
+    task = Lambada(lambada_folder, tmp_path, window=16, epoch_size=50)
+    known = {"once", "upon", "a", "time", "there", "was", "cat", ".", "signs"}
+    assert set(task.vocabulary.symbols) == known | {"<unk>"}
+    assert task.vocabulary.symbols[1] == "a"
+    whole = "once upon a time " * 30 + "signs signs " + "there was a cat . " * 10
+    texts = task.train(0, 0)
+    assert len(texts) == 50 and texts != task.train(0, 1)
+    for text in texts:
+        written = task.vocabulary.write(text.tokens)
+        assert len(text.tokens) == 16 and written in whole
+    assert len(task.validation) == 4869
+    one = Lambada(lambada_folder, tmp_path / "two.txt", words=3)
+    assert len(one.vocabulary) == 2 + 1 + 3
+
+
+@pytest.mark.data
+def test_what_is_kept_is_what_was_read(
+    lambada_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "novel.txt").write_text("signs and wonders " * 20)
+    options: dict[str, Any] = {"novels": tmp_path / "novel.txt", "window": 8, "epoch_size": 3}
+    first = Lambada(lambada_folder, **options)
+    drawn = first.train(0, 0)
+    monkeypatch.setattr("graphut.experiments.tasks.lambada.Words.learn", None)  # not called again
+    again = Lambada(lambada_folder, **options)
+    assert (again.vocabulary, again.train(0, 0)) == (first.vocabulary, drawn)
+    monkeypatch.undo()
+    (tmp_path / "novel.txt").write_text("signs of life " * 20)
+    assert "life" in Lambada(lambada_folder, **options).vocabulary
+
+
+@pytest.mark.data
+def test_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="held_out must be less than 4869, got 4869"):
+        Lambada(lambada_folder, held_out=4869).validation  # noqa: B018
+    with pytest.raises(ValueError, match="holds no words: expected a text"):
+        Lambada(lambada_folder, tmp_path).train(0, 0)
+    (tmp_path / "other.txt").write_text("Signs Signs")
+    with pytest.raises(ValueError, match=r"no last word .* tokenized and in lower case"):
+        Lambada(lambada_folder, tmp_path / "other.txt").validation  # noqa: B018
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        Lambada(lambada_folder, tmp_path / "nothing").train(0, 0)
+    (tmp_path / "image.txt").write_bytes(b"\xff\xd8")
+    with pytest.raises(ValueError, match=r"image\.txt is not a text file in UTF-8"):
+        Lambada(lambada_folder, tmp_path).train(0, 0)
+
+
+def test_a_folder_without_the_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"lambada_development_plain_text.txt.*zenodo"):
+        Lambada(tmp_path).validation  # noqa: B018
+
+
+def test_options_out_of_range_are_quoted() -> None:
+    for name in ("epoch_size", "held_out", "words"):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+            Lambada(".", **{name: 0})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="window must be at least 2, got 1"):
+        Lambada(".", window=1)

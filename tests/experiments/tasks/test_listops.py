@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphut.experiments.tasks import ListOps, Pair
+from graphut.experiments.tasks.listops import parse
+
+
+def value_of(symbols: list[str]) -> int:
+    """What an expression comes to, with a stack."""
+    stack: list[list[str]] = [[]]
+    for symbol in symbols:
+        if symbol.startswith("["):
+            stack.append([symbol])
+        elif symbol == "]":
+            operator, *texts = stack.pop()
+            values = sorted(map(int, texts))
+            middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) // 2
+            results = {"[MIN": values[0], "[MAX": values[-1], "[MED": middle, "[SM": sum(values)}
+            stack[-1].append(str(results[operator] % 10))
+        else:
+            stack[-1].append(symbol)
+    [[text]] = stack
+    return int(text)
+
+
+def depth_of(symbols: list[str]) -> int:
+    open_, deepest = 0, 0
+    for symbol in symbols:
+        open_ += symbol.startswith("[") - (symbol == "]")
+        deepest = max(deepest, open_)
+    return deepest + 1
+
+
+def symbols_of(task: ListOps, pairs: list[Pair]) -> list[tuple[list[str], int]]:
+    return [
+        (task.source_vocabulary.decode(source), int(*task.target_vocabulary.decode(target)))
+        for source, target in pairs
+    ]
+
+
+def all_of(task: ListOps) -> list[Pair]:
+    return task.train(0, 0) + task.validation + task.test
+
+
+def test_every_expression_comes_to_its_target() -> None:
+    task = ListOps(train_size=500, held_out=50)
+    assert [len(part) for part in (task.train(0, 0), task.validation, task.test)] == [500, 50, 50]
+    for symbols, value in symbols_of(task, all_of(task)):
+        assert value_of(symbols) == value
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["official-d20s", "official-d20a"])
+def test_every_official_expression_comes_to_its_target(name: str, listops_folder: Path) -> None:
+    task = ListOps(listops_folder, train_size=10)
+    official = symbols_of(task, task.test_sets[name])
+    assert len(official) == 10_000
+    assert all(value_of(symbols) == value for symbols, value in official)
+    assert ("[SM" in {symbol for symbols, _ in official for symbol in symbols}) == (name[-1] == "s")
+
+
+def test_no_expression_comes_twice() -> None:
+    task = ListOps(train_size=3000, held_out=500)
+    assert len({tuple(source) for source, _ in all_of(task)}) == 4000
+
+
+@pytest.mark.data
+def test_no_official_expression_is_trained_on(listops_folder: Path) -> None:
+    task = ListOps(listops_folder, train_size=3000)
+    mine = {tuple(source) for source, _ in all_of(task)}
+    sets = task.test_sets
+    for name in ("official-d20s", "official-d20a"):
+        assert mine.isdisjoint(tuple(source) for source, _ in sets[name])
+    free = {tuple(source) for source, _ in ListOps(train_size=3000).train(0, 0)}
+    assert not free.isdisjoint(tuple(source) for source, _ in sets["official-d20s"])
+
+
+@pytest.mark.data
+def test_the_lengths_are_those_of_the_official_expressions(listops_folder: Path) -> None:
+    """Deciles; with fewer expressions more of the short ones are distinct."""
+    task = ListOps(listops_folder, train_size=30_000)
+    official = sorted(len(source) for source, _ in task.test_sets["official-d20s"])
+    drawn = sorted(len(source) for source, _ in task.train(0, 0))
+    for tenth in range(1, 10):
+        mine, wanted = (lengths[len(lengths) * tenth // 10] for lengths in (drawn, official))
+        assert abs(mine - wanted) <= max(2, 0.1 * wanted)
+
+
+def test_sizes() -> None:
+    task = ListOps(max_depth=4, max_values=3, longest=12, train_size=300, held_out=20)
+    expressions = [symbols for symbols, _ in symbols_of(task, all_of(task))]
+    assert max(map(len, expressions)) == 12
+    assert max(map(depth_of, expressions)) == 4
+    assert {symbol for symbols in expressions for symbol in symbols} >= {"[MIN", "[SM", "0", "9"}
+
+
+def test_too_few_expressions() -> None:
+    task = ListOps(max_depth=2, max_values=2, train_size=500)
+    with pytest.raises(ValueError, match="there are not 2500 expressions of depth 2, 2 values"):
+        task.test  # noqa: B018
+
+
+def test_a_folder_without_the_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"test_d20s\.tsv; .*nyu-mll/spinn"):
+        ListOps(tmp_path).test_sets  # noqa: B018
+
+
+def test_a_relative_folder_is_kept_as_an_absolute_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ListOps("listops").data == str(tmp_path / "listops")
+
+
+def test_a_wrong_line_is_quoted() -> None:
+    with pytest.raises(ValueError, match=r"got '7 \[MAX 7 \]'"):
+        parse("7 [MAX 7 ]")

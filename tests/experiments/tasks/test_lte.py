@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphut.experiments.tasks import (
+    LearningToExecute,
+    LteAddition,
+    LteControl,
+    LteCopy,
+    LteProgram,
+    Pair,
+)
+from graphut.experiments.tasks.characters import Characters
+from graphut.experiments.tasks.lte import ProgramTask
+from tests.experiments.tasks.test_programs import run_python
+from tests.experiments.tasks.tiny import tiny
+
+PROGRAMS = ["lte-program", "lte-control", "lte-addition"]
+MEMORY = ["lte-copy", "lte-double", "lte-reverse"]
+
+
+def text(task: Any, pair: Pair) -> tuple[str, str]:
+    vocabulary = Characters(task.source_vocabulary.symbols)
+    return vocabulary.write(pair[0]), vocabulary.write(pair[1])
+
+
+def parts(task: LearningToExecute) -> list[list[Pair]]:
+    """Training, validation and test."""
+    tests = [pair for pairs in task.test_sets.values() for pair in pairs]
+    return [task.train(0, 0) + task.train(1, 1), task.validation, tests]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_python_prints_every_target(name: str) -> None:
+    task: Any = tiny(name, length=5)
+    for pairs in parts(task):
+        for program, output in (text(task, pair) for pair in pairs):
+            assert run_python(program) == output
+
+
+@pytest.mark.parametrize("name", PROGRAMS + MEMORY)
+@pytest.mark.parametrize("length", [2, 3, 5])
+def test_no_part_has_a_source_of_another(name: str, length: int) -> None:
+    task: Any = tiny(name, length=length)
+    train, validation, test = ({tuple(source) for source, _ in part} for part in parts(task))
+    assert train.isdisjoint(validation) and train.isdisjoint(test)
+    assert validation.isdisjoint(test)
+
+
+def test_the_mix_strategy_has_all_lengths_and_the_hardest_one() -> None:
+    task = LteCopy(length=7, held_out=300)
+    for pairs in (task.train(0, 0), task.validation, task.test_sets["test"]):
+        assert {len(source) for source, _ in pairs} == set(range(1, 8))
+    assert {len(source) for source, _ in task.test_sets["hardest"]} == {7}
+
+
+def test_the_mix_strategy_has_all_nestings_and_the_hardest_one() -> None:
+    task = LteAddition(nesting=3, held_out=100)
+    for name, nestings in (("test", {1, 2, 3}), ("hardest", {3})):
+        sources = [text(task, pair)[0] for pair in task.test_sets[name]]
+        assert {source.count("+") for source in sources} == nestings
+
+
+@pytest.mark.parametrize("kind", [LteProgram, LteControl, LteAddition])
+def test_the_sizes_of_the_paper(kind: type[ProgramTask]) -> None:
+    """Table 6 of arXiv 1807.03819."""
+    assert (kind().length, kind().nesting) == (5, 2)
+
+
+def test_too_few_sources() -> None:
+    task = LteAddition(length=1, nesting=1, held_out=5)
+    assert len(task.test) == 5
+    few = NoSources(length=1)
+    with pytest.raises(ValueError, match="too few sources of length 1"):
+        few.train(0, 0)
+
+
+class NoSources(LteCopy):
+    """Has one source, and it is not one to train on."""
+
+    def example(self, random: object, *, hardest: bool = False) -> tuple[str, str]:
+        return "4", "4"
+
+
+def test_a_program_has_no_more_variables_than_there_are_names() -> None:
+    with pytest.raises(ValueError, match=r"nesting must be at most 10.*got 11"):
+        LteProgram(nesting=11)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from graphut.experiments.tasks import Pair, Scan
+from graphut.experiments.tasks.scan import parse
+
+SIZES = {"simple": (16728, 4182), "length": (16990, 3920), "jump": (14670, 7706)}
+SPLITS = pytest.mark.parametrize("split", SIZES)
+
+
+def texts(task: Scan, pairs: list[Pair]) -> list[tuple[str, str]]:
+    return [
+        (
+            " ".join(task.source_vocabulary.decode(source)),
+            " ".join(task.target_vocabulary.decode(target)),
+        )
+        for source, target in pairs
+    ]
+
+
+@pytest.mark.data
+@SPLITS
+def test_every_pair_of_the_files_is_there(split: str, scan_folder: Path) -> None:
+    task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
+    train, validation = task.train(0, 0), task.validation
+    assert (len(train) + len(validation), len(task.test)) == SIZES[split]
+    assert len(validation) == 1000
+    assert task.train(1, 1) == train
+    lines = "\n".join(f"IN: {source} OUT: {target}" for source, target in texts(task, task.test))
+    [path] = scan_folder.glob(f"*/tasks_test_*{split}.txt")
+    assert lines + "\n" == path.read_text()
+
+
+@pytest.mark.data
+@SPLITS
+def test_no_part_has_a_source_of_another(split: str, scan_folder: Path) -> None:
+    task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
+    train, validation, test = (
+        {tuple(source) for source, _ in pairs}
+        for pairs in (task.train(0, 0), task.validation, task.test)
+    )
+    assert train.isdisjoint(validation) and train.isdisjoint(test)
+    assert validation.isdisjoint(test)
+
+
+@pytest.mark.data
+def test_the_length_split(scan_folder: Path) -> None:
+    task = Scan(scan_folder, split="length")
+    assert max(len(target) for _, target in task.train(0, 0) + task.validation) == 22
+    assert {len(target) for _, target in task.test} <= set(range(24, 49))
+
+
+@pytest.mark.data
+def test_jump_is_trained_on_alone(scan_folder: Path) -> None:
+    task = Scan(scan_folder, split="jump")
+    sources = {source for source, _ in texts(task, task.train(0, 0)) if "jump" in source}
+    assert sources == {"jump"}
+    assert all("jump" in source for source, _ in texts(task, task.test))
+
+
+@pytest.mark.data
+def test_a_damaged_file(scan_folder: Path, tmp_path: Path) -> None:
+    name = "simple_split/tasks_test_simple.txt"
+    (tmp_path / "simple_split").mkdir()
+    (tmp_path / name).write_bytes((scan_folder / name).read_bytes()[:-1])
+    with pytest.raises(ValueError, match=rf"{name} is damaged"):
+        Scan(tmp_path).test  # noqa: B018
+
+
+@pytest.mark.data
+def test_too_many_validation_pairs(scan_folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"held_out must be less than 16728, got 20000"):
+        Scan(scan_folder, held_out=20_000).validation  # noqa: B018
+
+
+def test_a_folder_without_the_files(tmp_path: Path) -> None:
+    wanted = "missing in the folder: simple_split/tasks_train_simple.txt, .*brendenlake/SCAN"
+    with pytest.raises(FileNotFoundError, match=wanted):
+        Scan(tmp_path).validation  # noqa: B018
+
+
+def test_a_relative_folder_is_kept_as_an_absolute_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Scan("SCAN").data == str(tmp_path / "SCAN")
+
+
+@pytest.mark.parametrize("line", ["walk OUT I_WALK", "IN: fly OUT: I_FLY"])
+def test_a_wrong_line_is_quoted(line: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(line) if "fly" not in line else "'fly'"):
+        parse(line)
+
+
+def test_options_out_of_range_are_quoted() -> None:
+    with pytest.raises(ValueError, match="split must be one of simple, length, jump; got 'x'"):
+        Scan("SCAN", split="x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="held_out must be at least 1, got 0"):
+        Scan("SCAN", held_out=0)

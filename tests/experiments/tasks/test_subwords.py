@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut.experiments.tasks import EOS
+from graphut.experiments.tasks.subwords import Subwords
+
+TEXTS = [
+    "A man rides a bike.",
+    "Ein Mann fährt auf einem Fahrrad.",
+    "Two men are riding two bikes, aren't they?",
+    "Zwei Männer fahren auf zwei Fahrrädern.",
+    "A man's bike; Männer mit Fahrrädern",
+] * 2
+# The words that byte-level encodings join nothing across, as in GPT-2's published encoder.
+WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+
+Word = tuple[bytes, ...]
+
+
+def words(text: str) -> list[Word]:
+    """A text as words, each of single bytes."""
+    plain = " ".join(unicodedata.normalize("NFC", text).split())
+    found = WORD.findall(f" {plain}" if plain else "")
+    return [tuple(bytes([byte]) for byte in word.encode()) for word in found]
+
+
+def join(word: Word, pair: tuple[bytes, bytes]) -> Word:
+    """Join a pair wherever it stands, from the left."""
+    pieces: list[bytes] = []
+    for piece in word:
+        if pieces and (pieces[-1], piece) == pair:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+    return tuple(pieces)
+
+
+def bytes_of(subwords: Subwords) -> dict[str, bytes]:
+    """The bytes of each symbol: of one that is a byte, by the published mapping."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in visible]
+    table = {chr(byte): bytes([byte]) for byte in visible}
+    table |= {chr(256 + i): bytes([byte]) for i, byte in enumerate(others)}
+    return {symbol: b"".join(table[c] for c in symbol) for symbol in subwords.symbols}
+
+
+def by_hand(subwords: Subwords, text: str) -> list[bytes]:
+    """The pieces of a text: at each merge's turn, wherever it is the earliest one left."""
+    of = bytes_of(subwords)
+    merges = [(of[first], of[second]) for first, second in subwords.merges]
+    rank = {merge: place for place, merge in reversed(list(enumerate(merges)))}
+    pieces: list[bytes] = []
+    for word in words(text):
+        while found := [rank[pair] for pair in pairwise(word) if pair in rank]:
+            word = join(word, merges[min(found)])
+        pieces += word
+    return pieces
+
+
+@pytest.fixture(scope="module")
+def learned() -> Subwords:
+    return Subwords.learn(TEXTS, 300)
+
+
+def test_size(learned: Subwords) -> None:
+    assert len(learned.symbols) == 300 and len(learned) == 302
+    assert len(learned.merges) == 300 - 256
+
+
+def test_each_merge_joins_a_most_frequent_pair(learned: Subwords) -> None:
+    of = bytes_of(learned)
+    corpus = [word for text in TEXTS for word in words(text)]
+    for first, second in learned.merges:
+        count = Counter(pair for word in corpus for pair in pairwise(word))
+        pair = (of[first], of[second])
+        assert count[pair] == max(count.values()) >= 2
+        corpus = [join(word, pair) for word in corpus]
+
+
+def test_nothing_is_joined_that_comes_once() -> None:
+    assert Subwords.learn(["abc"], 300).merges == ()
+    assert Subwords.learn([], 300).merges == ()
+
+
+def test_learning_is_the_same_every_time(learned: Subwords) -> None:
+    assert Subwords.learn(iter(TEXTS), 300) == learned != Subwords.learn(TEXTS, 299)
+
+
+SENTENCES = st.one_of(
+    st.text(max_size=30),
+    st.text(alphabet="aeinrdtM F'ä.\t<bos>", max_size=60),
+    st.lists(st.sampled_from(TEXTS), max_size=3).map(" ".join),
+)
+# Python counts these as white space, Unicode does not.
+SEPARATORS = re.compile("[\x1c-\x1f]")
+
+
+@given(SENTENCES.filter(lambda text: not SEPARATORS.search(text)))
+def test_reading_by_hand(learned: Subwords, text: str) -> None:
+    of = bytes_of(learned)
+    tokens = learned.read(text)
+    assert [of[symbol] for symbol in learned.decode(tokens)] == by_hand(learned, text)
+    assert all(token > EOS for token in tokens)  # whatever the text says, it has no <bos> in it
+
+
+@given(SENTENCES)
+def test_writing_gives_back_what_was_read(learned: Subwords, text: str) -> None:
+    assert learned.write(learned.read(text)) == " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@given(st.lists(SENTENCES, max_size=4))
+def test_many_texts_at_once(learned: Subwords, texts: list[str]) -> None:
+    assert learned.read_all(texts) == [learned.read(text) for text in texts]
+
+
+@given(st.data())
+def test_any_tokens_can_be_written_on_one_line(learned: Subwords, data: st.DataObject) -> None:
+    token = st.integers(0, len(learned) - 1)
+    tokens = data.draw(st.lists(token, max_size=10))
+    assert len(learned.write(tokens).splitlines()) <= 1
+    shown = learned.readable(tokens)
+    assert len(shown) == len(tokens)
+    assert all(piece.split() == [piece] and piece.isprintable() for piece in shown)
+
+
+def test_readable_pieces(learned: Subwords) -> None:
+    assert "".join(learned.readable(learned.read("Zwei Männer, 2"))) == "▁Zwei▁Männer,▁2"
+    # The two bytes of a character that is no piece are shown as the symbols that they are.
+    assert learned.readable([0, *learned.read("aß"), 1]) == ["<bos>", "▁a", "Ã", "Ł", "<eos>"]
+
+
+def test_saved_and_loaded(learned: Subwords, tmp_path: Path) -> None:
+    learned.save(tmp_path / "subwords.json")
+    loaded = Subwords.load(tmp_path / "subwords.json")
+    assert loaded == learned
+    assert loaded.read(TEXTS[1]) == learned.read(TEXTS[1])
+
+
+def test_two_ways_to_a_piece() -> None:
+    subwords = Subwords([("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc")])
+    assert subwords.symbols[-3:] == ("ab", "bc", "abc")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('["a", "b"]', "expected a list of merges"),
+        ('{"merges": "a b"}', "expected a list of merges"),
+        ('{"merges": [["a", "b"]]}', "expected a list of merges"),
+        ('{"merges": ["ab"]}', "'ab ' joins 'ab', which is no piece"),
+        ('{"merges": ["a b", "ab cd"]}', "'ab cd' joins 'cd', which is no piece"),
+    ],
+)
+def test_a_file_that_does_not_hold_subwords(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "vocabulary.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=rf"vocabulary\.json does not hold subwords: {message}"):
+        Subwords.load(path)
+
+
+def test_too_few() -> None:
+    with pytest.raises(ValueError, match="subwords must be more than the 256 bytes; got 256"):
+        Subwords.learn(TEXTS, 256)
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ImportError, match=r"tokenizers .*: pip install graphut\[translation\]"):
+        Subwords([])

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut.experiments.tasks.windows import drawn_windows, strided_windows
+
+
+@given(st.integers(1, 60), st.integers(1, 20))
+def test_every_token_counts_once_and_has_half_a_window_before_it(size: int, length: int) -> None:
+    counted = []
+    for text in strided_windows(np.arange(size), length):
+        start = text.tokens[0]
+        assert text.tokens == list(range(start, start + len(text.tokens)))
+        assert len(text.tokens) <= length
+        for place in text.tokens[text.context :]:
+            assert place - start >= min(place, length // 2)
+            counted.append(place)
+    assert counted == list(range(size))
+
+
+@given(st.integers(1, 40), st.integers(1, 20), st.integers(0, 3), st.integers(0, 3))
+def test_drawn_windows_are_of_the_text(size: int, length: int, seed: int, epoch: int) -> None:
+    tokens = np.arange(size)
+    found = drawn_windows(tokens, length, 5, seed=seed, epoch=epoch)
+    assert found == drawn_windows(tokens, length, 5, seed=seed, epoch=epoch)
+    for text in found:
+        start = text.tokens[0]
+        assert text.tokens == list(range(start, start + min(length, size)))
+        assert text.context == 0
+
+
+def test_windows_are_drawn_from_everywhere_and_anew_in_each_epoch() -> None:
+    epochs = [drawn_windows(np.arange(20), 5, 400, seed=0, epoch=epoch) for epoch in range(2)]
+    assert epochs[0] != epochs[1]
+    assert epochs[0] != drawn_windows(np.arange(20), 5, 400, seed=1, epoch=0)
+    starts = [text.tokens[0] for text in epochs[0]]
+    assert [starts.count(start) for start in range(16)] == pytest.approx([25] * 16, abs=15)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.tasks import Pair, Wmt14
+from graphut.experiments.training import GenerationOptions, learner_of
+from graphut.experiments.training.learners.translation import (
+    TranslationEvaluation,
+    TranslationLearner,
+)
+from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.models.decoding import Generation
+from tests.experiments.tasks.tiny_wmt14 import write_corpora
+from tests.experiments.training.naive_bleu import naive_bleu
+
+LEARNER = TranslationLearner()
+TEXTS = [
+    ("a man rides", "ein Mann fährt"),
+    ("a dog runs on the grass", "ein Hund läuft auf dem Gras"),
+    ("two men", "zwei Männer"),
+]
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Wmt14:
+    return Wmt14(write_corpora(tmp_path_factory.mktemp("wmt14")), subwords=270)
+
+
+@pytest.fixture
+def pairs(task: Wmt14) -> list[Pair]:
+    read = task.source_vocabulary.read
+    return [(read(source), read(target)) for source, target in TEXTS]
+
+
+def make_model(task: Wmt14, **options: Any) -> UniversalTransformer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 3, **options}
+    return UniversalTransformer(
+        UniversalTransformerConfig(**LEARNER.sizes(task), **sizes)  # type: ignore[arg-type]
+    )
+
+
+def answering(
+    monkeypatch: pytest.MonkeyPatch, model: UniversalTransformer, answers: dict[str, str], of: Wmt14
+) -> list[dict[str, Any]]:
+    """Let the model give these translations; what it is asked with comes back."""
+    asked = []
+
+    def generate(sources: list[list[int]], **options: Any) -> list[Generation]:
+        asked.append(options)
+        return [generation(source) for source in sources]
+
+    def generation(source: list[int]) -> Generation:
+        tokens = of.target_vocabulary.read(answers[of.source_vocabulary.write(source)])
+        return Generation(tokens, 0.0, [2] * (len(tokens) + 1), [1] * len(source))
+
+    monkeypatch.setattr(model, "generate", generate)
+    return asked
+
+
+def test_translations_are_learned_so(task: Wmt14) -> None:
+    assert isinstance(learner_of(task), TranslationLearner)
+
+
+def test_bleu_is_of_the_texts(
+    monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
+) -> None:
+    model = make_model(task)
+    answers = {
+        "a man rides": "ein Mann  fährt",
+        "a dog runs on the grass": "ein Hund läuft auf Gras",
+        "two men": "zwei Mann",
+    }
+    answering(monkeypatch, model, answers, task)
+    found, more = LEARNER.record(model, task.vocabularies, pairs)
+    outputs = [answers[source] for source, _ in TEXTS]
+    assert found.bleu == pytest.approx(naive_bleu(outputs, [target for _, target in TEXTS]))
+    assert (found.encoder_steps, found.decoder_steps) == (1, 2)
+    assert found.sequence_accuracy == pytest.approx(1 / 3)
+    assert str(found) == (
+        f"BLEU {found.bleu:.2f}; mean steps 1.00 in the encoder, 2.00 in the decoder"
+    )
+    assert more["bleu_signature"].startswith("nrefs:1|case:mixed|")
+    rows = more["by_source_length"]
+    assert sum(row["examples"] for row in rows) == 3
+    assert {row["from"] for row in rows} | {row["to"] for row in rows} >= {
+        min(len(source) for source, _ in pairs),
+        max(len(source) for source, _ in pairs),
+    }
+
+
+def test_the_search_reaches_the_model(
+    monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
+) -> None:
+    model = make_model(task)
+    asked = answering(monkeypatch, model, dict(TEXTS), task)
+    found, _ = LEARNER.record(model, task.vocabularies, pairs, beam_size=4, length_penalty=0.5)
+    assert found.bleu == pytest.approx(100)
+    longest = max(len(source) for source, _ in pairs)
+    assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
+
+
+def test_a_model_of_short_sentences_is_not_asked_for_longer_ones(task: Wmt14) -> None:
+    model = make_model(task, max_length=40)
+    LEARNER.record(model, task.vocabularies, task.test)  # it would refuse
+
+
+def test_more_bleu_is_better() -> None:
+    def evaluation(bleu: float, accuracy: float) -> TranslationEvaluation:
+        return TranslationEvaluation(accuracy, accuracy, 1.0, 1.0, bleu)
+
+    assert evaluation(30.0, 0.9) < evaluation(30.1, 0.1)
+    assert not evaluation(30.0, 0.1) < evaluation(30.0, 0.9)
+    assert evaluation(30.0, 0.1).reached(0.3) and not evaluation(29.9, 1.0).reached(0.3)
+    state = evaluation(30.0, 0.9).to_dict()
+    assert TranslationEvaluation.from_dict(state) == evaluation(30.0, 0.9)
+
+
+def test_text_in_and_text_out(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+    model = make_model(task)
+    answering(monkeypatch, model, {"two men": "zwei  Männer"}, task)
+    [said] = LEARNER.generate(model, task.vocabularies, [" two men"], GenerationOptions())
+    lines = said.shown.splitlines()
+    assert said.answer == "zwei Männer"
+    assert lines[-1] == "text    zwei Männer"
+    assert [line.split()[0] for line in lines[:-1]] == ["input", "steps", "output", "steps"]
+    assert lines[0].split()[1:] == task.source_vocabulary.readable(
+        task.source_vocabulary.read("two men")
+    )
+
+
+def test_without_sacrebleu_nothing_begins(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(ImportError, match=r"pip install graphut\[translation\]"):
+        LEARNER.sizes(task)
+
+
+def test_a_file_of_sentences(task: Wmt14, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("A man.\tEin Mann.\n")
+    write = task.source_vocabulary.write
+    [(source, target)] = LEARNER.read(str(path), task.vocabularies)
+    assert (write(source), write(target)) == ("A man.", "Ein Mann.")

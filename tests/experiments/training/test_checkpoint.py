@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from graphut.experiments.training import TrainingConfig, make_optimizer, make_schedule
+from graphut.experiments.training.checkpoint import Trained, load_checkpoint, save_checkpoint
+
+
+class Tied(nn.Module):
+    """Two names for one weight, a buffer, and dropout."""
+
+    count: torch.Tensor
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, width)
+        self.second.weight = self.first.weight
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        out: torch.Tensor = self.second(torch.dropout(self.first(x), 0.5, True))
+        return out
+
+
+def make(width: int = 3, optimizer: str = "adamw") -> Trained:
+    model = Tied(width)
+    config = TrainingConfig(warmup=2, optimizer=optimizer)  # type: ignore[arg-type]
+    made = make_optimizer(model.parameters(), config)
+    return Trained(model, made, make_schedule(made, config, 10))
+
+
+def train(trained: Trained, updates: int) -> None:
+    for _ in range(updates):
+        trained.optimizer.zero_grad()
+        trained.model(torch.randn(4, 3)).square().mean().backward()
+        trained.optimizer.step()
+        trained.scheduler.step()
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_it_goes_on_as_if_it_had_never_stopped(tmp_path: Path, optimizer: str) -> None:
+    straight = make(optimizer=optimizer)
+    train(straight, 3)
+    save_checkpoint(tmp_path / "checkpoint", straight, {"update": 3, "best": 0.1})
+    train(straight, 4)
+    after = torch.rand(3)
+
+    resumed = make(optimizer=optimizer)
+    torch.manual_seed(99)
+    assert load_checkpoint(tmp_path / "checkpoint", resumed) == {"update": 3, "best": 0.1}
+    train(resumed, 4)
+    assert torch.equal(torch.rand(3), after)
+    for name, value in straight.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], value), name
+    assert resumed.scheduler.get_last_lr() == straight.scheduler.get_last_lr()
+    assert resumed.model.first.weight is resumed.model.second.weight
+
+
+def test_before_the_first_update(tmp_path: Path) -> None:
+    first, second = make(), make()
+    save_checkpoint(tmp_path / "checkpoint", first, {})
+    load_checkpoint(tmp_path / "checkpoint", second)
+    assert torch.equal(first.model.first.weight, second.model.first.weight)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no checkpoint .*none"):
+        load_checkpoint(tmp_path / "none", make())
+
+
+@pytest.mark.parametrize("size", [0, 7, 100, -1])
+def test_a_truncated_file(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "checkpoint"
+    save_checkpoint(path, make(), {})
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ValueError, match="checkpoint is truncated, or no checkpoint"):
+        load_checkpoint(path, make())
+
+
+def test_a_foreign_file(tmp_path: Path) -> None:
+    path = tmp_path / "foreign"
+    save_file({"weight": torch.zeros(2)}, path)
+    with pytest.raises(ValueError, match="foreign is no checkpoint of this version: None"):
+        load_checkpoint(path, make())
+
+
+def test_another_model(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    save_checkpoint(path, make(width=4), {})
+    with pytest.raises(ValueError, match="belongs to another model"):
+        load_checkpoint(path, make(width=3))

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from graphut.experiments.training import TrainingConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0),
+        ("epochs", 1.5),
+        ("seed", "0"),
+        ("warmup", True),
+        ("batch_size", -1),
+        ("patience", 0),
+        ("learning_rate", 0.0),
+        ("learning_rate", float("nan")),
+        ("learning_rate", float("inf")),
+        ("clip_norm", -1.0),
+        ("warmup", -1),
+        ("weight_decay", -0.1),
+        ("ponder_weight", -1e-3),
+        ("ponder_warmup", -1),
+        ("seed", -1),
+        ("label_smoothing", 1.0),
+        ("target_accuracy", 0.0),
+        ("target_accuracy", 1.5),
+        ("optimizer", "sgd"),
+        ("precision", "float64"),
+    ],
+)
+def test_a_value_out_of_range_is_quoted(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be .*, got {value!r}"):
+        TrainingConfig(**{name: value})
+
+
+def test_every_field_has_help() -> None:
+    assert all(field.metadata["help"] for field in fields(TrainingConfig))

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphut import __version__
+from graphut._files import read_json
+from graphut.experiments.training import PairEvaluation, save_evaluation
+
+
+def test_what_is_saved(tmp_path: Path) -> None:
+    found = PairEvaluation(0.5, 0.75, 1.0, 2.0)
+    save_evaluation(tmp_path, "exactly-400", 2, found, {"by_source_length": [{"from": 1}]})
+    assert read_json(tmp_path / "evaluation-exactly-400.json") == {
+        "graphut": __version__,
+        "set": "exactly-400",
+        "examples": 2,
+        "sequence_accuracy": 0.5,
+        "token_accuracy": 0.75,
+        "encoder_steps": 1.0,
+        "decoder_steps": 2.0,
+        "by_source_length": [{"from": 1}],
+    }

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import Adam, AdamW
+
+from graphut.experiments.training import TrainingConfig, make_optimizer, make_schedule
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adam", Adam), ("adamw", AdamW)])
+def test_the_optimizer_is_what_the_config_says(name: str, kind: type) -> None:
+    config = TrainingConfig(optimizer=name, learning_rate=0.25, weight_decay=0.125)  # type: ignore[arg-type]
+    optimizer = make_optimizer([nn.Parameter(torch.zeros(2))], config)
+    assert type(optimizer) is kind
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    assert optimizer.param_groups[0]["weight_decay"] == 0.125
+
+
+def test_the_schedule_sets_the_rate_of_each_update() -> None:
+    config = TrainingConfig(learning_rate=2.0, warmup=2)
+    optimizer = make_optimizer([nn.Parameter(torch.zeros(2))], config)
+    schedule = make_schedule(optimizer, config, updates=6)
+    rates = []
+    for _ in range(7):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert rates == pytest.approx([1.0, 2.0, 2.0, 1 + 0.5**0.5, 1.0, 1 - 0.5**0.5, 0.0])

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.training import Outcome, PairEvaluation, TrainingConfig
+from graphut.experiments.training.progress import Progress, Totals
+
+
+def ponder(steps: list[int]) -> Any:
+    """A node costs 10 operations a step, and may take 4 steps."""
+    taken = torch.tensor(steps)
+    everything = torch.tensor(10 * 4 * len(steps))
+    return SimpleNamespace(steps=taken, flops=10 * taken.sum(), all_flops=everything)
+
+
+def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[int]) -> None:
+    outcome = Outcome(
+        prediction=torch.tensor(9.0),
+        right=torch.tensor(right),
+        labels=labels,
+        ponders={name: ponder(steps) for name, steps in ponders.items()},
+    )
+    totals.add(torch.tensor(loss), outcome)
+
+
+def test_means_are_over_updates_over_labels_and_over_nodes() -> None:
+    totals = Totals()
+    add(totals, 1.0, labels=2, right=1, encoder=[1, 2, 3], decoder=[4, 4])
+    add(totals, 2.0, labels=3, right=3, encoder=[2], decoder=[3, 3, 2])
+    assert totals.means() == {
+        "loss": 1.5,
+        "accuracy": 0.8,
+        "encoder_steps": 2.0,
+        "decoder_steps": 3.2,
+        "flops_share": (8 + 16) / (4 * (4 + 5)),
+    }
+    assert str(totals) == "loss 1.5000, 80.00% of labels right, mean steps 2.00 and 3.20"
+
+
+def test_a_model_of_one_part() -> None:
+    totals = Totals()
+    add(totals, 1.0, labels=2, right=1, encoder=[1, 2])
+    assert totals.steps() == {"encoder": 1.5}
+    assert str(totals) == "loss 1.0000, 50.00% of labels right, mean steps 1.50"
+
+
+def test_progress_comes_back_from_json() -> None:
+    progress = Progress(epoch=2, batch=3, update=9, best=PairEvaluation(0.1, 0.2, 3.0, 4.0))
+    add(progress.totals, 0.1, labels=1, right=1, encoder=[1, 2], decoder=[3])
+    for before in (progress, Progress()):
+        state = json.loads(json.dumps(before.to_dict()))
+        assert Progress.from_dict(state, PairEvaluation) == before
+
+
+def test_as_good_as_the_best_is_the_best_whatever_the_steps() -> None:
+    progress = Progress()
+    evaluations = [(0.8, 1.0, 2.0), (0.9, 0.9, 3.0), (0.9, 0.9, 1.0), (0.9, 0.8, 9.0), (0.5, 1, 1)]
+    kept, on_target = [], []
+    for epoch, (sequences, tokens, steps) in enumerate(evaluations, 1):
+        progress.epoch = epoch
+        kept.append(progress.judge(PairEvaluation(sequences, tokens, steps, steps), 0.9))
+        on_target.append(progress.on_target)
+    assert kept == [True, True, True, False, False]
+    assert on_target == [0, 1, 2, 3, 0]
+    assert (progress.best_epoch, progress.best) == (3, PairEvaluation(0.9, 0.9, 1.0, 1.0))
+
+
+def test_metrics_tell_how_far_it_came() -> None:
+    found = [PairEvaluation(right, 1.0, 2.0, 2.0) for right in (0.5, 0.9, 0.9, 0.8)]
+    metrics = [
+        {"epoch": epoch, "update": 7 * epoch, "validation": one.to_dict()}
+        for epoch, one in enumerate(found, 1)
+    ]
+    progress = Progress.replayed(metrics, TrainingConfig(target_accuracy=0.8), PairEvaluation)
+    assert progress == Progress(4, 0, 28, best=found[2], best_epoch=3, on_target=3)
+
+
+@pytest.mark.parametrize(
+    ("progress", "end"),
+    [
+        (Progress(), None),
+        (Progress(epoch=4, best_epoch=2, best=PairEvaluation(0.89, 1, 1, 1)), None),
+        (Progress(epoch=3, best_epoch=2, on_target=2), None),
+        (
+            Progress(epoch=3, on_target=3),
+            "3 epochs in a row reached the target accuracy of 90.00%",
+        ),
+        (Progress(epoch=5, best_epoch=2, update=400), "no better model in 3 epochs"),
+        (Progress(epoch=5, best_epoch=2, update=399), None),  # still in the warm-up
+        (Progress(epoch=6, best_epoch=3, update=30), "no better model in 3 epochs"),  # half of all
+        (Progress(epoch=12, best_epoch=11), "all 12 epochs are done"),
+    ],
+)
+def test_the_end(progress: Progress, end: str | None) -> None:
+    found = progress.end(TrainingConfig(epochs=12, patience=3, target_accuracy=0.9))
+    assert (found or "none").startswith(end or "none")

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.tasks import Copy
+from graphut.experiments.training import PairEvaluation, Trainer, TrainingConfig, evaluate
+from graphut.experiments.training import trainer as module
+from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.lock import locked
+from graphut.experiments.training.log import read_metrics
+from graphut.experiments.training.trainer import CHECKPOINT, METRICS
+from graphut.models import (
+    UniversalTransformer,
+    UniversalTransformerConfig,
+    UniversalTransformerLM,
+    UniversalTransformerLMConfig,
+)
+
+TASK = Copy(mean_length=3, length_deviation=1, epoch_size=20, held_out=6)
+CONFIG = TrainingConfig(epochs=3, batch_size=8, warmup=2, ponder_warmup=4)  # 3 updates an epoch
+
+
+def make_model(seed: int = 0, **options: Any) -> UniversalTransformer:
+    torch.manual_seed(seed)
+    options = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 3} | options
+    return UniversalTransformer(
+        UniversalTransformerConfig(source_vocab=28, target_vocab=28, **options)
+    )
+
+
+def make(folder: Path, config: TrainingConfig = CONFIG, seed: int = 0, **options: Any) -> Trainer:
+    model = make_model(seed, dropout=0.1, **options)
+    return Trainer(model, TASK, config, folder, report=lambda line: None)
+
+
+class StopAfter:
+    """Says stop after some updates."""
+
+    def __init__(self, updates: int) -> None:
+        self.left = updates
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    lines = read_metrics(folder / METRICS)
+    for line in lines:
+        del line["seconds"]
+    return lines
+
+
+def assert_same_end(first: Trainer, second: Trainer) -> None:
+    for name, value in first.model.state_dict().items():
+        assert torch.equal(second.model.state_dict()[name], value), name
+    assert metrics(first.folder) == metrics(second.folder)
+    seconds = {"seconds": 0.0}
+    assert first.progress.to_dict() | seconds == second.progress.to_dict() | seconds
+
+
+@pytest.mark.parametrize("updates", [0, 1, 3, 5, 8])
+def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path: Path, updates: int) -> None:
+    straight = make(tmp_path / "straight")
+    assert straight.fit()
+
+    stopped = make(tmp_path / "stopped")
+    assert not stopped.fit(StopAfter(updates))
+    assert stopped.progress.update == updates
+    resumed = make(tmp_path / "stopped", seed=5)
+    resumed.resume()
+    assert resumed.fit()
+    assert_same_end(straight, resumed)
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight = make(tmp_path / "straight")
+    straight.fit()
+
+    killed = make(tmp_path / "killed")
+    evaluations = iter([PairLearner.evaluate] * 2)
+    monkeypatch.setattr(PairLearner, "evaluate", lambda *args: next(evaluations)(*args))
+    save = killed.save
+
+    def save_until_the_second_epoch() -> None:
+        if killed.progress.epoch < 2:
+            save()
+
+    monkeypatch.setattr(killed, "save", save_until_the_second_epoch)
+    with pytest.raises(StopIteration):
+        killed.fit()
+    assert [line["epoch"] for line in metrics(killed.folder)] == [1, 2]
+    monkeypatch.undo()
+
+    resumed = make(tmp_path / "killed", seed=5)
+    resumed.resume()
+    assert [line["epoch"] for line in metrics(killed.folder)] == [1]
+    resumed.fit()
+    assert_same_end(straight, resumed)
+
+
+def test_it_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = []
+    monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
+    trainer = make(tmp_path)
+    monkeypatch.setattr(trainer, "save", lambda: saved.append(trainer.progress.update))
+    trainer.fit(StopAfter(2))
+    assert saved == [0, 1, 2, 2]
+
+
+def test_seeds_decide(tmp_path: Path) -> None:
+    runs = [make(tmp_path / str(i)) for i in range(2)]
+    other = make(tmp_path / "other", TrainingConfig(**vars(CONFIG) | {"seed": 1}))
+    for run in [*runs, other]:
+        torch.manual_seed(0)
+        run.fit()
+    assert metrics(runs[0].folder) == metrics(runs[1].folder) != metrics(other.folder)
+
+
+def test_what_an_epoch_leaves_in_the_metrics(tmp_path: Path) -> None:
+    lines: list[str] = []
+    trainer = make(tmp_path)
+    trainer.report = lines.append
+    trainer.fit()
+    read = read_metrics(tmp_path / METRICS)
+    assert [(line["epoch"], line["update"]) for line in read] == [(1, 3), (2, 6), (3, 9)]
+    for line in read:
+        assert line["loss"] > 0 and 0 <= line["accuracy"] <= 1 and line["seconds"] >= 0
+        assert 1 <= line["encoder_steps"] <= 3 and 1 <= line["decoder_steps"] <= 3
+        assert 1 / 3 <= line["flops_share"] <= 1
+        assert set(line["validation"]) == {
+            "sequence_accuracy",
+            "token_accuracy",
+            "encoder_steps",
+            "decoder_steps",
+        }
+    assert [line["ponder_weight"] for line in read] == [0.75e-3, 1e-3, 1e-3]
+    assert read[-1]["learning_rate"] == 0.0
+    assert lines[0].startswith("epoch 1: loss ") and lines[-1].startswith("done after 3 epochs")
+
+
+def test_the_best_model_is_kept(tmp_path: Path) -> None:
+    trainer = make(tmp_path)
+    trainer.fit()
+    kept = UniversalTransformer.from_pretrained(tmp_path)
+    result = evaluate(kept, TASK, TASK.validation)
+    assert result == trainer.progress.best
+    assert vars(result) in [line["validation"] for line in metrics(tmp_path)]
+
+
+def test_it_stops_when_nothing_gets_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = iter([0.5, 0.4, 0.3, 0.2])
+    monkeypatch.setattr(
+        PairLearner, "evaluate", lambda *args: PairEvaluation(next(results), 0.9, 1.5, 1.5)
+    )
+    config = TrainingConfig(epochs=9, patience=2, warmup=2)
+    trainer = make(tmp_path, config)
+    trainer.fit()
+    assert (trainer.progress.epoch, trainer.progress.best_epoch) == (3, 1)
+
+
+def test_it_stops_at_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = PairEvaluation(0.75, 0.9, 1.5, 1.5)
+    monkeypatch.setattr(PairLearner, "evaluate", lambda *args: found)
+    config = TrainingConfig(epochs=9, target_accuracy=0.75)
+    lines: list[str] = []
+    trainer = make(tmp_path, config)
+    trainer.report = lines.append
+    assert trainer.fit()
+    assert trainer.progress.epoch == 3
+    assert lines[-1].startswith("done after 3 epochs: 3 epochs in a row reached the target")
+    assert trainer.fit() and trainer.progress.epoch == 3
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite(tmp_path: Path, value: float) -> None:
+    trainer = make(tmp_path)
+    next(trainer.model.parameters()).register_hook(lambda grad: grad * value)
+    before = {name: p.clone() for name, p in trainer.model.named_parameters()}
+    with pytest.raises(FloatingPointError, match=r"at update 1, .*try a lower learning_rate"):
+        trainer.fit()
+    for name, parameter in trainer.model.named_parameters():
+        assert torch.equal(parameter, before[name])
+
+
+@pytest.mark.parametrize(
+    ("bias", "said"), [(9.0, "it halts at once"), (-9.0, "it never halts before the cap")]
+)
+def test_halting_gone_wrong_is_said_once(tmp_path: Path, bias: float, said: str) -> None:
+    lines: list[str] = []
+    trainer = make(tmp_path, halting_bias=bias)
+    trainer.report = lines.append
+    trainer.fit()
+    for part in ("encoder", "decoder"):
+        assert sum(said in line and part in line for line in lines) == 1
+
+
+def test_halting_gone_wrong_again_is_said_again(tmp_path: Path) -> None:
+    lines: list[str] = []
+    trainer = make(tmp_path)
+    trainer.report = lines.append
+    for steps in (1.0, 1.0, 1.5, 1.0):
+        trainer._advise("encoder", steps, accuracy=0.5)
+    assert len(lines) == 2
+
+
+def test_there_is_no_advice_before_pondering_has_its_price(tmp_path: Path) -> None:
+    lines: list[str] = []
+    config = TrainingConfig(**vars(CONFIG) | {"ponder_warmup": 100})
+    trainer = make(tmp_path, config, halting_bias=-9.0)
+    trainer.report = lines.append
+    trainer.fit()
+    assert not any("never halts" in line for line in lines)
+
+
+def test_a_fixed_number_of_steps_needs_no_advice(tmp_path: Path) -> None:
+    lines: list[str] = []
+    trainer = make(tmp_path, adaptive=False)
+    trainer.report = lines.append
+    trainer.fit()
+    assert not any("steps:" in line for line in lines)
+
+
+def test_mixed_precision_is_of_the_forward_pass_alone(tmp_path: Path) -> None:
+    trainers = [
+        make(tmp_path / precision, TrainingConfig(**vars(CONFIG) | {"precision": precision}))
+        for precision in ("float32", "bfloat16")
+    ]
+    inside: list[torch.dtype] = []
+    losses = []
+    for trainer in trainers:
+        trainer.model.eval()  # without dropout
+        trainer.model.output.register_forward_hook(lambda *args: inside.append(args[-1].dtype))
+        losses.append(trainer._outcome(TASK.validation).loss(0.01))
+        trainer._step(losses[-1])
+        assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
+        assert {weight.grad.dtype for weight in trainer.model.parameters()} == {torch.float32}
+    assert inside == [torch.float32, torch.bfloat16]
+    assert losses[0] != losses[1] and losses[1].dtype == torch.float32
+    torch.testing.assert_close(losses[0], losses[1], rtol=0.02, atol=0)
+
+
+def test_another_run_in_the_folder_is_left_alone(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    first.fit()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(FileExistsError, match=r"there is a run in .*: resume\(\) it, or give"):
+        make(tmp_path).fit()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert first.fit()
+
+
+def test_one_process_trains_in_a_folder(tmp_path: Path) -> None:
+    make(tmp_path).fit(StopAfter(1))
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    second = make(tmp_path)
+    second.resume()
+    with locked(tmp_path), pytest.raises(BlockingIOError, match="another process is training in"):
+        second.fit()
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    assert second.fit()
+
+
+def test_a_model_that_learns_other_tasks(tmp_path: Path) -> None:
+    model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=28))
+    with pytest.raises(TypeError, match=r"copy is learned by a .*Transformer, not by a .*LM"):
+        Trainer(model, TASK, CONFIG, tmp_path)
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    task = Copy(mean_length=2, length_deviation=1, epoch_size=400, held_out=10)
+    config = TrainingConfig(epochs=5, batch_size=20, learning_rate=5e-3, warmup=20)
+    model = make_model(d_model=32, d_hidden=32)
+    Trainer(model, task, config, tmp_path, report=lambda line: None).fit()
+    losses = [line["loss"] for line in metrics(tmp_path)]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_resume_without_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=CHECKPOINT):
+        make(tmp_path).resume()

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.experiments.tasks import Sort
+from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.work import work
+from graphut.models import UniversalTransformer, UniversalTransformerConfig
+
+LEARNER = PairLearner()
+TASK = Sort(mean_length=4, held_out=120)  # more than a batch
+
+
+def make_model(*, adaptive: bool) -> UniversalTransformer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, "dropout": 0.5}
+    config = UniversalTransformerConfig(
+        **LEARNER.sizes(TASK), **sizes, adaptive=adaptive  # type: ignore[arg-type]
+    )  # fmt: skip
+    return UniversalTransformer(config).train()
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize(("batch_size", "size"), [(64, 100), (16, 64)])
+def test_it_is_what_the_ponders_of_all_batches_say(
+    adaptive: bool, batch_size: int, size: int
+) -> None:
+    model = make_model(adaptive=adaptive)
+    found = work(LEARNER, model, TASK.test, batch_size)
+    assert model.training
+
+    model.eval()
+    done = everything = 0
+    # What a halted node is projected for depends on the longest in its batch.
+    for batch in (TASK.test[:size], TASK.test[size:]):
+        output = model(model.sentence_graph(*zip(*batch, strict=True)))
+        for ponder in (output.encoder, output.decoder):
+            done += int(ponder.flops)
+            everything += int(ponder.all_flops)
+    assert found == {
+        "flops_per_example": done / len(TASK.test),
+        "flops_share": done / everything,
+    }
+    assert (found["flops_share"] < 1) == adaptive

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.models.decoding import CachedDecoder, PrefixDecoder
+from tests.helpers import assert_same, covering, name_of
+from tests.models.decoding.cases import MODES, build_setting, growth
+
+PAIRWISE = covering(**MODES)
+# What a token shows after it has halted depends on these together.
+SHOWN = [
+    {"halted": halted, "norm": norm, "transition": transition, "changed": "max_steps=7"}
+    for halted, norm, transition in product(*(MODES[n] for n in ("halted", "norm", "transition")))
+]
+FULL = [dict(zip(MODES, values, strict=True)) for values in product(*MODES.values())]
+
+
+def check(row: dict[str, Any]) -> None:
+    """Branching hypotheses: the cache, the whole prefix again, and one run over everything."""
+    setting = build_setting(**row)
+    cached, again = setting.decoder(CachedDecoder), setting.decoder(PrefixDecoder)
+    for parents, tokens, sentences, prefixes in growth():
+        found = cached.advance(parents, tokens)
+        assert_same(found, again.advance(parents, tokens))
+        assert_same(found, setting.fed(sentences, prefixes))
+
+
+@pytest.mark.parametrize("row", PAIRWISE + SHOWN, ids=name_of)
+def test_the_cache_equals_the_prefix_run_again(row: dict[str, Any]) -> None:
+    check(row)
+
+
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("transition", MODES["transition"])
+def test_the_cache_of_steps_with_weights_of_their_own(transition: str, norm: str) -> None:
+    check({"share_weights": False, "norm": norm, "transition": transition, "max_steps": 3})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("row", FULL, ids=name_of)
+def test_the_cache_in_all_modes(row: dict[str, Any]) -> None:
+    check(row)
+
+
+@pytest.mark.parametrize("row", PAIRWISE[::3], ids=name_of)
+def test_a_hypothesis_alone_gets_what_it_gets_in_a_batch(row: dict[str, Any]) -> None:
+    setting = build_setting(**row)
+    together = setting.decoder(CachedDecoder)
+    for parents, tokens, _, _ in (steps := growth()):
+        in_batch = together.advance(parents, tokens)
+    *_, sentences, prefixes = steps[-1]
+    for i, (sentence, prefix) in enumerate(zip(sentences.tolist(), prefixes, strict=True)):
+        decoder = setting.alone(sentence).decoder(CachedDecoder)
+        for token in prefix:
+            alone = decoder.advance(torch.tensor([0]), token[None])
+        assert_same(alone, [part[i : i + 1] for part in in_batch])
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("halt_from", ["input", "output"])
+def test_the_cases_ponder_for_different_numbers_of_steps(norm: str, halt_from: str) -> None:
+    decoder = build_setting(norm=norm, halt_from=halt_from).decoder(CachedDecoder)
+    steps = torch.cat([decoder.advance(*step[:2])[1] for step in growth()])
+    assert len(steps.unique()) >= 3 and steps.max() > steps[-5:].min()
+
+
+def test_tokens_that_hypotheses_share_are_computed_once() -> None:
+    setting, rows = build_setting(), []
+    embed = setting.embed
+    setting.embed = lambda token: rows.append(len(token)) or embed(token)
+    decoder = setting.decoder(CachedDecoder)
+    for parents, tokens, *_ in growth():
+        decoder.advance(parents, tokens)
+    assert rows == [3, 5, 5, 5, 5, 5]

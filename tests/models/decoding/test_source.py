@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.attention import IntervalLayout
+from graphut.models.decoding import EncodedSource
+from graphut.topology import cross_topology, parse
+from tests.helpers import pairs_of
+
+LENGTHS = [4, 1, 5]
+
+
+@pytest.mark.parametrize("spec", ["complete", "window:1", "window:0 | window:2 & causal"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_edges_are_the_last_row_of_the_mask(spec: str, place: int) -> None:
+    source = EncodedSource(torch.zeros(10, 2), torch.tensor(LENGTHS), parse(spec))
+    sentences, first = torch.tensor([2, 0, 2, 1]), [0, 4, 5]
+    expected = [
+        (first[sentence] + j, row)
+        for row, sentence in enumerate(sentences.tolist())
+        for j in parse(spec).mask(place + 1, LENGTHS[sentence])[-1].nonzero()[:, 0].tolist()
+    ]
+    layout = source.edges_to(sentences, place)
+    assert sorted(pairs_of(layout)) == sorted(expected)
+    assert (layout.num_dst, layout.num_src) == (4, 10)
+
+
+def test_contiguous_edges_make_an_interval_layout() -> None:
+    source = EncodedSource(torch.zeros(10, 2), torch.tensor(LENGTHS), parse("complete"))
+    assert isinstance(source.edges_to(torch.tensor([1, 2]), 3), IntervalLayout)
+
+
+def test_beyond_the_source_is_its_last_token() -> None:
+    source = EncodedSource(torch.zeros(10, 2), torch.tensor(LENGTHS), cross_topology("window:0"))
+    assert pairs_of(source.edges_to(torch.tensor([0, 1, 2]), 4)) == [(3, 0), (4, 1), (9, 2)]
+
+
+@pytest.mark.parametrize("spec", ["causal & edges:1,1,1,2", "edges:0,0,2,0,1,1,1,2"])
+def test_a_token_that_sees_nothing_is_named(spec: str) -> None:
+    source = EncodedSource(torch.zeros(10, 2), torch.tensor(LENGTHS), cross_topology(spec))
+    source.edges_to(torch.tensor([0, 2]), 2)
+    with pytest.raises(ValueError, match="leaves token 3 of a target without a source"):
+        source.edges_to(torch.tensor([0, 2]), 3)
