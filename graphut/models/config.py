@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from graphut.nn import PRESETS
+from graphut.nn import HALTING_PRESETS
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class ModelConfig:
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
-        """A configuration with the halting mechanism of `graphut.nn.PRESETS[name]`.
+        """A configuration with the halting mechanism of `graphut.nn.HALTING_PRESETS[name]`.
 
         Examples
         --------
@@ -137,10 +137,12 @@ class ModelConfig:
         ...     "dgl_tutorial", source_vocab=28, target_vocab=28).norm
         'pre'
         """
-        if name not in PRESETS:
-            raise ValueError(f"unknown preset {name!r}; choose one of: {', '.join(PRESETS)}")
+        if name not in HALTING_PRESETS:
+            raise ValueError(
+                f"unknown preset {name!r}; choose one of: {', '.join(HALTING_PRESETS)}"
+            )
         norm = "pre" if name == "dgl_tutorial" else "post"
-        return cls(**{"norm": norm, **PRESETS[name], **others})
+        return cls(**{"norm": norm, **HALTING_PRESETS[name], **others})
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, ready for JSON."""

@@ -1,4 +1,4 @@
-"""From a configuration to the recurrence of an encoder or a decoder."""
+"""The recurrence of an encoder or a decoder, made from a configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_recurrence(
     cross_attention: bool = False,
     extra_nodes: bool = False,
 ) -> AdaptiveRecurrence:
-    """The adaptive recurrence of an encoder or a decoder.
+    """Make the adaptive recurrence of an encoder or a decoder.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def make_recurrence(
             **options,
         )
 
-    def step() -> UniversalTransformerStep:
+    def step(is_last: bool = True) -> UniversalTransformerStep:
         # Extra nodes see no source; that all tokens do, the sentence graph has made sure.
         cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
@@ -61,11 +61,14 @@ def make_recurrence(
             cross_attention=cross,
             norm=config.norm,
             dropout=config.dropout,
+            output_norm=is_last,
         )
 
     halting = HaltingUnit(config.d_model, bias_init=config.halting_bias, gain=config.halting_gain)
     return AdaptiveRecurrence(
-        step() if config.share_weights else [step() for _ in range(config.max_steps)],
+        step()
+        if config.share_weights
+        else [step(t == config.max_steps) for t in range(1, config.max_steps + 1)],
         halting if config.adaptive else None,
         max_steps=config.max_steps,
         threshold=config.threshold,

@@ -6,14 +6,14 @@ from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.ponder import Ponder
-from graphut.nn.presets import PRESETS
+from graphut.nn.presets import HALTING_PRESETS
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.reference import dense_recurrence
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
 
 __all__ = [
-    "PRESETS",
+    "HALTING_PRESETS",
     "AdaptiveRecurrence",
     "EdgeIndexLayer",
     "HaltingUnit",

@@ -108,6 +108,7 @@ class MultiHeadAttention(nn.Module):
                 f"in_feats={in_feats}"
             )
         self.in_feats = (src_feats, dst_feats)
+        self.out_feats = dst_feats if out_feats is None else out_feats
         self.num_heads = num_heads
         self.head_feats = dst_feats // num_heads if head_feats is None else head_feats
         self.attn_drop = attn_drop
@@ -117,7 +118,7 @@ class MultiHeadAttention(nn.Module):
         width = num_heads * self.head_feats
         self.query = nn.Linear(dst_feats, width)
         self.key_value = nn.Linear(src_feats, 2 * width)
-        self.output = nn.Linear(width, dst_feats if out_feats is None else out_feats)
+        self.output = nn.Linear(width, self.out_feats)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         self.reset_parameters()
 
@@ -136,12 +137,12 @@ class MultiHeadAttention(nn.Module):
     @property
     def node_flops(self) -> int:
         """Floating-point operations to make one destination's query and output."""
-        return 2 * (self.query.weight.numel() + self.output.weight.numel())
+        return 2 * self.num_heads * self.head_feats * (self.in_feats[1] + self.out_feats)
 
     @property
-    def memory_flops(self) -> int:
+    def key_value_flops(self) -> int:
         """Floating-point operations to make one source's key and value."""
-        return 2 * self.key_value.weight.numel()
+        return 4 * self.num_heads * self.head_feats * self.in_feats[0]
 
     @property
     def edge_flops(self) -> int:
@@ -157,7 +158,7 @@ class MultiHeadAttention(nn.Module):
         edge_bias: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attend.
+        """Attend over the edges of a graph.
 
         Parameters
         ----------
@@ -187,35 +188,34 @@ class MultiHeadAttention(nn.Module):
         layout = as_layout(graph)
         # A block's destinations are its first sources; elsewhere the two are the same nodes.
         feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, None)
-        check_feat(feat_src, "source", layout.num_src, self.key_value.weight)
+        check_feat(feat_src, "source", layout.num_src, self.in_feats[0], self)
         feat_dst = feat_src[: layout.num_dst] if feat_dst is None else feat_dst
-        check_feat(feat_dst, "destination", layout.num_dst, self.query.weight)
+        check_feat(feat_dst, "destination", layout.num_dst, self.in_feats[1], self)
         if frontier is not None:
             check_frontier(layout, frontier)
-        rows = feat_dst if frontier is None else feat_dst[frontier]
-        result: Tensor | tuple[Tensor, Tensor] = self.attend(
+        out, weights = self.attend(
             layout,
-            rows,
+            feat_dst if frontier is None else feat_dst[frontier],
             self.project(feat_src),
             frontier=frontier,
             edge_bias=edge_bias,
             get_attention=get_attention,
         )
-        return result
+        return out if weights is None else (out, weights)
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Keys and values side by side, `(N_src, 2 * num_heads * head_feats)`."""
-        memory: Tensor = self.key_value(feat_src)
-        return memory
+        """Return keys and values side by side, `(N_src, 2 * num_heads * head_feats)`."""
+        key_value: Tensor = self.key_value(feat_src)
+        return key_value
 
-    def memory(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
-        """A memory for `attend` that is written in place, where backend and layer allow it."""
+    def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
+        """Return a table for `attend` that is written in place, where backend and layer allow."""
         if self.training and self.attn_drop:
             return None
         return memory_for(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Whether `attend` can do with a count of rows that only the device knows."""
+        """Return whether `attend` can do with a count of rows that only the device knows."""
         empty = self.allow_zero_in_degree
         return takes_counts(self.backend, layout, self.num_heads, like, allow_zero_in_degree=empty)
 
@@ -223,55 +223,80 @@ class MultiHeadAttention(nn.Module):
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        memory: Tensor | KeyValueMemory,
+        key_value: Tensor | KeyValueMemory,
         *,
         frontier: Tensor | None = None,
         count: Tensor | None = None,
         value_shift: Tensor | None = None,
         edge_bias: Tensor | None = None,
         get_attention: bool = False,
-    ) -> Any:
-        """Attention of destination `rows` over keys and values from `project`.
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend with destination rows over keys and values from `project`.
 
-        `value_shift`, `(num_heads * head_feats,)`, is added to every value. With `count`, where
-        the layer `takes_counts`, only so many of the rows are true.
+        Parameters
+        ----------
+        layout : EdgeLayout
+            The edges.
+        rows : Tensor
+            `(A, in_feats)`, features of the destinations.
+        key_value : Tensor or KeyValueMemory
+            `(N_src, 2 * num_heads * head_feats)`
+        frontier : Tensor, optional
+            `(A,)` sorted ids of the destinations.
+        count : Tensor, optional
+            Number of true rows, on the device, where the layer `takes_counts`.
+        value_shift : Tensor, optional
+            `(num_heads * head_feats,)`, added to every value.
+        edge_bias : Tensor, optional
+            `(E,)` or `(E, num_heads)`, added to the scores.
+        get_attention : bool
+            Also return the weights.
+
+        Returns
+        -------
+        Tensor
+            `(A, out_feats)`
+        Tensor or None
+            `(E, num_heads)` with `get_attention`.
         """
         dropout = self.attn_drop if self.training else 0.0
-        # Weights that sum to one move the result by what every value moves.
+        # Weights that sum to one move the result by the same vector as every value.
         sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
         shift_after = value_shift if sum_to_one else None
         query = self._queries(layout, rows, frontier)
         weights = None
-        if isinstance(memory, KeyValueMemory):
-            attended = memory.attend(layout, query, frontier, self.head_feats**-0.5)
+        if isinstance(key_value, KeyValueMemory):
+            attended = key_value.attend(layout, query, frontier, self.head_feats**-0.5)
         else:
-            key, value = memory.unflatten(1, (2, self.num_heads, self.head_feats)).unbind(1)
+            key, value = key_value.unflatten(1, (2, self.num_heads, self.head_feats)).unbind(1)
             if value_shift is not None and shift_after is None:
                 value = value + value_shift.view(self.num_heads, self.head_feats)
-            options: dict[str, Any] = {"frontier": frontier, "dropout": dropout}
             if count is not None:
-                assert edge_bias is None and not get_attention
-                attended = counted_attention(layout, query, key, value, count=count, **options)
+                assert frontier is not None and edge_bias is None and not get_attention
+                attended = counted_attention(
+                    layout, query, key, value, frontier=frontier, count=count, dropout=dropout
+                )
             else:
                 result: Any = edge_attention(  # type: ignore[call-overload]
                     layout,
                     query,
                     key,
                     value,
+                    frontier=frontier,
                     edge_bias=edge_bias,
+                    dropout=dropout,
                     get_attention=get_attention,
                     allow_zero_in_degree=self.allow_zero_in_degree,
                     backend=self.backend,
-                    **options,
                 )
-                attended, weights = result if get_attention else (result, None)
-        rows = attended.flatten(1) if shift_after is None else attended.flatten(1) + shift_after
-        return (self.output(rows), weights) if get_attention else self.output(rows)
+                attended, weights = result if isinstance(result, tuple) else (result, None)
+        out = attended.flatten(1) if shift_after is None else attended.flatten(1) + shift_after
+        return self.output(out), weights
 
     def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
-        """`(A, num_heads, head_feats)`, scaled by degree where the layer does so.
+        """Return queries `(A, num_heads, head_feats)`, scaled by degree where the layer does so.
 
-        Scaling queries, not scores, asks nothing of the backends.
+        Queries are scaled, not scores, so that no backend has to know of it.
         """
         query: Tensor = self.query(rows).unflatten(1, (self.num_heads, self.head_feats))
         if self.degree_scale is None:
@@ -283,5 +308,5 @@ class MultiHeadAttention(nn.Module):
         return (query * growth[:, :, None]).to(query.dtype)
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the settings that `print` shows."""
         return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"

@@ -1,16 +1,16 @@
-"""What can be wrong with the features of nodes, and how it is said."""
+"""Checks of graphs and of the features of nodes."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
 
 
-def check_feat(feat: Tensor, side: str, nodes: int, weight: Tensor) -> None:
-    """Raise unless `feat` has one row a node that a linear map with `weight` can take.
+def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
+    """Raise unless `feat` has one row a node that `layer` can take.
 
     Parameters
     ----------
@@ -20,14 +20,17 @@ def check_feat(feat: Tensor, side: str, nodes: int, weight: Tensor) -> None:
         Which nodes, in words: `"source"` or `"destination"`.
     nodes : int
         How many the graph has of them.
-    weight : Tensor
-        `(out, in)`, of the first map that the features meet.
+    width : int
+        Number of features of a node.
+    layer : Module
+        Its parameters have the dtype and the device that features must have.
     """
     _check_tensor(feat, side)
-    if feat.shape != (nodes, weight.shape[1]):
+    weight = next(layer.parameters())
+    if feat.shape != (nodes, width):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "
-            f"{tuple(feat.shape)}; give one row of {weight.shape[1]} features a node"
+            f"{tuple(feat.shape)}; give one row of {width} features a node"
         )
     if feat.device != weight.device:
         raise ValueError(
@@ -59,7 +62,7 @@ def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
 
 
 def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-    """The features of all nodes that a step reads, alone or with those of its destinations.
+    """Return the features of sources, given alone or in a pair with those of destinations.
 
     `dgl.nn.HeteroGraphConv` hands over such pairs. The destinations must be the first sources.
     """

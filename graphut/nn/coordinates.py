@@ -50,7 +50,7 @@ def coordinate_signal(
     return _sinusoid(unique, dim, dtype)[inverse]
 
 
-def place_signal(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def position_encoding(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """The signal of positions: of each coordinate where there are several, side by side.
 
     Parameters
@@ -74,7 +74,7 @@ def place_signal(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32
 
     Examples
     --------
-    >>> place_signal(torch.tensor([[0, 0], [1, 0]]), 4)
+    >>> position_encoding(torch.tensor([[0, 0], [1, 0]]), 4)
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0000, 1.0000]])
     """

@@ -1,99 +1,246 @@
-"""The rows that a recurrence works on, and what halted ones leave behind."""
+"""The frontier: the packed rows of the nodes that are still active.
+
+`Frontier` is for a host that knows how many nodes are active, `DeviceFrontier` for one that does
+not wait to know it. Nothing else in the recurrence differs between the two.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+from graphut.nn.context import existing
+from graphut.nn.finite_checks import FiniteChecks
+
+
+class Split(NamedTuple):
+    """The rows of a frontier that halt in a step, and those that go on.
+
+    Parameters
+    ----------
+    halting_nodes : Tensor or None
+        `(B,)` ids of the nodes that halt; `None` if no node does.
+    halting_rows : Tensor or None
+        `(B,)` their rows in the frontier; `None` for all of its rows in order.
+    active_rows : Tensor or None
+        Rows that go on; `None` for all.
+    """
+
+    halting_nodes: Tensor | None
+    halting_rows: Tensor | None
+    active_rows: Tensor | None
 
 
 class Frontier:
     """Packed rows of the nodes that were active in the last step, and which of them still are.
 
-    The last frontier's rows are kept for one step more: a node that has just halted is
-    projected once again, from the state that it ends with.
+    The last frontier's rows are kept for one step more: a node that has just halted is projected
+    once again, from its final state.
 
     Parameters
     ----------
     feat : Tensor
         `(N_src, d)` first states.
-    place : Tensor or None
-        `(N_src, d)` signals of their positions.
-    nodes : int
-        How many of them take steps; the others are as if they had halted before the first.
+    position_encoding : Tensor or None
+        `(N_src, d)`, added to the states of every step.
+    num_dst : int
+        How many of the nodes take steps; the others are as if they had halted before the first.
 
     Attributes
     ----------
     nodes, last_nodes : Tensor or None
         Ids of the present and of the last frontier's nodes; `None` for all.
+    num_dst : int
+        Only nodes below it take steps.
+    num_active : int
+        How many nodes are active; 0 when all have halted.
+    is_first : bool
+        No step has been done yet.
+    count : None
+        The device has no count of its own.
     """
 
-    def __init__(self, feat: Tensor, place: Tensor | None, nodes: int) -> None:
+    count: Tensor | None = None
+
+    def __init__(self, feat: Tensor, position_encoding: Tensor | None, num_dst: int) -> None:
         self.nodes: Tensor | None = None
         self.last_nodes: Tensor | None = None
-        self._all_place, self._place = place, place
+        self.num_dst = self.num_active = num_dst
+        self.is_first = True
+        self._all_encodings, self._encodings = position_encoding, position_encoding
         self._rows = self._table = feat
-        self._stay: Tensor | None = None
+        self._active_rows: Tensor | None = None
         self._last: Tensor | None = None
-        if nodes < feat.shape[0]:
-            self.nodes = self._stay = torch.arange(nodes, device=feat.device)
+        if num_dst < feat.shape[0]:
+            self.nodes = self._active_rows = torch.arange(num_dst, device=feat.device)
+
+    @property
+    def existing_nodes(self) -> Tensor | None:
+        """Ids of the active nodes, all of them ids of the graph."""
+        return self.nodes
 
     def last(self) -> Tensor:
-        """States and position signals of the last frontier."""
+        """Return states and position encodings of the last frontier."""
         if self._last is None:
-            self._last = plus(self._rows, self._place)
+            self._last = add_encoding(self._rows, self._encodings)
         return self._last
 
     def active(self) -> Tensor:
-        """States and position signals of the present frontier."""
+        """Return states and position encodings of the present frontier."""
         rows = self.last()
-        return rows if self._stay is None else rows.index_select(0, self._stay)
+        return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
-    def everyone(self) -> Tensor:
-        """States and position signals of all nodes, halted ones with their last state."""
+    def everyone(self, num_src: int) -> Tensor:
+        """Return states and position encodings of all nodes, halted ones with their last state.
+
+        Sampled blocks have fewer nodes from step to step: only `num_src` are left.
+        """
         if self.last_nodes is None:
             self._table = self._rows
         else:
-            self._table = self._table.index_copy(0, self.last_nodes, self._rows)
-        return plus(self._table, self._all_place)
+            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self._rows)
+        encodings = self._all_encodings
+        return add_encoding(self._table, None if encodings is None else encodings[:num_src])
 
-    def advance(self, state: Tensor, stay: Tensor | None) -> None:
-        """The present frontier becomes the last one; `stay` are its rows that go on."""
-        if self._place is not None and self._stay is not None:
-            self._place = self._place.index_select(0, self._stay)
-        self._rows, self._stay, self._last = state, stay, None
-        self.last_nodes = self.nodes
-        if stay is not None:
-            self.nodes = stay if self.nodes is None else self.nodes[stay]
+    def restrict(self, num_dst: int) -> int:
+        """Let only nodes below `num_dst` go on, as a sampled block asks; return their number."""
+        every_row = torch.arange(len(self._rows), device=self._rows.device)
+        nodes = every_row if self.nodes is None else self.nodes
+        rows = every_row if self._active_rows is None else self._active_rows
+        self.num_active = int((nodes < num_dst).sum())
+        self.nodes, self._active_rows = nodes[: self.num_active], rows[: self.num_active]
+        self.num_dst = num_dst
+        return self.num_active
+
+    def advance(self, states: Tensor, halts: Tensor) -> Split:
+        """Take the new states of the frontier's rows, and let those go that halt."""
+        halting, active = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
+        self.num_active = len(active)
+        if not len(halting):
+            self._advance(states, None)
+            return Split(None, None, None)
+        nodes = halting if self.nodes is None else self.nodes[halting]
+        self._advance(states, active)
+        return Split(nodes, halting, active)
+
+    def _advance(self, states: Tensor, active_rows: Tensor | None) -> None:
+        if self._encodings is not None and self._active_rows is not None:
+            self._encodings = self._encodings.index_select(0, self._active_rows)
+        self._rows, self._active_rows, self._last = states, active_rows, None
+        self.last_nodes, self.is_first = self.nodes, False
+        if active_rows is not None:
+            self.nodes = active_rows if self.nodes is None else self.nodes[active_rows]
+
+
+class DeviceFrontier(Frontier):
+    """A frontier of which only the device knows how many rows are true.
+
+    Rows of active nodes come first. The rows behind them belong to a node `N_src`, which the graph
+    does not have and to which no edge leads: its numbers are finite, and no result depends on
+    them. The host takes an older count, which has arrived meanwhile, as a bound: frontiers only
+    shrink.
+
+    Parameters
+    ----------
+    feat, position_encoding, num_dst
+        As for `Frontier`.
+    checks : FiniteChecks
+        Bring the counts to the host.
+
+    Attributes
+    ----------
+    nodes : Tensor
+        `(A,)` ids, those of active nodes first and sorted, then `N_src`.
+    count : Tensor
+        Number of active nodes, on the device.
+    """
+
+    nodes: Tensor
+    count: Tensor
+
+    def __init__(
+        self, feat: Tensor, position_encoding: Tensor | None, num_dst: int, checks: FiniteChecks
+    ) -> None:
+        self._missing = feat.shape[0]
+        self._checks = checks
+        self.count = torch.full((), num_dst, device=feat.device)
+        encodings = None if position_encoding is None else _padded(position_encoding)
+        super().__init__(_padded(feat), encodings, num_dst)
+
+    @property
+    def existing_nodes(self) -> Tensor:
+        """Ids of the active nodes; for rows that are not true, ids of any nodes of the graph."""
+        return existing(self.nodes, self._missing)
+
+    def everyone(self, num_src: int) -> Tensor:
+        """Return the rows of all nodes, and of the node that does not exist."""
+        return super().everyone(num_src + 1)
+
+    def advance(self, states: Tensor, halts: Tensor) -> Split:
+        """Take the new states of the frontier's rows, and let those go that halt."""
+        active = self.nodes < self._missing
+        halting_nodes = self.nodes.masked_fill(~(active & halts), self._missing)
+        order, self.count = active_first(active & ~halts)
+        self.num_active = self._checks.bound(self.count)
+        rows = order[: self.num_active]
+        self._advance(states, rows)
+        row = torch.arange(len(rows), device=rows.device)
+        self.nodes = self.nodes.masked_fill(row >= self.count, self._missing)
+        return Split(halting_nodes, None, rows)
 
 
 @dataclass
-class Harvest:
-    """What halted nodes leave behind, piece by piece; put back in node order at the end."""
+class HaltedOutputs:
+    """Outputs of the nodes that have halted, step by step; put in node order at the end."""
 
     nodes: list[Tensor] = field(default_factory=list)
     out: list[Tensor] = field(default_factory=list)
     remainder: list[Tensor] = field(default_factory=list)
     steps: list[Tensor] = field(default_factory=list)
 
-    def gather(self, nodes: Tensor, out: Tensor, remainder: Tensor, step: int) -> None:
-        """Take the rows of nodes that halt at this step."""
+    def add(self, split: Split, out: Tensor, remainder: Tensor, step: int) -> None:
+        """Keep the outputs of the rows that halt at this step."""
+        nodes, rows = split.halting_nodes, split.halting_rows
+        if nodes is None:
+            return
         self.nodes.append(nodes)
-        self.out.append(out)
-        self.remainder.append(remainder)
+        self.out.append(out if rows is None else out.index_select(0, rows))
+        self.remainder.append(remainder if rows is None else remainder[rows])
         self.steps.append(torch.full_like(nodes, step))
 
-    def in_order(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Output, steps and remainder of the nodes below `count`; node `count` is none of them."""
+    def in_order(self, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return output, steps and remainder of the nodes below `num_dst`, in node order."""
         nodes = torch.cat(self.nodes)
-        place = nodes.new_empty(count + 1)
-        place.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
+        row_of = nodes.new_empty(num_src + 1)
+        row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
         parts = (self.out, self.steps, self.remainder)
-        out, steps, remainder = (torch.cat(p).index_select(0, place[:count]) for p in parts)
+        out, steps, remainder = (torch.cat(p).index_select(0, row_of[:num_dst]) for p in parts)
         return out, steps, remainder
 
 
-def plus(rows: Tensor, place: Tensor | None) -> Tensor:
-    """Rows with the signals of their positions, if they have any."""
-    return rows if place is None else rows + place
+def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of a mask in a new order, `True` ones first, and how many these are.
+
+    Examples
+    --------
+    >>> active_first(torch.tensor([False, True, False, True]))
+    (tensor([1, 3, 0, 2]), tensor(2))
+    """
+    row = torch.arange(len(active), device=active.device)
+    ahead = active.cumsum(0)
+    count = ahead[-1]
+    target = torch.where(active, ahead - 1, count + row - ahead)
+    return torch.empty_like(row).scatter_(0, target, row), count
+
+
+def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
+    """Return rows with their position encodings, if they have any."""
+    return rows if encoding is None else rows + encoding
+
+
+def _padded(rows: Tensor) -> Tensor:
+    return pad(rows, (0, 0, 0, 1))

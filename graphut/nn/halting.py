@@ -42,7 +42,7 @@ class HaltingUnit(nn.Module):
         nn.init.constant_(self.linear.bias, self.bias_init)
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """The halting probability of each row.
+        """Return the halting probability of each row.
 
         Parameters
         ----------
@@ -60,11 +60,13 @@ class HaltingUnit(nn.Module):
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
         with torch.autocast(feat.device.type, enabled=False):
+            if next(self.linear.parameters()).dtype == wide:
+                return torch.sigmoid(self.linear(feat.to(wide)))[:, 0]
             weight, bias = self.linear.weight.to(wide), self.linear.bias.to(wide)
             return torch.sigmoid(nn.functional.linear(feat.to(wide), weight, bias))[:, 0]
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the settings that `print` shows."""
         return f"bias_init={self.bias_init}, gain={self.gain}"
 
 
@@ -99,7 +101,7 @@ class ScheduledHalting(nn.Module):
         self.register_buffer("steps", steps)
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """1 for the rows whose step has come, `share` for the others; `(A,)`."""
+        """Return 1 for the rows whose step has come, `share` for the others; `(A,)`."""
         steps = self.steps if nodes is None else self.steps[nodes]
         if steps.shape != feat.shape[:1]:
             raise ValueError(
@@ -110,5 +112,5 @@ class ScheduledHalting(nn.Module):
         return last + self.share * (1.0 - last)
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the settings that `print` shows."""
         return f"nodes={self.steps.numel()}, share={self.share}"

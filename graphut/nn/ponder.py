@@ -1,16 +1,37 @@
-"""How long each node pondered, and what it cost."""
+"""The record of a recurrence: how long each node pondered, and what work was done."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from graphut.attention import EdgeLayout
+
+
+@dataclass
+class Work:
+    """The rows and edges that a recurrence computed: what each call was about, in order.
+
+    Parameters
+    ----------
+    projections : list of pairs
+        For each projection to keys and values: the number of nodes, and the `(A,)` ids of those
+        that were projected, `None` for all. An id that is not below the number is of no node.
+    attended, cross_attended : list of pairs
+        For each attention: its edges, and the `(A,)` ids of its destinations, `None` for all.
+    """
+
+    projections: list[tuple[int, Tensor | None]] = field(default_factory=list)
+    attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
+    cross_attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ponder:
-    """The record of one adaptive recurrence: tensors, read only when asked.
+    """The record of one adaptive recurrence: tensors, and sums that are made only when asked.
 
     Parameters
     ----------
@@ -20,15 +41,15 @@ class Ponder:
         `(N,)`, the remainder `R_i`; carries the gradient of the cost.
     cost : Tensor
         Ponder cost, a scalar: the mean over nodes of `N_i + R_i` (arXiv 1603.08983, Eq. 12).
-    computed : Tensor
-        `(N,)` int64, the steps for which each node was computed.
-    projected : Tensor
-        `(N,)` int64, how often each node's keys and values were made.
-    in_degrees : Tensor
-        `(N,)` int64, in-edges of each node, those of cross-attention included.
     max_steps : int
-        The cap.
-    node_flops, memory_flops, edge_flops : int
+        The step at which every node halts.
+    work : Work
+        The rows and edges that were computed.
+    layouts : sequence of EdgeLayout
+        Edges of self-attention in each of `max_steps` steps.
+    cross_layout : EdgeLayout or None
+        Edges of cross-attention.
+    node_flops, key_value_flops, edge_flops : int
         Floating-point operations of a step for each computed node, for each projection, and for
         each in-edge of a computed node.
     encoded_flops : int
@@ -52,12 +73,12 @@ class Ponder:
     steps: Tensor
     remainder: Tensor
     cost: Tensor
-    computed: Tensor
-    projected: Tensor
-    in_degrees: Tensor
     max_steps: int
+    work: Work
+    layouts: Sequence[EdgeLayout]
+    cross_layout: EdgeLayout | None = None
     node_flops: int
-    memory_flops: int
+    key_value_flops: int
     edge_flops: int
     encoded_flops: int = 0
 
@@ -73,28 +94,59 @@ class Ponder:
         return (self.steps[:, None] >= step).sum(0)
 
     @property
+    def computed(self) -> Tensor:
+        """Number of nodes that were computed, summed over steps."""
+        return self._sum(_count(layout.num_dst, nodes) for layout, nodes in self.work.attended)
+
+    @property
+    def projected(self) -> Tensor:
+        """Number of nodes that were projected to keys and values, summed over steps."""
+        return self._sum(_count(size, nodes) for size, nodes in self.work.projections)
+
+    @property
     def edges(self) -> Tensor:
-        """In-edges attended over, summed over steps."""
-        return (self.in_degrees * self.computed).sum()
+        """In-edges attended over, those of cross-attention included, summed over steps."""
+        attended = [*self.work.attended, *self.work.cross_attended]
+        return self._sum(_count_edges(layout, nodes) for layout, nodes in attended)
 
     @property
     def all_edges(self) -> Tensor:
         """In-edges that `max_steps` steps of all nodes would attend over."""
-        return self.in_degrees.sum() * self.max_steps
+        crossing = 0 if self.cross_layout is None else self.max_steps * self.cross_layout.num_edges
+        return self._sum([*(layout.num_edges for layout in self.layouts), crossing])
 
     @property
     def flops(self) -> Tensor:
         """Floating-point operations done, forward, normalisations and activations left out."""
         return (
             self.edges * self.edge_flops
-            + self.computed.sum() * self.node_flops
-            + self.projected.sum() * self.memory_flops
+            + self.computed * self.node_flops
+            + self.projected * self.key_value_flops
             + self.encoded_flops
         )
 
     @property
     def all_flops(self) -> Tensor:
         """Floating-point operations of `max_steps` steps of all nodes."""
-        node_steps = self.steps.numel() * self.max_steps
-        by_node = self.node_flops + self.memory_flops
-        return self.all_edges * self.edge_flops + node_steps * by_node + self.encoded_flops
+        by_node = sum(
+            layout.num_dst * self.node_flops + layout.num_src * self.key_value_flops
+            for layout in self.layouts
+        )
+        return self.all_edges * self.edge_flops + by_node + self.encoded_flops
+
+    def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:
+        return torch.as_tensor(sum(counts), device=self.steps.device)
+
+
+def _count(size: int, nodes: Tensor | None) -> int | Tensor:
+    """Return how many of `nodes` the graph has, or its size for all."""
+    return size if nodes is None else (nodes < size).sum()
+
+
+def _count_edges(layout: EdgeLayout, nodes: Tensor | None) -> int | Tensor:
+    """Return how many in-edges `nodes` have, or all nodes."""
+    if nodes is None:
+        return layout.num_edges
+    degrees = layout.in_degrees
+    degree_of_node = degrees[nodes.clamp_max(len(degrees) - 1)]
+    return torch.where(nodes < len(degrees), degree_of_node, 0).sum()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+HALTING_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         # arXiv 1807.03819, section 2.2.
         "paper": MappingProxyType(
@@ -40,7 +40,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         ),
     }
 )
-"""Keyword arguments of `AdaptiveRecurrence`: `AdaptiveRecurrence(step, unit, **PRESETS["paper"])`.
+"""Keyword arguments of `AdaptiveRecurrence`, by the source whose halting they name.
 
-They name the halting of a source; positions, attention and embeddings stay graphut's own.
+`AdaptiveRecurrence(step, unit, **HALTING_PRESETS["paper"])`; positions, attention and embeddings
+stay graphut's own.
 """

@@ -10,23 +10,20 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.nn.blocks import block_layouts, run_blocks
-from graphut.nn.bounded import can_be_bounded, run_bounded
+from graphut.nn.act import WEIGHTINGS, HaltingRule
+from graphut.nn.blocks import block_layouts
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
-from graphut.nn.coordinates import place_signal, step_signals
-from graphut.nn.frontier import Frontier, Harvest, plus
+from graphut.nn.context import GraphContext
+from graphut.nn.coordinates import position_encoding
+from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.halting import HaltingUnit
+from graphut.nn.loop import AdaptiveLoop
 from graphut.nn.ponder import Ponder
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.surroundings import GraphSurroundings, Showing
-from graphut.nn.tally import WEIGHTINGS, Rule, Tally
-from graphut.nn.watch import LateWatch, Watch
 
 HALTED = ("copied", "frozen", "stale", "running")
 HALT_FROM = ("input", "output")
 COSTS = ("steps+remainder", "remainder")
-
-Run = tuple[Tensor, Tensor, Tensor]  # output, steps and remainder of each node
 
 
 class AdaptiveRecurrence(nn.Module):
@@ -46,7 +43,8 @@ class AdaptiveRecurrence(nn.Module):
     step : UniversalTransformerStep, or sequence of them
         The step, with weights shared by all repetitions. Or `max_steps` steps that are alike in
         all but their weights, one a repetition, and no `halting`: a plain Transformer, whose
-        layers get the signals of position and step as the repetitions do.
+        layers get the signals of position and step as the repetitions do. Of steps with
+        `norm="pre"`, all but the last are made with `output_norm=False`.
     halting : HaltingUnit or ScheduledHalting, optional
         Gives each active node's halting probability. Without it all nodes take `max_steps` steps
         and the last state is the result.
@@ -107,8 +105,6 @@ class AdaptiveRecurrence(nn.Module):
         _one_of("cost", cost, COSTS)
         if isinstance(step, Sequence):
             _check_layers(step, halting, max_steps)
-            for layer in step[:-1]:
-                layer.output_norm = None  # only what the last one makes is read out
         elif isinstance(halting, HaltingUnit):
             _check_halting(step, halting)
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
@@ -138,7 +134,7 @@ class AdaptiveRecurrence(nn.Module):
         edge_bias: Any = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Ponder] | tuple[Tensor, Ponder, list[Tensor]]:
-        """Repeat the step.
+        """Repeat the step until every node has halted.
 
         Parameters
         ----------
@@ -165,8 +161,7 @@ class AdaptiveRecurrence(nn.Module):
         Tensor
             `(N_dst, d)` output states; of a list, those of the last block's destinations.
         Ponder
-            Steps and remainder of each node, the cost, and the work done (of a list, the work for
-            these nodes alone, with the last block's edges).
+            Steps and remainder of each node, the cost, and the work that was done.
         list of Tensor
             With `get_attention`: `(E, num_heads)` for each step that was done, zero for edges
             into halted nodes.
@@ -180,73 +175,97 @@ class AdaptiveRecurrence(nn.Module):
             comes when the host knows of them, in this call or a later one of the layer.
         """
         feat = sources_of(feat)
+        loop = adaptive_loop(self)
+        context = self._context(loop, graph, feat, positions, cross, edge_bias)
+        context.get_attention = get_attention
+        only_device_counts = self._only_device_counts(loop, context, feat)
+        checks = (
+            AsyncFiniteChecks(self, context.num_src, context.num_dst)
+            if only_device_counts
+            else FiniteChecks()
+        )
+        checks.check_features(feat)
+        encoding = None
+        if positions is not None:
+            positions = positions.to(feat.device, non_blocking=True)
+            encoding = position_encoding(positions, feat.shape[1], feat.dtype)
+        num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
+        out, steps, remainder = loop.run(
+            context,
+            feat,
+            encoding,
+            num_dst,
+            checks=checks,
+            only_device_counts=only_device_counts,
+        )
+        checks.close()
+        ponder = self._ponder(loop.step(1), context, steps, remainder)
+        return (out, ponder, context.weights) if get_attention else (out, ponder)
+
+    def _context(
+        self,
+        loop: AdaptiveLoop,
+        graph: DGLGraph | EdgeLayout | Sequence[DGLGraph | EdgeLayout],
+        feat: Tensor,
+        positions: Tensor | None,
+        cross: tuple[DGLGraph | EdgeLayout, Tensor] | None,
+        edge_bias: Any,
+    ) -> GraphContext:
+        """Return the context of the first step, all arguments checked."""
+        step, blocks = loop.step(1), []
         if isinstance(graph, Sequence):
-            layouts = block_layouts(self, graph, edge_bias, feat.device)
+            blocks = block_layouts(graph, step, self.max_steps, edge_bias, feat.device)
+            layout = blocks[0]
         else:
             check_same_nodes(graph)
-            layouts = [as_layout(graph).to(feat.device)]
-        self._check(layouts[0], feat, positions)
-        around = self.step_of(1).surroundings(layouts[0], cross)
-        around.weights = [] if get_attention else None
-        place = None
-        if positions is not None:
-            here = positions.to(feat.device, non_blocking=True)
-            place = place_signal(here, feat.shape[1], feat.dtype)
-        if isinstance(graph, Sequence):
-            watch = Watch()
-            watch.features(feat)
-            out, steps, remainder = run_blocks(self, around, layouts, edge_bias, feat, place, watch)
-        else:
-            around.edge_bias = edge_bias
-            watch = self._watch(around, feat)
-            watch.features(feat)
-            nodes = layouts[0].num_dst
-            out, steps, remainder = self.run(around, feat, place, nodes=nodes, watch=watch)
-        watch.close()
-        ponder = self._record(around, steps, remainder)
-        return (out, ponder) if around.weights is None else (out, ponder, around.weights)
+            layout = as_layout(graph).to(feat.device)
+        self._check(layout, feat, positions)
+        context = step.context(layout, cross)
+        context.blocks, context.edge_bias = blocks, edge_bias
+        return context
 
-    def _watch(self, around: GraphSurroundings, feat: Tensor) -> Watch:
-        """Who looks at the numbers of a run; where they may wait, `around` is given a memory."""
-        plain = around.edge_bias is None and around.weights is None
-        if plain and can_be_bounded(self, around, feat):
-            return LateWatch(self, feat.shape[0], around.layout.num_dst)
-        if plain:
-            around.in_place = self.step_of(1).attention.memory(around.layout, feat)
-        return Watch()
+    def _only_device_counts(self, loop: AdaptiveLoop, context: GraphContext, feat: Tensor) -> bool:
+        """Return whether all attention takes counts of rows that only the device knows.
 
-    def run(
-        self,
-        around: Showing,
-        feat: Tensor,
-        place: Tensor | None,
-        *,
-        nodes: int | None = None,
-        lasting: bool = False,
-        watch: Watch | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Output, steps and remainder of the first `nodes` rows, whatever surrounds them.
-
-        With `lasting`, what halted rows show is brought up to the cap, for rows to come that
-        may ponder longer: what a decoding cache needs. With a `LateWatch` nothing waits for the
-        device; it asks for a graph, and for attention that `takes_counts`.
+        Where it does not, keys and values are written in place if the backend can.
         """
-        watch = Watch() if watch is None else watch
-        nodes = feat.shape[0] if nodes is None else nodes
-        if self.halting is None:
-            out, steps, remainder = self._run_fixed(around, feat, place, nodes)
-        elif self.halted == "running":
-            out, steps, remainder = self._run_everyone(around, feat, place, nodes, lasting, watch)
-        elif isinstance(watch, LateWatch):
-            assert isinstance(around, GraphSurroundings) and not lasting
-            out, steps, remainder = run_bounded(self, around, feat, place, nodes, watch)
-        else:
-            out, steps, remainder = self._run_frontier(around, feat, place, nodes, lasting, watch)
-        return self.readout(out), steps, remainder
+        if context.blocks or context.edge_bias is not None or context.get_attention:
+            return False
+        step = loop.step(1)
+        takes_counts = step.attention.takes_counts(context.layout, feat)
+        if takes_counts and step.cross_attention is not None and context.cross_layout is not None:
+            takes_counts = step.cross_attention.takes_counts(context.cross_layout, feat)
+        if not takes_counts:
+            context.in_place = step.attention.in_place_key_value(context.layout, feat)
+        return takes_counts
+
+    def _ponder(
+        self,
+        step: UniversalTransformerStep,
+        context: GraphContext,
+        steps: Tensor,
+        remainder: Tensor,
+    ) -> Ponder:
+        cost = remainder.new_zeros(())
+        if self.halting is not None:
+            cost = (remainder + steps if self.cost == "steps+remainder" else remainder).mean()
+        return Ponder(
+            steps=steps,
+            remainder=remainder,
+            cost=cost,
+            max_steps=self.max_steps,
+            work=context.work,
+            layouts=tuple(context.blocks) or (context.layout,) * self.max_steps,
+            cross_layout=context.cross_layout,
+            node_flops=step.node_flops,
+            key_value_flops=step.attention.key_value_flops,
+            edge_flops=step.attention.edge_flops,
+            encoded_flops=0 if context.encoded is None else context.encoded.flops,
+        )
 
     @property
     def max_steps(self) -> int:
-        """The cap, `T`."""
+        """The number of steps at which every node halts, `T`."""
         return self._max_steps
 
     @max_steps.setter
@@ -257,158 +276,6 @@ class AdaptiveRecurrence(nn.Module):
                 "their own (share_weights=False), and others would have none"
             )
         self._max_steps = steps
-
-    def step_of(self, repetition: int) -> UniversalTransformerStep:
-        """The step that is done as repetition 1, 2, ..., `max_steps`."""
-        own = isinstance(self.step, nn.ModuleList)
-        step = self.step[repetition - 1] if own else self.step  # type: ignore[index]
-        return step  # type: ignore[return-value]
-
-    def readout(self, out: Tensor) -> Tensor:
-        """The last normalisation, of pre-norm steps."""
-        return self.step_of(self.max_steps).readout(out)
-
-    def rule(self) -> Rule:
-        """When a node halts and how its states are weighted."""
-        return Rule(self.threshold, self.max_steps, self.weighting, self.forced_remainder)
-
-    def signal(self, step: int, like: Tensor) -> Tensor:
-        """The signal of a step, `(d,)`, in the dtype and on the device of `like`."""
-        return step_signals(self.max_steps, like.shape[1], like.dtype, like.device)[step - 1]
-
-    def probability(self, before: Tensor, after: Tensor, nodes: Tensor | None, step: int) -> Tensor:
-        """The halting probability of rows, given their states before and after a step."""
-        assert self.halting is not None
-        chosen = before if self.halt_from == "input" else after
-        probability: Tensor = self.halting(chosen, nodes, step)
-        return probability
-
-    def _run_fixed(self, around: Showing, feat: Tensor, place: Tensor | None, nodes: int) -> Run:
-        """`max_steps` steps of every node."""
-        state = feat[:nodes]
-        for step in range(1, self.max_steps + 1):
-            state = self._everyone(around, state, feat, place, step)[1]
-        steps = torch.full((nodes,), self.max_steps, device=feat.device)
-        return state, steps, torch.zeros_like(steps, dtype=feat.dtype)
-
-    def _run_everyone(
-        self,
-        around: Showing,
-        feat: Tensor,
-        place: Tensor | None,
-        nodes: int,
-        lasting: bool,
-        watch: Watch,
-    ) -> Run:
-        """Steps of every node until all have halted; a halted node's output stays."""
-        state, tally = feat[:nodes], Tally.start(self.rule(), feat[:nodes])
-        active = torch.ones(nodes, dtype=torch.bool, device=feat.device)
-        steps = torch.zeros(nodes, dtype=torch.int64, device=feat.device)
-        remainder = torch.zeros_like(tally.spent)
-        for step in range(1, self.max_steps + 1):
-            before, state = self._everyone(around, state, feat, place, step)
-            probability = self.probability(before, state, None, step)
-            watch.probability(probability, None, step)
-            steps = steps + active
-            halts, left = tally.add(state, probability, step, active)
-            remainder = torch.where(halts, left, remainder)
-            active = active & ~halts
-            if not (lasting or watch.left(active.sum())):
-                break
-        return tally.out, steps, remainder
-
-    def _everyone(
-        self, around: Showing, state: Tensor, feat: Tensor, place: Tensor | None, step: int
-    ) -> tuple[Tensor, Tensor]:
-        """A step of every node, before and after; source-only nodes show what they came with."""
-        nodes = state.shape[0]
-        shown = state if nodes == feat.shape[0] else torch.cat([state, feat[nodes:]])
-        shown = plus(shown, place) + self.signal(step, feat)
-        around.write(None, self.step_of(step).project(shown))
-        before = shown[:nodes]
-        return before, self.step_of(step).update(before, around)
-
-    def _run_frontier(
-        self,
-        around: Showing,
-        feat: Tensor,
-        place: Tensor | None,
-        nodes: int,
-        lasting: bool,
-        watch: Watch,
-    ) -> Run:
-        """Steps of the active nodes only, in packed rows."""
-        frontier = Frontier(feat, place, nodes)
-        tally, harvest = Tally.start(self.rule(), feat[:nodes]), Harvest()
-        for step in range(1, self.max_steps + 1):
-            before = self.show(around, frontier, step)
-            state = self.step_of(step).update(before, around)
-            probability = self.probability(before, state, frontier.nodes, step)
-            watch.probability(probability, frontier.nodes, step)
-            halts, left = tally.add(state, probability, step)
-            gone, stay = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
-            if gone.numel():
-                leaving = gone if frontier.nodes is None else frontier.nodes[gone]
-                harvest.gather(leaving, tally.out.index_select(0, gone), left[gone], step)
-                tally.keep(stay)
-            frontier.advance(state, stay if gone.numel() else None)
-            if not stay.numel():
-                break
-        if lasting and self.halted != "stale":
-            every_step = self.halted == "copied" and self.step_of(step).norm == "pre"
-            end = self.max_steps if every_step else min(step + 1, self.max_steps)
-            for later in range(step + 1, end + 1):
-                self.show(around, frontier, later)
-        return harvest.in_order(nodes)
-
-    def show(self, around: Showing, frontier: Frontier, step: int) -> Tensor:
-        """Bring what nodes show up to date; return the frontier's rows with their signals.
-
-        A node is projected while it is active and once more after it has halted.
-        """
-        signal, layer = self.signal(step, frontier.last()), self.step_of(step)
-        before = frontier.active() + signal
-        around.frontier = frontier.nodes
-        around.value_shift = layer.shift(signal) if self.halted == "copied" else None
-        if self.halted == "stale" and step > 1:
-            around.write(frontier.nodes, layer.project(before))
-        elif self.halted in ("frozen", "stale"):
-            around.write(frontier.last_nodes, layer.project(frontier.last() + signal))
-        elif around.value_shift is not None:
-            around.write(frontier.last_nodes, layer.project(frontier.last()))
-        else:
-            around.write(None, layer.project(frontier.everyone() + signal))
-        return before
-
-    def _record(self, around: GraphSurroundings, steps: Tensor, remainder: Tensor) -> Ponder:
-        step = self.step_of(1)
-        cost = remainder.new_zeros(())
-        if self.halting is not None:
-            cost = (remainder + steps if self.cost == "steps+remainder" else remainder).mean()
-        computed, projected = steps, steps
-        if self.halted == "running" and self.halting is not None:
-            computed = projected = steps.max().expand_as(steps)
-        elif self.halted in ("copied", "frozen"):
-            # Once more after halting, if a neighbour is still there to look.
-            projected = torch.minimum(steps + 1, steps.max())
-            if self.halted == "copied" and step.norm == "pre":
-                projected = steps.max().expand_as(steps)
-        degrees = around.layout.in_degrees
-        if around.cross_layout is not None:
-            degrees = degrees + around.cross_layout.in_degrees
-        return Ponder(
-            steps=steps,
-            remainder=remainder,
-            cost=cost,
-            computed=computed,
-            projected=projected,
-            in_degrees=degrees,
-            max_steps=self.max_steps,
-            node_flops=step.node_flops,
-            memory_flops=step.attention.memory_flops,
-            edge_flops=step.attention.edge_flops,
-            encoded_flops=0 if around.encoded is None else around.encoded.flops,
-        )
 
     def _check(self, layout: EdgeLayout, feat: Tensor, positions: Tensor | None) -> None:
         if self.max_steps < 1:
@@ -423,7 +290,8 @@ class AdaptiveRecurrence(nn.Module):
                 f"the graph has {layout.num_dst} destination and {nodes} source nodes; a "
                 "recurrence needs every destination to be a source too"
             )
-        check_feat(feat, "source", nodes, self.step_of(1).attention.query.weight)
+        attention = adaptive_loop(self).step(1).attention
+        check_feat(feat, "source", nodes, attention.in_feats[1], attention)
         if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
             raise ValueError(
                 f"positions must be ({nodes},), one a node, or ({nodes}, coordinates); got shape "
@@ -431,11 +299,24 @@ class AdaptiveRecurrence(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the settings that `print` shows."""
         return (
             f"max_steps={self.max_steps}, threshold={self.threshold}, halted={self.halted!r}, "
             f"weighting={self.weighting!r}, halt_from={self.halt_from!r}"
         )
+
+
+def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
+    """Return the loop of a recurrence with the settings that the recurrence has now."""
+    steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
+    rule = HaltingRule(layer.threshold, layer.max_steps, layer.weighting, layer.forced_remainder)
+    return AdaptiveLoop(
+        steps=steps,  # type: ignore[arg-type]
+        halting=layer.halting,
+        rule=rule,
+        halted=layer.halted,
+        halt_from=layer.halt_from,
+    )
 
 
 def _check_halting(step: UniversalTransformerStep, halting: HaltingUnit) -> None:
@@ -455,6 +336,11 @@ def _check_layers(
         raise ValueError(f"got {len(steps)} steps for max_steps={max_steps}; give one a repetition")
     if len(set(steps)) < len(steps):
         raise ValueError("a step is there twice; give it alone, and all repetitions share it")
+    if any(step.output_norm is not None for step in steps[:-1]):
+        raise ValueError(
+            "only the last of several steps normalises the last states: make the others with "
+            "output_norm=False"
+        )
     first, *others = (_shape_of(step) for step in steps)
     for number, other in enumerate(others, 2):
         if other != first:
@@ -463,8 +349,14 @@ def _check_layers(
             )
 
 
-def _shape_of(step: UniversalTransformerStep) -> tuple[str, dict[str, torch.Size]]:
-    return repr(step), {name: value.shape for name, value in step.named_parameters()}
+def _shape_of(step: UniversalTransformerStep) -> tuple[list[str], dict[str, torch.Size]]:
+    parts = [repr(part) for name, part in step.named_children() if name != "output_norm"]
+    weights = {
+        name: weight.shape
+        for name, weight in step.named_parameters()
+        if not name.startswith("output_norm.")
+    }
+    return [step.extra_repr(), *parts], weights
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

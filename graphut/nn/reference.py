@@ -1,7 +1,7 @@
 """The dense oracle of the adaptive recurrence: every node, every step, masks, no frontier.
 
-It shares the parameters of an `AdaptiveRecurrence` and none of its machinery, and is what the
-frontier's engine is held against.
+It shares the parameters of an `AdaptiveRecurrence` and none of its machinery. The tests compare
+the adaptive loop with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.coordinates import coordinate_signal
-from graphut.nn.recurrence import AdaptiveRecurrence
+from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -32,7 +32,7 @@ def dense_recurrence(
     cross: tuple[Graph, Tensor] | None = None,
     edge_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What `layer(graph, feat, ...)` must give, the plain way; without dropout.
+    """Compute what `layer(graph, feat, ...)` must give, the plain way; without dropout.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def dense_recurrence(
         columns = positions.view(len(positions), -1).unbind(1)
         parts = [coordinate_signal(c, feat.shape[1] // len(columns), feat.dtype) for c in columns]
         place = torch.cat(parts, 1)  # type: ignore[assignment]
-    copies = _copies(graph, edge_bias)
+    loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     spent = feat.new_zeros(feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32))
     remainder, steps = spent, torch.zeros(feat.shape[0], dtype=torch.int64)
@@ -70,7 +70,7 @@ def dense_recurrence(
         if layer.halted == "frozen" and t > 1:
             moves = steps >= t - 1  # the step after its last is the last to be shown
         shown = torch.where(moves[:, None], now, shown)
-        step = layer.step_of(t)
+        step = loop.step(t)
         new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer)
         combined = offered
         if layer.halting is None:
@@ -96,7 +96,7 @@ def dense_recurrence(
         state = torch.where(goes_on[:, None], new, state)
         spent = torch.where(active & ~closes, spent + p, spent)
         active = active & ~(reached | last)
-    return layer.readout(out), steps, remainder
+    return loop.step(layer.max_steps).readout(out), steps, remainder
 
 
 def _step(
@@ -138,7 +138,7 @@ def _step(
 
 
 def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
-    """`(H or 1, N_dst, N_src)`, how many edges join each pair, each weighted by `exp(bias)`."""
+    """Return `(H or 1, N_dst, N_src)`: the edges between each pair, weighted by `exp(bias)`."""
     layout = as_layout(graph)
     row, source, edge = layout.in_edges()
     weight = torch.ones(row.numel(), 1)
@@ -170,7 +170,7 @@ def _attend(
 
 
 def _windows(transition: SeparableConvTransition, graph: Graph, feat: Tensor) -> Tensor:
-    """`(N, kernel_size, d)` by a loop over sentences, each padded with zeros."""
+    """Return `(N, kernel_size, d)` by a loop over sentences, each padded with zeros."""
     left, right = -transition.offsets[0], transition.offsets[-1]
     windows = []
     for sentence in feat.split(as_layout(graph).dst_lengths.tolist()):

@@ -11,7 +11,7 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
-from graphut.nn.surroundings import Encoded, GraphSurroundings, Surroundings
+from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import Transition
 
 NORMS = ("post", "pre")
@@ -41,7 +41,15 @@ class UniversalTransformerStep(nn.Module):
     norm : {"post", "pre"}
         Where the layers are normalised.
     dropout : float
-        Of what attention and transition add to the residual.
+        Probability that a feature is dropped of what attention and transition add to the residual.
+    output_norm : bool
+        With `norm="pre"`: have the normalisation of the last states. In a list of steps with
+        weights of their own, only the last step has it.
+
+    Raises
+    ------
+    ValueError
+        If `norm` is unknown, or the parts have states of different widths.
 
     Examples
     --------
@@ -61,6 +69,7 @@ class UniversalTransformerStep(nn.Module):
         cross_attention: MultiHeadAttention | None = None,
         norm: str = "post",
         dropout: float = 0.0,
+        output_norm: bool = True,
     ) -> None:
         super().__init__()
         if norm not in NORMS:
@@ -75,7 +84,7 @@ class UniversalTransformerStep(nn.Module):
         self.attention_norm = nn.LayerNorm(feats)
         self.cross_norm = nn.LayerNorm(feats) if cross_attention is not None else None
         self.transition_norm = nn.LayerNorm(feats)
-        self.output_norm = nn.LayerNorm(feats) if norm == "pre" else None
+        self.output_norm = nn.LayerNorm(feats) if norm == "pre" and output_norm else None
 
     def reset_parameters(self) -> None:
         """Draw the parameters of all layers anew."""
@@ -99,7 +108,7 @@ class UniversalTransformerStep(nn.Module):
         edge_bias: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """One step of all nodes, or of those in `frontier`.
+        """Do one step of all nodes, or of those in `frontier`.
 
         Parameters
         ----------
@@ -127,62 +136,73 @@ class UniversalTransformerStep(nn.Module):
         check_same_nodes(graph)
         feat = sources_of(feat)
         layout = as_layout(graph)
-        check_feat(feat, "source", layout.num_src, self.attention.query.weight)
-        layout = layout.to(feat.device)
-        around = self.surroundings(layout, cross)
-        around.edge_bias, around.weights = edge_bias, [] if get_attention else None
-        around.write(None, self.project(feat))
+        check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
+        context = self.context(layout.to(feat.device), cross)
+        context.edge_bias, context.get_attention = edge_bias, get_attention
+        context.write(None, self.project(feat))
         rows = feat[: layout.num_dst]
         if frontier is not None:
             check_frontier(layout, frontier)
-            around.frontier, around.combined = frontier, torch.zeros_like(rows)
+            context.frontier, context.combined = frontier, torch.zeros_like(rows)
             rows = rows[frontier]
-        out = self.update(rows, around)
-        return (out, around.weights[0]) if around.weights else out
+        out = self.update(rows, context)
+        return (out, context.weights[0]) if get_attention else out
 
-    def surroundings(
+    def context(
         self, layout: EdgeLayout, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
-    ) -> GraphSurroundings:
-        """A graph's surroundings, with the encoder's output."""
+    ) -> GraphContext:
+        """Return the context of a step on a graph, with the encoder's output."""
         if (cross is None) != (self.cross_attention is None):
             raise ValueError(
                 "a step with cross_attention needs cross=(graph, features), and one without "
                 f"takes none; got cross={'given' if cross else None}"
             )
         if cross is None or self.cross_attention is None:
-            return GraphSurroundings(layout)
+            return GraphContext(layout)
         graph, source = cross
         between = as_layout(graph).to(source.device)
-        check_feat(source, "source", between.num_src, self.cross_attention.key_value.weight)
-        return GraphSurroundings(layout, between, Encoded(source))
+        width = self.cross_attention.in_feats[0]
+        check_feat(source, "source", between.num_src, width, self.cross_attention)
+        return GraphContext(layout, between, EncoderOutput(source))
 
     def project(self, rows: Tensor) -> Tensor:
-        """What nodes show their neighbours: keys and values of `(R, d)` rows."""
+        """Return keys and values `(R, 2 * H * D)` of rows `(R, d)`."""
         return self.attention.project(self.attention_norm(rows) if self.norm == "pre" else rows)
 
-    def shift(self, signal: Tensor) -> Tensor | None:
-        """What `signal`, added to every row, adds to every value of `project`.
+    @property
+    def has_linear_projection(self) -> bool:
+        """A signal added to every row moves all values of `project` by one vector.
 
-        `None` where the projection is not linear. Keys would move by one vector as well, but
-        that moves all scores of a destination by one number, which softmax does not see.
+        That is certain only for a plain `nn.Linear`: a wrapper, a hook or a parametrization may
+        do anything.
         """
-        if self.norm == "pre":
+        return self.norm == "post" and _is_plain(self.attention.key_value)
+
+    def value_shift(self, signal: Tensor) -> Tensor | None:
+        """Return what `signal`, added to every row, adds to every value of `project`.
+
+        It is `None` where the projection is not linear. Keys would move by one vector as well,
+        but that moves all scores of a destination by one number, which softmax does not see.
+        """
+        if not self.has_linear_projection:
             return None
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])
 
-    def update(self, rows: Tensor, around: Surroundings) -> Tensor:
-        """New states of packed rows `(A, d)`, given what they see."""
+    def update(self, rows: Tensor, context: AttentionContext) -> Tensor:
+        """Return the new states of packed rows `(A, d)` in their context."""
         pre = self.norm == "pre"
-        attended = around.attend(self.attention, self.attention_norm(rows) if pre else rows)
+        attended = context.attend(self.attention, self.attention_norm(rows) if pre else rows)
         rows = self._add(rows, attended, self.attention_norm)
         if self.cross_attention is not None and self.cross_norm is not None:
             query = self.cross_norm(rows) if pre else rows
-            rows = self._add(rows, around.cross(self.cross_attention, query), self.cross_norm)
-        moved = around.transit(self.transition, self.transition_norm(rows) if pre else rows)
+            rows = self._add(
+                rows, context.cross_attend(self.cross_attention, query), self.cross_norm
+            )
+        moved = context.transit(self.transition, self.transition_norm(rows) if pre else rows)
         return self._add(rows, moved, self.transition_norm)
 
     def readout(self, out: Tensor) -> Tensor:
-        """The last normalisation, of pre-norm steps."""
+        """Normalise the last states, where the step has the normalisation for it."""
         return out if self.output_norm is None else self.output_norm(out)
 
     def _add(self, rows: Tensor, change: Tensor, norm: nn.LayerNorm) -> Tensor:
@@ -193,7 +213,7 @@ class UniversalTransformerStep(nn.Module):
         return normal
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the settings that `print` shows."""
         return f"norm={self.norm!r}"
 
 
@@ -218,3 +238,9 @@ def _check_widths(
                 f"all parts of a step need states as wide: destinations of attention have {width} "
                 f"features, and the {name} {found}"
             )
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Return whether a call of `layer` is `linear` with its weight, and nothing else."""
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
+    return type(layer) is nn.Linear and "forward" not in vars(layer) and not any(hooks)

@@ -59,10 +59,15 @@ class PositionwiseTransition(nn.Module):
         """Floating-point operations for one node."""
         return _map_flops(self.layers)
 
+    def transform(self, rows: Tensor) -> Tensor:
+        """Return the transition of rows, whichever nodes they belong to."""
+        out: Tensor = self.layers(rows)
+        return out
+
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
-        """The transition of all nodes, or of those in `frontier`.
+        """Return the transition of all nodes, or of those in `frontier`.
 
         Parameters
         ----------
@@ -78,8 +83,7 @@ class PositionwiseTransition(nn.Module):
         Tensor
             `(N, in_feats)` or `(A, in_feats)`
         """
-        out: Tensor = self.layers(feat if frontier is None else feat[frontier])
-        return out
+        return self.transform(feat if frontier is None else feat[frontier])
 
 
 class SeparableConvTransition(nn.Module):
@@ -155,7 +159,7 @@ class SeparableConvTransition(nn.Module):
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
-        """The transition of all nodes, or of those in `frontier`.
+        """Return the transition of all nodes, or of those in `frontier`.
 
         Parameters
         ----------
@@ -198,7 +202,7 @@ class SeparableConvTransition(nn.Module):
         return out
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the settings that `print` shows."""
         return f"kernel_size={self.kernel_size}, causal={self.causal}"
 
 

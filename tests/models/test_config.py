@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphut.models import UniversalTransformerConfig
-from graphut.nn import PRESETS
+from graphut.nn import HALTING_PRESETS
 from tests.models.cases import small
 
 
@@ -133,10 +133,10 @@ def test_an_older_configuration_lacks_younger_options() -> None:
     assert UniversalTransformerConfig.from_dict(values) == small(norm="pre")
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", HALTING_PRESETS)
 def test_presets_set_the_halting_of_a_source(name: str) -> None:
     config = UniversalTransformerConfig.preset(name, source_vocab=5, target_vocab=5, max_steps=3)
-    assert {key: getattr(config, key) for key in PRESETS[name]} == PRESETS[name]
+    assert {key: getattr(config, key) for key in HALTING_PRESETS[name]} == HALTING_PRESETS[name]
     assert config.norm == ("pre" if name == "dgl_tutorial" else "post")
     assert config.max_steps == 3
 

@@ -8,6 +8,7 @@ import torch
 from graphut.models import UniversalTransformer
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import SeparableConvTransition
+from graphut.nn.recurrence import adaptive_loop
 from tests.models.cases import SOURCES, build_model, logits_of, small
 
 
@@ -42,7 +43,7 @@ def test_the_configuration_reaches_it() -> None:
 
 def test_layers_with_weights_of_their_own() -> None:
     part = make_recurrence(small(share_weights=False, adaptive=False), cross_attention=True)
-    assert [part.step_of(t) for t in range(1, 6)] == list(part.step)
+    assert [adaptive_loop(part).step(t) for t in range(1, 6)] == list(part.step)
     assert all(step.cross_attention is not None for step in part.step)
     with pytest.raises(ValueError, match=r"^share_weights must be True where adaptive is.*; got F"):
         small(share_weights=False)

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models import writing as module
 from graphut.models.decoding import Generation, PrefixDecoder
-from graphut.nn import PRESETS, MultiHeadAttention
+from graphut.nn import HALTING_PRESETS, MultiHeadAttention
 from graphut.topology import Topology, parse
 from tests.helpers import assert_same, covering, gradients, name_of
 from tests.models.cases import SOURCES, TARGETS, VOCABULARY, build_model, logits_of, small
@@ -458,13 +458,13 @@ def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", HALTING_PRESETS)
 def test_presets(name: str) -> None:
     shape = small().to_dict()
     sizes = {key: shape[key] for key in ("source_vocab", "target_vocab", "d_model", "num_heads")}
     model = UniversalTransformer(UniversalTransformerConfig.preset(name, **sizes)).double().eval()
     for part in (model.encoder, model.decoder):
-        assert {key: getattr(part, key) for key in PRESETS[name]} == PRESETS[name]
+        assert {key: getattr(part, key) for key in HALTING_PRESETS[name]} == HALTING_PRESETS[name]
         assert part.step.norm == ("pre" if name == "dgl_tutorial" else "post")
     expected = [plain_greedy(model, source, 4) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=4), expected)

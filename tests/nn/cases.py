@@ -160,7 +160,10 @@ def build_case(
     if share_weights:
         layer = AdaptiveRecurrence(build_step(**shape), halting, max_steps=max_steps, **modes)
     else:
-        steps = [build_step(**shape, seed=100 * t) for t in range(max_steps)]
+        steps = [
+            build_step(**shape, seed=100 * t, output_norm=t == max_steps - 1)
+            for t in range(max_steps)
+        ]
         layer = AdaptiveRecurrence(steps, max_steps=max_steps, **modes)
     if graph is None:
         graph = rows_graph(lengths) if topology == "rows" else TOPOLOGIES[topology].layout(lengths)

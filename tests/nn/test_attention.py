@@ -229,7 +229,7 @@ def test_a_block_with_several_edge_types() -> None:
 def test_widths_of_heads_and_of_the_result() -> None:
     layer = build(8, head_feats=3, out_feats=5)
     assert layer(Complete().layout([4]), normal(4, 8)).shape == (4, 5)
-    assert (layer.node_flops, layer.memory_flops, layer.edge_flops) == (
+    assert (layer.node_flops, layer.key_value_flops, layer.edge_flops) == (
         2 * (8 * 6 + 6 * 5),
         2 * 8 * 12,
         4 * 6,
@@ -259,9 +259,9 @@ def test_a_shift_is_added_to_every_value(
     shifted = memory + torch.cat([torch.zeros(8), shift])
     rows = feat[options["frontier"]] if "frontier" in options else feat
     torch.manual_seed(0)
-    found = layer.attend(graph, rows, memory, value_shift=shift, **options)
+    found, _ = layer.attend(graph, rows, memory, value_shift=shift, **options)
     torch.manual_seed(0)
-    assert_same([found], [layer.attend(graph, rows, shifted, **options)])
+    assert_same([found], [layer.attend(graph, rows, shifted, **options)[0]])
 
 
 def test_dropout_in_training_alone() -> None:

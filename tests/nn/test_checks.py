@@ -42,7 +42,7 @@ WRONG = {
 def test_features_that_do_not_fit(wrong: str) -> None:
     feat, error, words = WRONG[wrong]
     step = build_step()
-    check_feat(FEAT, "source", 4, step.attention.query.weight)
+    check_feat(FEAT, "source", 4, 8, step.attention)
     calls = [
         (step.attention, "source", (feat, FEAT)),
         (step.attention, "destination", (FEAT, feat)),

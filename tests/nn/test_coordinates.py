@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from graphut.nn import coordinate_signal
-from graphut.nn.coordinates import _sinusoid, place_signal
+from graphut.nn.coordinates import _sinusoid, position_encoding
 
 
 def by_numpy(values: list[float], dim: int) -> np.ndarray:
@@ -47,15 +47,15 @@ def test_off_the_cpu_no_value_is_looked_at(shape: tuple[int, ...]) -> None:
 
 def test_several_coordinates_stand_side_by_side() -> None:
     places = torch.tensor([[1, 9], [4, 0], [2, 2]])
-    found = place_signal(places, 12, torch.float64)
+    found = position_encoding(places, 12, torch.float64)
     halves = [coordinate_signal(column, 6, torch.float64) for column in places.T]
     assert torch.equal(found, torch.cat(halves, 1))
-    assert torch.equal(place_signal(places[:, 0], 12), coordinate_signal(places[:, 0], 12))
-    assert torch.equal(place_signal(places[:, :1], 12), coordinate_signal(places[:, 0], 12))
+    assert torch.equal(position_encoding(places[:, 0], 12), coordinate_signal(places[:, 0], 12))
+    assert torch.equal(position_encoding(places[:, :1], 12), coordinate_signal(places[:, 0], 12))
     with pytest.raises(ValueError, match="9 features do not divide into 2 coordinates"):
-        place_signal(places, 9)
+        position_encoding(places, 9)
     with pytest.raises(ValueError, match="9 features do not divide into 0 coordinates"):
-        place_signal(places[:, :0], 9)
+        position_encoding(places[:, :0], 9)
 
 
 @pytest.mark.parametrize("dim", [0, -4])

@@ -20,6 +20,7 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_recurrence,
 )
+from graphut.nn.recurrence import adaptive_loop
 from graphut.topology import Causal, Complete
 from tests.helpers import (
     Pairs,
@@ -39,12 +40,13 @@ LAYERS = 3
 FORMS = {name: MODES[name] for name in ("norm", "form", "transition")}
 
 
-def plain(norm: str, decoder: bool) -> UniversalTransformerStep:
+def plain(norm: str, decoder: bool, output_norm: bool) -> UniversalTransformerStep:
     return UniversalTransformerStep(
         MultiHeadAttention(FEATS, HEADS),
         PositionwiseTransition(FEATS, 12, activation=nn.GELU()),
         cross_attention=MultiHeadAttention(FEATS, HEADS) if decoder else None,
         norm=norm,
+        output_norm=output_norm,
     )
 
 
@@ -77,7 +79,10 @@ def share(module: nn.Module, name: str, value: Tensor) -> None:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("decoder", [False, True], ids=["encoder", "decoder"])
 def test_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
-    steps = [randomised(plain(norm, decoder), seed=100 * t) for t in range(LAYERS)]
+    steps = [
+        randomised(plain(norm, decoder, output_norm=t == LAYERS - 1), seed=100 * t)
+        for t in range(LAYERS)
+    ]
     others = [torchs(step, decoder) for step in steps]
     layer = AdaptiveRecurrence(steps, max_steps=LAYERS)
     feat, memory, positions = normal(6, FEATS), normal(4, FEATS, seed=1), torch.arange(1, 7)
@@ -144,7 +149,7 @@ def test_steps_with_the_same_weights_are_one_step() -> None:
 def test_flops_are_those_that_torch_counts(norm: str, share_weights: bool) -> None:
     case = build_case(share_weights=share_weights, norm=norm, form="decoder", lengths=[5])
     case.layer.halting = None
-    for step in (case.layer.step_of(t) for t in range(1, 6)):
+    for step in (adaptive_loop(case.layer).step(t) for t in range(1, 6)):
         step.attention.backend = step.cross_attention.backend = "dense"
     with FlopCounterMode(display=False) as counter:
         _, ponder = case.layer(case.graph, case.feat, **case.arguments)
@@ -186,6 +191,8 @@ def test_steps_that_do_not_go_together() -> None:
         AdaptiveRecurrence([step, build_step()], HaltingUnit(FEATS), max_steps=2)
     with pytest.raises(ValueError, match="a step is there twice"):
         AdaptiveRecurrence([step, step], max_steps=2)
+    with pytest.raises(ValueError, match="make the others with output_norm=False"):
+        AdaptiveRecurrence([build_step(norm="pre"), build_step(norm="pre")], max_steps=2)
     for other in (build_step(norm="pre"), build_step(form="decoder"), wider()):
         with pytest.raises(ValueError, match="step 3 is not like the first"):
             AdaptiveRecurrence([step, build_step(), other], max_steps=3)

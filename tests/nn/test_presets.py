@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.nn import PRESETS, AdaptiveRecurrence
+from graphut.nn import HALTING_PRESETS, AdaptiveRecurrence
 from tests.helpers import assert_same, gradients
 from tests.nn.cases import FEATS, Case, build_case, build_step
 from tests.nn.naive import signal
@@ -50,7 +50,7 @@ def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`act.py`: the keys and values of inactive nodes stay what they were."""
     layer, x = case.layer, case.feat
-    around = layer.step.surroundings(case.graph, case.cross)
+    context = layer.step.context(case.graph, case.cross)
     s, r, sum_p = torch.zeros_like(x), torch.ones(len(x)).double(), torch.zeros(len(x)).double()
     active, steps = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.int64)
     memory = layer.step.project(x)
@@ -60,8 +60,8 @@ def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         end = step == layer.max_steps - 1
         y = x + signals(case, step + 1)
         memory = torch.where(active[:, None], layer.step.project(y), memory)
-        around.write(None, memory)
-        x = torch.where(active[:, None], layer.step.update(y, around), x)
+        context.write(None, memory)
+        x = torch.where(active[:, None], layer.step.update(y, context), x)
         p = halting_probability_of(case, x)
         total = sum_p + p
         goes_on = (total < layer.threshold) & (not end)
@@ -82,7 +82,9 @@ LOOPS = {"tensor2tensor": tensor2tensor_act, "dgl_tutorial": dgl_tutorial_act}
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("preset", LOOPS)
 def test_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> None:
-    case = build_case(norm=norm, form=form, topology="window", max_steps=cap, **PRESETS[preset])
+    case = build_case(
+        norm=norm, form=form, topology="window", max_steps=cap, **HALTING_PRESETS[preset]
+    )
     out, ponder = case.layer(case.graph, case.feat, **case.arguments)
     steps, remainder, cost = ponder.steps, ponder.remainder, ponder.cost
     expected = LOOPS[preset](case)
@@ -94,14 +96,16 @@ def test_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> 
 
 def test_the_paper_is_the_default() -> None:
     plain = AdaptiveRecurrence(build_step())
-    for name, value in PRESETS["paper"].items():
+    for name, value in HALTING_PRESETS["paper"].items():
         assert getattr(plain, name) == value
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", HALTING_PRESETS)
 def test_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> None:
-    assert PRESETS[preset].keys() == PRESETS["paper"].keys()
-    layer = AdaptiveRecurrence(build_step(), **PRESETS[preset])
-    assert {name: getattr(layer, name) for name in PRESETS[preset]} == PRESETS[preset]
+    assert HALTING_PRESETS[preset].keys() == HALTING_PRESETS["paper"].keys()
+    layer = AdaptiveRecurrence(build_step(), **HALTING_PRESETS[preset])
+    assert {name: getattr(layer, name) for name in HALTING_PRESETS[preset]} == HALTING_PRESETS[
+        preset
+    ]
     with pytest.raises(TypeError, match="item assignment"):
-        PRESETS[preset]["halted"] = "copied"  # type: ignore[index]
+        HALTING_PRESETS[preset]["halted"] = "copied"  # type: ignore[index]

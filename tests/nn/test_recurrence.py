@@ -22,6 +22,7 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_recurrence,
 )
+from graphut.nn.recurrence import adaptive_loop
 from graphut.topology import Causal, Complete
 from tests.helpers import (
     Pairs,
@@ -340,14 +341,13 @@ def test_a_step_costs_what_its_frontier_costs(
     case = build_case(**modes, halting=halting, topology="causal", max_steps=8)
     step = case.layer.step
     attention = step.attention
-    counts = rows_through(
-        attention.query, attention.output, step.transition.layers, attention.key_value
-    )
+    counts = rows_through(attention.query, attention.output, step.transition.layers)
+    projected, project = [], attention.project
+    attention.project = lambda rows: projected.append(len(rows)) or project(rows)
     _, ponder = case.layer(case.graph, case.feat, **case.arguments)
 
     computed = [10] * 5 if halted == "running" else sizes
-    *by_layer, projected = counts.values()
-    assert by_layer == [computed] * 3
+    assert [*counts.values()] == [computed] * 3
     assert projected == PROJECTED[halted, norm]
     assert ponder.frontier_sizes.tolist() == [*sizes, 0, 0, 0]
     assert int(ponder.computed.sum()) == sum(computed)
@@ -355,9 +355,9 @@ def test_a_step_costs_what_its_frontier_costs(
     assert int(ponder.edges) == sum(edges_seen)
     assert int(ponder.flops) == (
         sum(computed) * step.node_flops
-        + sum(projected) * step.attention.memory_flops
+        + sum(projected) * step.attention.key_value_flops
         + sum(edges_seen) * step.attention.edge_flops
-        + (0 if case.cross is None else len(case.cross[1]) * step.cross_attention.memory_flops)
+        + (0 if case.cross is None else len(case.cross[1]) * step.cross_attention.key_value_flops)
     )
 
 
@@ -431,9 +431,10 @@ def test_sources_outside_a_block_are_as_if_halted_before_the_first_step(
     feat = normal(5, FEATS)
     out, ponder = layer(block, feat)
     state, wanted = feat[:2], torch.zeros(2, FEATS).double()
+    loop = adaptive_loop(layer)
     for step, weight in ((1, 0.01), (2, 0.01), (3, 0.98)):
-        signal = layer.signal(step, feat)
-        of_others = signal if halted in ("copied", "running") else layer.signal(1, feat)
+        signal = loop.signal(step, feat)
+        of_others = signal if halted in ("copied", "running") else loop.signal(1, feat)
         state = layer.step(block, torch.cat([state + signal, feat[2:] + of_others]))
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import remove_parametrizations
 
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -12,6 +15,7 @@ from graphut.nn import (
     PositionwiseTransition,
     SeparableConvTransition,
     UniversalTransformerStep,
+    dense_recurrence,
 )
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
@@ -61,13 +65,72 @@ def test_outside_the_frontier_a_convolution_reads_zero() -> None:
     assert_same([found], [step(case.graph, case.feat)[node]])
 
 
-def test_a_shift_is_what_a_signal_adds_to_values() -> None:
+def test_value_shift_is_what_a_signal_adds_to_values() -> None:
     step, rows = build_step(norm="post"), normal(5, 8)
-    here = normal(8, seed=1)
-    keys, values = (step.project(rows + here) - step.project(rows)).chunk(2, dim=1)
-    assert_same([values], [step.shift(here).expand(5, 8)])
+    signal = normal(8, seed=1)
+    keys, values = (step.project(rows + signal) - step.project(rows)).chunk(2, dim=1)
+    assert_same([values], [step.value_shift(signal).expand(5, 8)])
     assert_same([keys], [keys[:1].expand(5, 8)])
-    assert build_step(norm="pre").shift(here) is None
+    assert build_step(norm="pre").value_shift(signal) is None
+
+
+class LowRank(nn.Module):
+    """A linear map and a low-rank change of it, as LoRA makes it (arXiv 2106.09685)."""
+
+    def __init__(self, inner: nn.Linear, rank: int = 2) -> None:
+        super().__init__()
+        self.inner = inner
+        self.down = nn.Parameter(normal(rank, inner.in_features, seed=7).detach())
+        self.up = nn.Parameter(normal(inner.out_features, rank, seed=8).detach())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.inner(rows) + rows @ self.down.T @ self.up.T
+
+    def merged(self) -> nn.Linear:
+        merged = deepcopy(self.inner)
+        merged.weight.data += self.up.detach() @ self.down.detach()
+        return merged
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+@pytest.mark.parametrize("norm", MODES["norm"])
+def test_a_step_with_lora_is_that_with_merged_weights(halted: str, norm: str) -> None:
+    case = build_case(halted=halted, norm=norm)
+    attention, halting = case.layer.step.attention, case.layer.halting
+    maps = {"query": attention, "key_value": attention, "output": attention, "linear": halting}
+    for name, layer in maps.items():
+        setattr(layer, name, LowRank(getattr(layer, name)))
+    found, ponder = case.layer(case.graph, case.feat, **case.arguments)
+    changes = [p for name, p in case.layer.named_parameters() if name.endswith((".up", ".down"))]
+    grads = torch.autograd.grad(found.sum() + ponder.cost, changes)
+    assert len(grads) == 8 and all(bool(grad.any()) for grad in grads)
+    for name, layer in maps.items():
+        setattr(layer, name, getattr(layer, name).merged())
+    assert_same([found], [case.layer(case.graph, case.feat, **case.arguments)[0]])
+
+
+def halve(module: nn.Module, args: Any, out: Tensor) -> Tensor:
+    return out / 2
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_a_hook_on_key_value_acts_as_in_the_dense_oracle(halted: str) -> None:
+    case = build_case(halted=halted)
+    key_value = case.layer.step.attention.key_value
+    with key_value.register_forward_hook(halve):
+        found = case.layer(case.graph, case.feat)[0]
+    key_value.weight.data /= 2
+    key_value.bias.data /= 2
+    assert_same([found], [dense_recurrence(case.layer, case.graph, case.feat)[0]])
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_a_parametrization_of_key_value_acts_as_its_weight(halted: str) -> None:
+    case = build_case(halted=halted)
+    weight_norm(case.layer.step.attention.key_value)
+    found = case.layer(case.graph, case.feat)[0]
+    remove_parametrizations(case.layer.step.attention.key_value, "weight")
+    assert_same([found], [case.layer(case.graph, case.feat)[0]])
 
 
 def test_dropout_in_training_alone() -> None:

@@ -183,7 +183,7 @@ class _Pair:
     def _dense_flops(self, ponder: Ponder) -> int:
         """Operations of the padded model, whose attention is a square a sentence."""
         places, longest = self.rectangle.present.numel(), self.rectangle.present.shape[1]
-        by_node = ponder.node_flops + ponder.memory_flops
+        by_node = ponder.node_flops + ponder.key_value_flops
         return len(FRACTIONS) * places * (by_node + longest * ponder.edge_flops)
 
 

@@ -8,7 +8,6 @@ beginning share its nodes, and choosing among them copies no keys or values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +18,8 @@ from graphut.models.decoding.hypotheses import Hypotheses
 from graphut.models.decoding.ragged import RaggedTable
 from graphut.models.decoding.source import EncodedSource
 from graphut.nn import AdaptiveRecurrence, MultiHeadAttention, coordinate_signal
-from graphut.nn.surroundings import Encoded
+from graphut.nn.context import EncoderOutput
+from graphut.nn.recurrence import adaptive_loop
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology
 
@@ -54,7 +54,7 @@ class CachedDecoder:
         self.topology = topology
         self.embed = embed
         self.predict = predict
-        self.encoded = None if source is None else Encoded(source.feat)
+        self.encoded = None if source is None else EncoderOutput(source.feat)
         self.memory = RaggedTable(recurrence.max_steps)
         self.combined = RaggedTable(recurrence.max_steps)
         self.hypotheses = Hypotheses()
@@ -68,46 +68,49 @@ class CachedDecoder:
         self.hypotheses.extend(parents, nodes)
         length = self.hypotheses.length
         position = torch.tensor(length, device=feat.device)
-        place = coordinate_signal(position, feat.shape[1], feat.dtype).expand_as(feat)
-        out, steps, _ = self.recurrence.run(_Newest(self), feat, place, lasting=True)
+        encoding = coordinate_signal(position, feat.shape[1], feat.dtype).expand_as(feat)
+        loop = adaptive_loop(self.recurrence)
+        out, steps, _ = loop.run(_NewestTokens(self), feat, encoding, len(feat), settle=True)
         return self.predict(out), steps
 
 
-class _Newest:
-    """What the newest tokens of a cached decoder see: a `Showing`."""
+class _NewestTokens:
+    """The context of the newest token of each hypothesis: the cache, as an `AttentionContext`."""
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self.decoder = decoder
         self.paths = decoder.hypotheses.ids
+        self.num_src = self.num_dst = len(self.paths)
         self.frontier: Tensor | None = None
+        self.count: Tensor | None = None
         self.value_shift: Tensor | None = None
-        self._step = 0
+        self._step = 1
         length = decoder.hypotheses.length
-        self._seen = self.paths[:, _in_neighbours(decoder.topology, length)]
+        self._sources = self.paths[:, _in_neighbours(decoder.topology, length)]
         if decoder.source is not None:
             layout = decoder.source.edges_to(decoder.hypotheses.sentences, length - 1)
             self._cross_layout = layout.to(decoder.source.feat.device)
 
-    def write(self, nodes: Tensor | None, memory: Tensor) -> None:
-        self._step += 1
-        self.decoder.memory.write(self._ids(nodes), self._step, memory)
+    def begin_step(self, step: int) -> None:
+        self._step = step
+
+    def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
+        self.decoder.memory.write(self._ids(nodes), self._step, key_value)
 
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        seen = self._of_frontier(self._seen)
-        memory = self.decoder.memory.read(seen, self._step).flatten(0, 1)
-        layout = _runs_of(len(seen), seen.shape[1]).to(rows.device)
-        attended: Any = layer.attend(layout, rows, memory, value_shift=self.value_shift)
-        return attended  # type: ignore[no-any-return]
+        sources = self._of_frontier(self._sources)
+        key_value = self.decoder.memory.read(sources, self._step).flatten(0, 1)
+        layout = _runs_of(len(sources), sources.shape[1]).to(rows.device)
+        return layer.attend(layout, rows, key_value, value_shift=self.value_shift)[0]
 
-    def cross(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+    def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         assert self.decoder.encoded is not None
-        memory = self.decoder.encoded.memory(layer)
-        attended: Any = layer.attend(self._cross_layout, rows, memory, frontier=self.frontier)
-        return attended  # type: ignore[no-any-return]
+        key_value = self.decoder.encoded.key_value(layer)
+        return layer.attend(self._cross_layout, rows, key_value, frontier=self.frontier)[0]
 
     def transit(self, transition: Transition, rows: Tensor) -> Tensor:
         if not isinstance(transition, SeparableConvTransition):
-            return transition.layers(rows)  # type: ignore[no-any-return]
+            return transition.transform(rows)
         self.decoder.combined.write(self._ids(self.frontier), self._step, rows)
         taps = self._of_frontier(self.paths)[:, -transition.kernel_size :]
         window = self.decoder.combined.read(taps, self._step)

@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.nn import ScheduledHalting, dense_recurrence, watch
-from graphut.nn.bounded import active_first
-from graphut.nn.watch import Sent
+from graphut.nn import ScheduledHalting, dense_recurrence, finite_checks
+from graphut.nn.finite_checks import AsyncHostCopy
+from graphut.nn.frontier import active_first
 from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
 from tests.nn.cases import FEATS, MODES, Case, build_case, engine
 
@@ -52,7 +52,7 @@ def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphut.nn.attention.counted_attention", sliced)
 
 
-class Slow(watch.Sent):
+class Slow(finite_checks.AsyncHostCopy):
     """Arrives when `lag` others have been sent after it."""
 
     lag = 0
@@ -69,7 +69,7 @@ class Slow(watch.Sent):
 
 @pytest.fixture(autouse=True)
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "Sent", Slow)
+    monkeypatch.setattr(finite_checks, "AsyncHostCopy", Slow)
     monkeypatch.setattr(Slow, "lag", 0)
 
 
@@ -248,7 +248,7 @@ class OnMeta(TorchDispatchMode):
         return out
 
 
-class Far(Sent):
+class Far(AsyncHostCopy):
     """Counts by a list; what else is sent never arrives."""
 
     counts: Iterator[int] = iter(())
@@ -270,7 +270,7 @@ def alike(layout: Any, query: Tensor, key: Tensor, value: Tensor, **options: Any
 def test_no_number_is_looked_at(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
-    monkeypatch.setattr(watch, "Sent", Far)
+    monkeypatch.setattr(finite_checks, "AsyncHostCopy", Far)
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # not on meta
     case = moved(build_case(**modes), "meta")
 
@@ -316,7 +316,7 @@ def moved(case: Case, device: str) -> Case:
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
 def test_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The right numbers, and no wait in a whole forward and backward pass."""
-    monkeypatch.setattr(watch, "Sent", Sent)
+    monkeypatch.setattr(finite_checks, "AsyncHostCopy", AsyncHostCopy)
     case = build_case(**modes).to(torch.float32)
     expected = case.run(dense_recurrence)
     case = moved(case, "cuda")

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphut.nn.tally import WEIGHTINGS, Rule, Tally
+from graphut.nn.act import WEIGHTINGS, ACTState, HaltingRule
 
 SINGLE = torch.float32
 sequences = st.lists(
     st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5), min_size=1, max_size=4
 ).map(lambda rows: torch.tensor(rows, dtype=torch.float64))
 rules = st.builds(
-    Rule,
+    HaltingRule,
     threshold=st.sampled_from([0.3, 0.99, 1.0]),
     max_steps=st.integers(1, 5),
     weighting=st.sampled_from(WEIGHTINGS),
@@ -21,7 +21,7 @@ rules = st.builds(
 )
 
 
-def one_row(rule: Rule, p: list[float], states: list[float]) -> tuple[float, int, float]:
+def one_row(rule: HaltingRule, p: list[float], states: list[float]) -> tuple[float, int, float]:
     """Lines 6 and 7 of the definition, for one row: output, step and remainder."""
     out = c = 0.0
     for t, (p_t, x) in enumerate(zip(p, states, strict=True), start=1):
@@ -36,29 +36,31 @@ def one_row(rule: Rule, p: list[float], states: list[float]) -> tuple[float, int
 
 
 def count(
-    rule: Rule, probabilities: Tensor, states: Tensor, packed: bool
+    rule: HaltingRule, probabilities: Tensor, states: Tensor, packed: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A tally of rows that halt one by one: packed as they go, or behind a mask."""
     rows = probabilities.shape[0]
-    tally = Tally.start(rule, states[:, :1])
+    act = ACTState.start(rule, states[:, :1])
     nodes, active = torch.arange(rows), torch.ones(rows, dtype=torch.bool)
     out, remainder = probabilities.new_zeros(2, rows)
     steps = torch.zeros(rows, dtype=torch.int64)
     for t in range(1, rule.max_steps + 1):
         state, p = states[nodes, t - 1 : t], probabilities[nodes, t - 1]
-        halts, left = tally.add(state, p, t, None if packed else active)
+        halts, remains = act.update(state, p, t, None if packed else active)
         done = nodes[halts]
-        out[done], steps[done], remainder[done] = tally.out[halts, 0], t, left[halts]
+        out[done], steps[done], remainder[done] = act.out[halts, 0], t, remains[halts]
         if packed:
             nodes = nodes[~halts]
-            tally.keep((~halts).nonzero()[:, 0])
+            act.keep((~halts).nonzero()[:, 0])
         active = active & ~halts if not packed else active
-    return (out if packed else tally.out[:, 0]), steps, remainder
+    return (out if packed else act.out[:, 0]), steps, remainder
 
 
 @pytest.mark.parametrize("packed", [True, False])
 @given(sequences, rules)
-def test_rows_are_counted_as_if_alone(packed: bool, probabilities: Tensor, rule: Rule) -> None:
+def test_rows_are_counted_as_if_alone(
+    packed: bool, probabilities: Tensor, rule: HaltingRule
+) -> None:
     states = torch.linspace(-2, 3, probabilities.numel()).double().view_as(probabilities)
     found = count(rule, probabilities, states, packed)
     expected = [
@@ -69,7 +71,7 @@ def test_rows_are_counted_as_if_alone(packed: bool, probabilities: Tensor, rule:
 
 
 def test_a_row_halts_when_its_sum_is_the_threshold() -> None:
-    rule = Rule(0.75, 5, "sum", forced_remainder=True)
+    rule = HaltingRule(0.75, 5, "sum", forced_remainder=True)
     probabilities = torch.tensor([[0.25, 0.5, 0.1, 0.1, 0.1], [0.25, 0.4375, 0.0625, 0.0, 0.0]])
     _, steps, remainder = count(rule, probabilities, probabilities, packed=True)
     assert steps.tolist() == [2, 3]
@@ -78,19 +80,19 @@ def test_a_row_halts_when_its_sum_is_the_threshold() -> None:
 
 @given(sequences, st.integers(1, 5))
 def test_weights_sum_to_one_at_the_cap_too(probabilities: Tensor, cap: int) -> None:
-    rule = Rule(0.99, cap, "sum", forced_remainder=True)
+    rule = HaltingRule(0.99, cap, "sum", forced_remainder=True)
     ones = torch.ones_like(probabilities, dtype=SINGLE)
     out, _, _ = count(rule, probabilities.to(SINGLE), ones, packed=True)
     assert ((out - 1).abs() <= 2 * torch.finfo(SINGLE).eps).all()
 
 
 def test_sums_are_float32_beside_narrower_states() -> None:
-    rule = Rule(0.99, 200, "sum", forced_remainder=True)
+    rule = HaltingRule(0.99, 200, "sum", forced_remainder=True)
     rows = torch.ones(1, 2, dtype=torch.bfloat16)
-    tally = Tally.start(rule, rows)
-    assert tally.spent.dtype == SINGLE
+    act = ACTState.start(rule, rows)
+    assert act.cumulative.dtype == SINGLE
     for step in range(1, 100):
-        halts, _ = tally.add(rows, torch.tensor([0.005]), step)
+        halts, _ = act.update(rows, torch.tensor([0.005]), step)
         assert not halts  # a sum in bfloat16 would stand still below 0.99, or overshoot it
-    assert tally.spent.dtype == SINGLE and tally.out.dtype == torch.bfloat16
-    torch.testing.assert_close(tally.spent, torch.tensor([0.495]))
+    assert act.cumulative.dtype == SINGLE and act.out.dtype == torch.bfloat16
+    torch.testing.assert_close(act.cumulative, torch.tensor([0.495]))

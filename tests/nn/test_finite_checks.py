@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from graphut.nn import watch
-from graphut.nn.watch import LateWatch, Sent, Watch
+from graphut.nn import finite_checks
+from graphut.nn.finite_checks import AsyncFiniteChecks, AsyncHostCopy, FiniteChecks
 
 NAN, INF = torch.nan, torch.inf
 
 
-class Later(Sent):
+class Later(AsyncHostCopy):
     """Arrives when the test says so."""
 
     here = False
@@ -24,7 +24,7 @@ class Later(Sent):
 
 @pytest.fixture(autouse=True)
 def _later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "Sent", Later)
+    monkeypatch.setattr(finite_checks, "AsyncHostCopy", Later)
     monkeypatch.setattr(Later, "here", False)
 
 
@@ -36,22 +36,22 @@ def feat(*wrong: tuple[int, float]) -> torch.Tensor:
 
 
 def test_the_newest_count_that_arrived_is_the_bound() -> None:
-    late = LateWatch(nn.Identity(), 9, 8)
-    assert [late.left(torch.tensor(n)) for n in (7, 5)] == [8, 8]
+    late = AsyncFiniteChecks(nn.Identity(), 9, 8)
+    assert [late.bound(torch.tensor(n)) for n in (7, 5)] == [8, 8]
     Later.here = True
-    assert late.left(torch.tensor(3)) == 3
+    assert late.bound(torch.tensor(3)) == 3
     Later.here = False
-    assert late.left(torch.tensor(2)) == 3
-    assert Watch().left(torch.tensor(2)) == 2
+    assert late.bound(torch.tensor(2)) == 3
+    assert FiniteChecks().bound(torch.tensor(2)) == 2
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_features(value: float) -> None:
     with pytest.raises(ValueError, match=f"feature 1 of node 2 is {value}"):
-        Watch().features(feat((2, value), (3, value)))
+        FiniteChecks().check_features(feat((2, value), (3, value)))
     Later.here = True
-    late = LateWatch(nn.Identity(), 4, 4)
-    late.features(feat((2, value), (3, value)))
+    late = AsyncFiniteChecks(nn.Identity(), 4, 4)
+    late.check_features(feat((2, value), (3, value)))
     with pytest.raises(ValueError, match="a feature of node 2 is not a finite number"):
         late.close()
 
@@ -59,56 +59,58 @@ def test_features(value: float) -> None:
 def test_numbers_whose_sum_is_not_finite_pass() -> None:
     Later.here = True
     large = torch.full((2, 3), 3e38)
-    late = LateWatch(nn.Identity(), 2, 2)
-    for each in (Watch(), late):
-        each.features(large)
+    late = AsyncFiniteChecks(nn.Identity(), 2, 2)
+    for each in (FiniteChecks(), late):
+        each.check_features(large)
         each.close()
 
 
 def test_the_first_step_and_node_is_named() -> None:
     Later.here = True
-    late = LateWatch(nn.Identity(), 4, 4)
-    late.features(feat())
-    late.probability(torch.zeros(4), None, 1)
-    late.probability(torch.tensor([0.0, 0.0, NAN]), torch.tensor([1, 2, 4]), 2)  # node 4 is none
-    late.probability(torch.tensor([0.0, NAN, NAN]), torch.tensor([0, 2, 3]), 3)
+    late = AsyncFiniteChecks(nn.Identity(), 4, 4)
+    late.check_features(feat())
+    late.check_probability(torch.zeros(4), None, 1)
+    late.check_probability(
+        torch.tensor([0.0, 0.0, NAN]), torch.tensor([1, 2, 4]), 2
+    )  # node 4 is none
+    late.check_probability(torch.tensor([0.0, NAN, NAN]), torch.tensor([0, 2, 3]), 3)
     with pytest.raises(ValueError, match="node 2 is NaN at step 3"):
         late.close()
     with pytest.raises(ValueError, match="node 2 is NaN at step 3"):
-        Watch().probability(torch.tensor([0.0, NAN]), torch.tensor([0, 2]), 3)
+        FiniteChecks().check_probability(torch.tensor([0.0, NAN]), torch.tensor([0, 2]), 3)
     with pytest.raises(ValueError, match="node 1 is NaN at step 1"):
-        Watch().probability(torch.tensor([0.0, NAN]), None, 1)
+        FiniteChecks().check_probability(torch.tensor([0.0, NAN]), None, 1)
 
 
 def test_what_arrives_later_is_said_once_and_of_its_own_layer() -> None:
     broken, other = nn.Identity(), nn.Identity()
-    late = LateWatch(broken, 4, 4)
-    late.features(feat((1, NAN)))
+    late = AsyncFiniteChecks(broken, 4, 4)
+    late.check_features(feat((1, NAN)))
     late.close()
-    LateWatch(broken, 4, 4)
+    AsyncFiniteChecks(broken, 4, 4)
     copy.deepcopy(broken)
     Later.here = True
-    LateWatch(other, 4, 4)
+    AsyncFiniteChecks(other, 4, 4)
     with pytest.raises(ValueError, match="a feature of node 1"):
-        LateWatch(broken, 4, 4)
-    LateWatch(broken, 4, 4)
+        AsyncFiniteChecks(broken, 4, 4)
+    AsyncFiniteChecks(broken, 4, 4)
 
 
 def test_reports_go_with_their_layer() -> None:
     gc.collect()
-    before = len(watch._reports)
+    before = len(finite_checks._reports)
     layer = nn.Identity()
-    late = LateWatch(layer, 4, 4)
-    late.features(feat())
+    late = AsyncFiniteChecks(layer, 4, 4)
+    late.check_features(feat())
     late.close()
-    assert len(watch._reports) == before + 1
+    assert len(finite_checks._reports) == before + 1
     del late, layer
     gc.collect()
-    assert len(watch._reports) == before
+    assert len(finite_checks._reports) == before
 
 
 @pytest.mark.gpu
 def test_from_a_gpu() -> None:
-    sent = Sent(torch.tensor([3, 4], device="cuda"))
+    sent = AsyncHostCopy(torch.tensor([3, 4], device="cuda"))
     torch.cuda.synchronize()
     assert sent.arrived() and sent.numbers() == [3, 4]

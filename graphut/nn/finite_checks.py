@@ -1,4 +1,4 @@
-"""What the host learns of numbers on the device while a recurrence runs: at once, or in time."""
+"""Checks for numbers that are not finite: at once, or without waiting for the device."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 
-class Watch:
-    """Looks when it is asked, and so waits for the device."""
+class FiniteChecks:
+    """Checks that read a number at once, and so wait for the device."""
 
-    def features(self, feat: Tensor) -> None:
+    def check_features(self, feat: Tensor) -> None:
         """Raise if one of the first states, `(N_src, d)`, is not finite."""
         # A sum takes one pass and no memory.
         if bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
@@ -24,82 +24,83 @@ class Watch:
             "finite numbers"
         )
 
-    def probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
+    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Raise if a halting probability, `(A,)`, is not a number."""
         if not isnan(probability.detach().sum().item()):
             return
         row = int(probability.isnan().nonzero()[0])
         raise ValueError(_not_a_number(row if nodes is None else int(nodes[row]), step))
 
-    def left(self, count: Tensor) -> int:
-        """How many nodes are still active: `count`, or more."""
+    def bound(self, count: Tensor) -> int:
+        """Return how many nodes are active: `count`, or a number that is not smaller."""
         return int(count)
 
     def close(self) -> None:
-        """The recurrence is over."""
+        """End the checks of one recurrence."""
 
 
-class LateWatch(Watch):
-    """Never waits: numbers are copied without blocking, and read when they have arrived.
+class AsyncFiniteChecks(FiniteChecks):
+    """Checks that never wait: numbers are copied without blocking, and read when they are there.
 
-    Frontiers only shrink, so an old count bounds a new one. Of what is wrong, the error comes when
-    the host knows of it: at the end of the call, or else in a later call of its layer.
+    Frontiers only shrink, so an old count bounds a new one. The error for a bad number comes when
+    the host knows the number: at the end of the call, or else in a later call of the layer.
 
     Parameters
     ----------
     layer : Module
-        Whose recurrence is watched.
-    nodes, active : int
-        How many nodes there are, and how many of them take steps. A node `nodes` is none.
+        The recurrence that is checked.
+    num_src, num_dst : int
+        How many nodes there are, and how many of them take steps. Node `num_src` does not exist.
     """
 
-    def __init__(self, layer: nn.Module, nodes: int, active: int) -> None:
+    def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
         self._layer = layer
-        self._nodes = nodes
-        self._left = active
-        self._counts: list[Sent] = []
+        self._num_src = num_src
+        self._bound = num_dst
+        self._counts: list[AsyncHostCopy] = []
         self._wrong: list[Tensor] = []
-        self._of: list[Tensor] = []
-        _say_what_arrived(layer)
+        self._nodes: list[Tensor] = []
+        _raise_what_arrived(layer)
 
-    def features(self, feat: Tensor) -> None:
+    def check_features(self, feat: Tensor) -> None:
         """Note which of the first states are not finite."""
         low, high = feat.detach().aminmax(dim=1)
         self._note(~(low.isfinite() & high.isfinite()), None)
 
-    def probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
+    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Note which halting probabilities are not numbers."""
         self._note(probability.detach().isnan(), nodes)
 
-    def left(self, count: Tensor) -> int:
-        """The newest count that has arrived."""
-        self._counts.append(Sent(count))
+    def bound(self, count: Tensor) -> int:
+        """Return the newest count that has arrived."""
+        self._counts.append(AsyncHostCopy(count))
         while self._counts and self._counts[0].arrived():
-            (self._left,) = self._counts.pop(0).numbers()
-        return self._left
+            (self._bound,) = self._counts.pop(0).numbers()
+        return self._bound
 
     def close(self) -> None:
-        """Send what was noted to the host."""
-        nodes = torch.cat(self._of)
-        wrong = torch.cat(self._wrong) & (nodes < self._nodes)
+        """Send the notes to the host."""
+        nodes = torch.cat(self._nodes)
+        wrong = torch.cat(self._wrong) & (nodes < self._num_src)
         first = wrong.int().argmax(0, keepdim=True)
         found = torch.cat([wrong.index_select(0, first), first, nodes.index_select(0, first)])
-        report = _Report(Sent(found), [len(rows) for rows in self._of])
+        report = _Report(AsyncHostCopy(found), [len(rows) for rows in self._nodes])
         _reports.setdefault(self._layer, []).append(report)
-        _say_what_arrived(self._layer)
+        _raise_what_arrived(self._layer)
 
     def _note(self, wrong: Tensor, nodes: Tensor | None) -> None:
+        ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
         self._wrong.append(wrong)
-        self._of.append(torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes)
+        self._nodes.append(ids)
 
 
-class Sent:
+class AsyncHostCopy:
     """Integers of a device on their way to the host.
 
     Examples
     --------
-    >>> sent = Sent(torch.tensor(3))
-    >>> sent.arrived(), sent.numbers()
+    >>> copy = AsyncHostCopy(torch.tensor(3))
+    >>> copy.arrived(), copy.numbers()
     (True, [3])
     """
 
@@ -112,24 +113,27 @@ class Sent:
             self._event = torch.cuda.current_stream(value.device).record_event()
 
     def arrived(self) -> bool:
-        """Whether they can be read without waiting."""
+        """Return whether the integers can be read without waiting."""
         return self._event is None or self._event.query()
 
     def numbers(self) -> list[int]:
-        """The integers; only what has arrived may be read."""
+        """Return the integers; they must have arrived."""
         numbers: list[int] = self._value.tolist()
         return numbers
 
 
 @dataclass
 class _Report:
-    """The first thing that was wrong: whether there is one, its row in all that was looked at, and
-    its node. `sizes` are the rows that were looked at: the features', and those of each step."""
+    """The first bad number of a recurrence.
 
-    found: Sent
+    `found` holds whether there is one, its row among all rows that were checked, and its node.
+    `sizes` are the numbers of rows that were checked: of the features, and of each step.
+    """
+
+    found: AsyncHostCopy
     sizes: list[int]
 
-    def say(self) -> None:
+    def raise_error(self) -> None:
         wrong, row, node = self.found.numbers()
         if not wrong:
             return
@@ -142,18 +146,18 @@ class _Report:
         raise ValueError(f"a feature of node {node} is not a finite number; all of them must be")
 
 
-# Beside the layers, not in them: what is on its way from a device can not be copied or saved.
+# Beside the layers, not in them: a copy on its way from a device can not be copied or saved.
 _reports: WeakKeyDictionary[nn.Module, list[_Report]] = WeakKeyDictionary()
 
 
-def _say_what_arrived(layer: nn.Module) -> None:
+def _raise_what_arrived(layer: nn.Module) -> None:
     waiting = _reports.get(layer, [])
     while waiting and waiting[0].found.arrived():
-        waiting.pop(0).say()
+        waiting.pop(0).raise_error()
 
 
 def _not_a_number(node: int, step: int) -> str:
     return (
         f"the halting probability of node {node} is NaN at step {step}: a weight of the model or "
-        "what it attends to is not finite; lower the learning rate or clip gradients"
+        "a state that it attends to is not finite; lower the learning rate or clip gradients"
     )

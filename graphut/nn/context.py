@@ -1,0 +1,225 @@
+"""The context of a step: all that the active nodes attend to or read from other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from graphut.attention import EdgeLayout
+from graphut.attention.memory import KeyValueMemory
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.ponder import Work
+from graphut.nn.transition import PositionwiseTransition, Transition
+
+
+class AttentionContext(Protocol):
+    """Keys and values of all nodes, as a step and the adaptive loop use them.
+
+    A graph is one such context; the cache of a decoder is another.
+
+    Attributes
+    ----------
+    frontier : Tensor or None
+        `(A,)` ids of the active nodes; `None` for all.
+    count : Tensor or None
+        Number of true rows in the frontier, where only the device knows it.
+    value_shift : Tensor or None
+        `(d,)`, to be added to every value.
+    """
+
+    frontier: Tensor | None
+    count: Tensor | None
+    value_shift: Tensor | None
+
+    @property
+    def num_src(self) -> int:
+        """Number of nodes that show keys and values in this step."""
+
+    @property
+    def num_dst(self) -> int:
+        """Number of nodes that may be computed in this step."""
+
+    def begin_step(self, step: int) -> None:
+        """Go on to a step, counted from 1."""
+
+    def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
+        """Replace the keys and values of `nodes`, or of all."""
+
+    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Return self-attention of packed rows `(A, d)` over their in-neighbours."""
+
+    def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Return attention of packed rows `(A, d)` over the encoder's output."""
+
+    def transit(self, transition: Transition, rows: Tensor) -> Tensor:
+        """Return the transition of packed rows `(A, d)`; it may read neighbouring tokens."""
+
+
+class EncoderOutput:
+    """The encoder's output, which each layer of cross-attention projects once for all steps.
+
+    Parameters
+    ----------
+    feat : Tensor
+        `(N_src, d)`
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer, encoded = MultiHeadAttention(8, num_heads=2), EncoderOutput(torch.randn(3, 8))
+    >>> encoded.key_value(layer) is encoded.key_value(layer)
+    True
+    """
+
+    def __init__(self, feat: Tensor) -> None:
+        self.feat = feat
+        self._projected: dict[MultiHeadAttention, Tensor] = {}
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all projections so far."""
+        return self.feat.shape[0] * sum(layer.key_value_flops for layer in self._projected)
+
+    def key_value(self, layer: MultiHeadAttention) -> Tensor:
+        """Return keys and values `(N_src, 2 * H * D)` of a layer."""
+        if layer not in self._projected:
+            self._projected[layer] = layer.project(self.feat)
+        return self._projected[layer]
+
+
+@dataclass
+class GraphContext:
+    """A graph, or one sampled block for each step, as an `AttentionContext`.
+
+    Parameters
+    ----------
+    layout : EdgeLayout
+        Edges of self-attention in this step.
+    cross_layout, encoded : EdgeLayout, EncoderOutput, or None
+        Edges from the encoder's nodes into a decoder's, and the encoder's output.
+    blocks : sequence of EdgeLayout
+        With sampled blocks: the edges of each step.
+    edge_bias : Tensor, sequence of Tensor, or None
+        `(E,)` or `(E, H)`, added to the scores of self-attention; with blocks one for each.
+    get_attention : bool
+        Keep the weights `(E, H)` of each self-attention in `weights`.
+    in_place : KeyValueMemory or None
+        Holds the keys and values where the backend reads them without a copy for each step.
+    """
+
+    layout: EdgeLayout
+    cross_layout: EdgeLayout | None = None
+    encoded: EncoderOutput | None = None
+    blocks: Sequence[EdgeLayout] = ()
+    edge_bias: Tensor | Sequence[Tensor] | None = None
+    get_attention: bool = False
+    in_place: KeyValueMemory | None = None
+    frontier: Tensor | None = None
+    count: Tensor | None = None
+    value_shift: Tensor | None = None
+    key_value: Tensor | None = field(default=None, init=False)
+    combined: Tensor | None = field(default=None, init=False)  # what a convolution reads, (N, d)
+    weights: list[Tensor] = field(default_factory=list, init=False)
+    work: Work = field(default_factory=Work, init=False)
+    _step: int = field(default=1, init=False)
+
+    @property
+    def num_src(self) -> int:
+        """Number of nodes that show keys and values."""
+        return self.layout.num_src
+
+    @property
+    def num_dst(self) -> int:
+        """Number of nodes that may be computed."""
+        return self.layout.num_dst
+
+    def begin_step(self, step: int) -> None:
+        """Go on to a step; with blocks, to the edges that serve it."""
+        self._step = step
+        if self.blocks:
+            self.layout = self.blocks[step - 1]
+            if self.key_value is not None:
+                self.key_value = self.key_value[: self.num_src]
+
+    def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
+        """Replace the keys and values of `nodes`, or of all."""
+        self.work.projections.append((self.num_src, nodes))
+        if self.in_place is not None:
+            self.in_place.write(nodes, key_value)
+        else:
+            self.key_value = _updated(self.key_value, nodes, key_value)
+
+    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Return self-attention of packed rows over their in-neighbours."""
+        self.work.attended.append((self.layout, self.frontier))
+        out, weights = layer.attend(
+            self.layout,
+            rows,
+            self._key_value(),
+            frontier=self.frontier,
+            count=self.count,
+            value_shift=self.value_shift,
+            edge_bias=self._edge_bias(),
+            get_attention=self.get_attention,
+        )
+        if weights is not None:
+            self.weights.append(weights)
+        return out
+
+    def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Return attention of packed rows over the encoder's output."""
+        assert self.cross_layout is not None and self.encoded is not None
+        self.work.cross_attended.append((self.cross_layout, self.frontier))
+        key_value = self.encoded.key_value(layer)
+        return layer.attend(
+            self.cross_layout, rows, key_value, frontier=self.frontier, count=self.count
+        )[0]
+
+    def transit(self, transition: Transition, rows: Tensor) -> Tensor:
+        """Return the transition of packed rows; it may read neighbouring tokens."""
+        if isinstance(transition, PositionwiseTransition):
+            return transition.transform(rows)
+        nodes, size = self.frontier, self.num_dst
+        if self.count is None:
+            self.combined = _updated(self.combined, nodes, rows)
+        else:
+            # Rows behind the last true one are those of a node that the graph does not have.
+            assert nodes is not None
+            if self.combined is None:
+                self.combined = rows.new_zeros(size + 1, rows.shape[1])
+            self.combined = self.combined.index_copy(0, nodes, rows)
+            nodes = existing(nodes, size)
+        out: Tensor = transition(self.layout, self.combined[:size], frontier=nodes)
+        return out
+
+    def _key_value(self) -> Tensor | KeyValueMemory:
+        if self.in_place is not None:
+            return self.in_place
+        assert self.key_value is not None
+        return self.key_value if self.count is None else self.key_value[: self.num_src]
+
+    def _edge_bias(self) -> Tensor | None:
+        if self.edge_bias is None or isinstance(self.edge_bias, Tensor):
+            return self.edge_bias
+        return self.edge_bias[self._step - 1]
+
+
+def existing(nodes: Tensor, size: int) -> Tensor:
+    """Replace ids that are not below `size` by ids that are, few of them twice.
+
+    Examples
+    --------
+    >>> existing(torch.tensor([2, 4, 9, 9]), 5)
+    tensor([2, 4, 2, 3])
+    """
+    return torch.where(nodes < size, nodes, torch.arange(len(nodes), device=nodes.device))
+
+
+def _updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:
+    if table is None or nodes is None:
+        return rows
+    return table.index_copy(0, nodes, rows)
