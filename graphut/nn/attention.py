@@ -231,33 +231,15 @@ class MultiHeadAttention(nn.Module):
         edge_bias: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend with destination rows over keys and values from `project`.
+        """Attend with destination rows `(A, in_feats)` over keys and values from `project`.
 
-        Parameters
-        ----------
-        layout : EdgeLayout
-            The edges.
-        rows : Tensor
-            `(A, in_feats)`, features of the destinations.
-        key_value : Tensor or KeyValueMemory
-            `(N_src, 2 * num_heads * head_feats)`
-        frontier : Tensor, optional
-            `(A,)` sorted ids of the destinations.
-        count : Tensor, optional
-            Number of true rows, on the device, where the layer `takes_counts`.
-        value_shift : Tensor, optional
-            `(num_heads * head_feats,)`, added to every value.
-        edge_bias : Tensor, optional
-            `(E,)` or `(E, num_heads)`, added to the scores.
-        get_attention : bool
-            Also return the weights.
+        `value_shift`, `(num_heads * head_feats,)`, is added to every value. `count`, on the
+        device, is the number of true rows, where the layer `takes_counts`.
 
         Returns
         -------
-        Tensor
-            `(A, out_feats)`
-        Tensor or None
-            `(E, num_heads)` with `get_attention`.
+        tuple of Tensor and Tensor or None
+            `(A, out_feats)`, and with `get_attention` the weights, `(E, num_heads)`.
         """
         dropout = self.attn_drop if self.training else 0.0
         # Weights that sum to one move the result by the same vector as every value.

@@ -1,4 +1,4 @@
-"""Coordinate signals: where a node stands, and which step it is."""
+"""Coordinate signals: the position of a node, and the number of the step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 def coordinate_signal(
     values: Tensor | float, dim: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    r"""The sinusoid of a coordinate (arXiv 1807.03819, Eqs. 6 and 7, one of their two terms).
+    r"""Return the sinusoid of a coordinate (arXiv 1807.03819, Eqs. 6 and 7, one of two terms).
 
     .. math::
         S(x)_{2j} = \sin(x / 10000^{2j/d}), \qquad S(x)_{2j+1} = \cos(x / 10000^{2j/d})
@@ -51,7 +51,7 @@ def coordinate_signal(
 
 
 def position_encoding(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The signal of positions: of each coordinate where there are several, side by side.
+    """Return the signals of positions; several coordinates of a node stand side by side.
 
     Parameters
     ----------
@@ -93,6 +93,6 @@ def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
 @lru_cache(maxsize=16)
 @torch.inference_mode(False)
 def step_signals(steps: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The signals of steps 1, 2, ..., `(steps, dim)`: the same few in every forward pass."""
+    """Return the signals of steps 1, 2, ..., `(steps, dim)`; every forward pass uses them."""
     with torch.no_grad():
         return coordinate_signal(torch.arange(1, steps + 1, device=device), dim, dtype)

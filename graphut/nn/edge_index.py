@@ -13,7 +13,7 @@ from graphut.attention import EdgeLayout, layout_from_edges
 def from_edge_index(
     edge_index: Tensor, num_nodes: int | tuple[int, int], *, batch: Tensor | None = None
 ) -> EdgeLayout:
-    """The edge layout of PyG's `edge_index`.
+    """Return the edge layout of PyG's `edge_index`.
 
     Messages flow from source to target, PyG's default: node `edge_index[1, e]` attends to node
     `edge_index[0, e]`. No edge is added; use `torch_geometric.utils.add_self_loops` for loops.
@@ -92,7 +92,7 @@ class EdgeIndexLayer(nn.Module):
         batch: Tensor | None = None,
         **options: Any,
     ) -> Any:
-        """What the inner layer gives.
+        """Call the inner layer.
 
         Parameters
         ----------

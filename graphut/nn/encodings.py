@@ -1,4 +1,4 @@
-"""Where a node stands in a graph that is no sequence: Laplacian eigenvectors, random walks."""
+"""Position encodings of graphs that are no sequences: Laplacian eigenvectors, random walks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphut._dgl import DGLGraph, dgl
 
 
 def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
-    """Eigenvectors of the normalised Laplacian with the smallest non-trivial eigenvalues.
+    """Return eigenvectors of the normalised Laplacian with the smallest non-trivial eigenvalues.
 
     From "Benchmarking Graph Neural Networks" (arXiv 2003.00982), by `dgl.lap_pe`. Add a linear map
     of them to the features of nodes. An eigenvector has no sign of its own: here its largest
@@ -58,7 +58,7 @@ def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
 
 
 def random_walk_encoding(graph: DGLGraph, size: int) -> Tensor:
-    """The chance that a random walk is back where it began after 1, 2, ..., `size` steps.
+    """Return the chance that a random walk is at its first node after 1, 2, ..., `size` steps.
 
     From "Graph Neural Networks with Learnable Structural and Positional Representations" (arXiv
     2110.07875), by `dgl.random_walk_pe`. Add a linear map of them to the features of nodes. Each

@@ -7,7 +7,7 @@ values that it has then are older than its final state.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -16,18 +16,19 @@ from graphut.nn.frontier import Frontier
 from graphut.nn.step import UniversalTransformerStep
 
 
+class StepInput(NamedTuple):
+    """A step, its signal `(d,)`, and the active rows `(A, d)` with their signals."""
+
+    step: UniversalTransformerStep
+    signal: Tensor
+    rows: Tensor
+
+
 class HaltedNodes(Protocol):
     """A way in which halted nodes show keys and values."""
 
-    def write(
-        self,
-        context: AttentionContext,
-        frontier: Frontier,
-        step: UniversalTransformerStep,
-        signal: Tensor,
-        before: Tensor,
-    ) -> None:
-        """Bring keys and values up to date; `before` are the active rows with their signals."""
+    def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
+        """Bring the keys and values in the context up to date."""
 
     def steps_to_settle(self, step: UniversalTransformerStep, max_steps: int) -> int:
         """Return for how many steps after its last one a node has to be written."""
@@ -40,65 +41,44 @@ class Copied:
     is added after attention, and no halted node is projected again.
     """
 
-    def write(
-        self,
-        context: AttentionContext,
-        frontier: Frontier,
-        step: UniversalTransformerStep,
-        signal: Tensor,
-        before: Tensor,
-    ) -> None:
-        """Bring keys and values up to date."""
-        context.value_shift = step.value_shift(signal)
+    def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
+        """Write the rows of the last frontier, or all where the projection is not linear."""
+        context.value_shift = given.step.value_shift(given.signal)
         if context.value_shift is None:
             everyone = frontier.everyone(context.num_src)
-            context.write(None, step.project(everyone + signal))
+            context.write(None, given.step.project(everyone + given.signal))
         else:
-            context.write(frontier.last_nodes, step.project(frontier.last()))
+            context.write(frontier.last_nodes, given.step.project(frontier.last()))
 
     def steps_to_settle(self, step: UniversalTransformerStep, max_steps: int) -> int:
-        """Return one step, or all where the projection is not linear."""
+        """Return 1, or `max_steps` where the projection is not linear."""
         return 1 if step.has_linear_projection else max_steps
 
 
 class Frozen:
     """A halted node shows its final state with the signal of the step after its last."""
 
-    def write(
-        self,
-        context: AttentionContext,
-        frontier: Frontier,
-        step: UniversalTransformerStep,
-        signal: Tensor,
-        before: Tensor,
-    ) -> None:
-        """Bring keys and values up to date."""
-        context.write(frontier.last_nodes, step.project(frontier.last() + signal))
+    def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
+        """Write the rows of the last frontier."""
+        context.write(frontier.last_nodes, given.step.project(frontier.last() + given.signal))
 
     def steps_to_settle(self, step: UniversalTransformerStep, max_steps: int) -> int:
-        """Return one step."""
+        """Return 1."""
         return 1
 
 
 class Stale:
     """A halted node keeps the keys and values of its last active step."""
 
-    def write(
-        self,
-        context: AttentionContext,
-        frontier: Frontier,
-        step: UniversalTransformerStep,
-        signal: Tensor,
-        before: Tensor,
-    ) -> None:
-        """Bring keys and values up to date."""
-        if frontier.is_first:  # nodes that never take a step are written once
-            context.write(None, step.project(frontier.last() + signal))
+    def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
+        """Write the active rows; at first also those of nodes that never take a step."""
+        if frontier.is_first:
+            context.write(None, given.step.project(frontier.last() + given.signal))
         else:
-            context.write(frontier.nodes, step.project(before))
+            context.write(frontier.nodes, given.step.project(given.rows))
 
     def steps_to_settle(self, step: UniversalTransformerStep, max_steps: int) -> int:
-        """Return 0: nothing is written after the last step."""
+        """Return 0."""
         return 0
 
 

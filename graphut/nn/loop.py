@@ -18,22 +18,12 @@ from graphut.nn.context import AttentionContext
 from graphut.nn.coordinates import step_signals
 from graphut.nn.finite_checks import FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
-from graphut.nn.halted import HALTED_NODES
+from graphut.nn.halted import HALTED_NODES, StepInput
 from graphut.nn.step import UniversalTransformerStep
 
 
 class LoopOutput(NamedTuple):
-    """The result of a loop for each node that takes steps.
-
-    Parameters
-    ----------
-    out : Tensor
-        `(N, d)` output states.
-    steps : Tensor
-        `(N,)` int64, the step at which each node halted.
-    remainder : Tensor
-        `(N,)`, the weight of each node's last state.
-    """
+    """Output states `(N, d)`, steps `(N,)` and remainders `(N,)` of the nodes that take steps."""
 
     out: Tensor
     steps: Tensor
@@ -42,20 +32,9 @@ class LoopOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaptiveLoop:
-    """Settings of the loop, and what it repeats; see `AdaptiveRecurrence` for each.
+    """Settings of the loop, and one step for all repetitions or one for each.
 
-    Parameters
-    ----------
-    steps : sequence of UniversalTransformerStep
-        One for all repetitions, or one for each.
-    halting : Module or None
-        Gives the halting probability of rows.
-    rule : HaltingRule
-        When a row halts, and how its states are weighted.
-    halted : str
-        How a halted node looks to its neighbours.
-    halt_from : str
-        `halting` reads the state before or after the step.
+    `AdaptiveRecurrence` says what each setting means.
     """
 
     steps: Sequence[UniversalTransformerStep]
@@ -164,10 +143,10 @@ def _bring_up_to_date(
 ) -> Tensor:
     """Write the keys and values of a step; return the active rows with their signals."""
     context.begin_step(t)
-    step, signal = loop.step(t), loop.signal(t, frontier.last())
-    before = frontier.active() + signal
-    HALTED_NODES[loop.halted].write(context, frontier, step, signal, before)
-    return before
+    signal = loop.signal(t, frontier.last())
+    given = StepInput(loop.step(t), signal, frontier.active() + signal)
+    HALTED_NODES[loop.halted].write(context, frontier, given)
+    return given.rows
 
 
 def _run_everyone(

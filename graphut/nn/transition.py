@@ -1,4 +1,4 @@
-"""Transitions: what a step does to each node after attention."""
+"""Transitions: the map of each node after attention."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class SeparableConvTransition(nn.Module):
         return self.convolve(feat[inside] * present[..., None].to(feat.dtype))
 
     def convolve(self, window: Tensor) -> Tensor:
-        """The transition from `(A, kernel_size, in_feats)` rows under the filter."""
+        """Return the transition from `(A, kernel_size, in_feats)` rows under the filter."""
         out: Tensor = self.layers((window * self.depthwise).sum(1))
         return out
 
@@ -207,7 +207,7 @@ class SeparableConvTransition(nn.Module):
 
 
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
-    """Which sentence of the batch each destination belongs to, `(num_dst,)`."""
+    """Return which sentence of the batch each destination belongs to, `(num_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
 
 

@@ -58,7 +58,7 @@ def count(
 
 @pytest.mark.parametrize("packed", [True, False])
 @given(sequences, rules)
-def test_rows_are_counted_as_if_alone(
+def test_act_rows_are_counted_as_if_alone(
     packed: bool, probabilities: Tensor, rule: HaltingRule
 ) -> None:
     states = torch.linspace(-2, 3, probabilities.numel()).double().view_as(probabilities)
@@ -70,7 +70,7 @@ def test_rows_are_counted_as_if_alone(
         torch.testing.assert_close(column, torch.tensor(values, dtype=column.dtype))
 
 
-def test_a_row_halts_when_its_sum_is_the_threshold() -> None:
+def test_act_a_row_halts_when_its_sum_is_the_threshold() -> None:
     rule = HaltingRule(0.75, 5, "sum", forced_remainder=True)
     probabilities = torch.tensor([[0.25, 0.5, 0.1, 0.1, 0.1], [0.25, 0.4375, 0.0625, 0.0, 0.0]])
     _, steps, remainder = count(rule, probabilities, probabilities, packed=True)
@@ -79,14 +79,14 @@ def test_a_row_halts_when_its_sum_is_the_threshold() -> None:
 
 
 @given(sequences, st.integers(1, 5))
-def test_weights_sum_to_one_at_the_cap_too(probabilities: Tensor, cap: int) -> None:
+def test_act_weights_sum_to_one_at_the_cap_too(probabilities: Tensor, cap: int) -> None:
     rule = HaltingRule(0.99, cap, "sum", forced_remainder=True)
     ones = torch.ones_like(probabilities, dtype=SINGLE)
     out, _, _ = count(rule, probabilities.to(SINGLE), ones, packed=True)
     assert ((out - 1).abs() <= 2 * torch.finfo(SINGLE).eps).all()
 
 
-def test_sums_are_float32_beside_narrower_states() -> None:
+def test_act_sums_are_float32_beside_narrower_states() -> None:
     rule = HaltingRule(0.99, 200, "sum", forced_remainder=True)
     rows = torch.ones(1, 2, dtype=torch.bfloat16)
     act = ACTState.start(rule, rows)

@@ -42,7 +42,7 @@ def torchs(layer: MultiHeadAttention) -> nn.MultiheadAttention:
 
 
 @pytest.mark.parametrize("topology", [Complete(), Causal(), Window(1), Comb(2)], ids=str)
-def test_it_is_torchs_layer_behind_a_mask(topology: Topology) -> None:
+def test_attention_it_is_torchs_layer_behind_a_mask(topology: Topology) -> None:
     layer, feat = build(), normal(6, 8)
     expected, weights = torchs(layer)(
         feat, feat, feat, attn_mask=~topology.mask(6), average_attn_weights=False
@@ -54,14 +54,14 @@ def test_it_is_torchs_layer_behind_a_mask(topology: Topology) -> None:
     assert_same([layer(topology.layout([6]), feat)], [expected])
 
 
-def test_a_pair_of_features_on_a_bipartite_graph() -> None:
+def test_attention_a_pair_of_features_on_a_bipartite_graph() -> None:
     layer, source, target = build((5, 8)), normal(3, 5), normal(4, 8, seed=1)
     expected, _ = torchs(layer)(target, source, source)
     for graph in (Complete().graph([4], [3]), Complete().layout([4], [3])):
         assert_same([layer(graph, (source, target))], [expected])
 
 
-def test_a_block_takes_its_sources_features_or_a_pair() -> None:
+def test_attention_a_block_takes_its_sources_features_or_a_pair() -> None:
     graph = dgl.graph(([0, 1, 2, 4, 3], [1, 2, 1, 1, 2]), num_nodes=5)
     block = dgl.to_block(graph, torch.tensor([2, 1]))
     layer, feat = build(), normal(5, 8)
@@ -72,13 +72,13 @@ def test_a_block_takes_its_sources_features_or_a_pair() -> None:
     assert_same([layer(block, (sources, feat[[2, 1]]))], [expected])
 
 
-def test_a_frontier_gives_those_rows() -> None:
+def test_attention_a_frontier_gives_those_rows() -> None:
     layer, feat = build(), normal(6, 8)
     graph, some = Causal().layout([2, 4]), torch.tensor([1, 2, 5])
     assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
 
 
-def test_an_edge_bias_of_minus_infinity_takes_an_edge_away() -> None:
+def test_attention_an_edge_bias_of_minus_infinity_takes_an_edge_away() -> None:
     layer, feat = build(), normal(4, 8)
     row, source, edge = Complete().layout([4]).in_edges()
     bias = torch.zeros(16).double()
@@ -87,7 +87,7 @@ def test_an_edge_bias_of_minus_infinity_takes_an_edge_away() -> None:
     assert_same([found], [layer(Causal().layout([4]), feat)])
 
 
-def test_the_logarithm_of_weights_counts_an_edge_that_often() -> None:
+def test_attention_the_logarithm_of_weights_counts_an_edge_that_often() -> None:
     layer, feat = build(), normal(3, 8)
     pairs = [(0, 0), (1, 1), (2, 0), (2, 2), (0, 1)]
     weights = torch.tensor([2, 1, 0, 1, 3]).double()
@@ -107,7 +107,9 @@ GRAPHS = {
 
 @pytest.mark.parametrize("backend", ["auto", "dense", "dgl", "torch"])
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-def test_scores_are_scaled_by_degree_head_by_head(graph: EdgeLayout, backend: str) -> None:
+def test_attention_scores_are_scaled_by_degree_head_by_head(
+    graph: EdgeLayout, backend: str
+) -> None:
     layer, feat = build(scale_by_degree=True, backend=backend), normal(graph.num_dst, 8)
     assert layer.degree_scale[0] != layer.degree_scale[1]
     degree = torch.zeros(graph.num_dst).double()
@@ -133,7 +135,7 @@ def test_scores_are_scaled_by_degree_head_by_head(graph: EdgeLayout, backend: st
     assert_same(gradients([found], inputs), gradients([expected], inputs))
 
 
-def test_the_gradient_of_the_scale_is_the_slope() -> None:
+def test_attention_the_gradient_of_the_scale_is_the_slope() -> None:
     layer, feat, graph = build(scale_by_degree=True), normal(5, 8), Causal().layout([5])
 
     def out(scale: Tensor) -> Tensor:
@@ -142,7 +144,7 @@ def test_the_gradient_of_the_scale_is_the_slope() -> None:
     assert torch.autograd.gradcheck(out, layer.degree_scale.detach().requires_grad_())
 
 
-def test_the_first_scale_is_1_at_20_in_edges() -> None:
+def test_attention_the_first_scale_is_1_at_20_in_edges() -> None:
     torch.manual_seed(0)
     layer, feat = MultiHeadAttention(8, 2, scale_by_degree=True), normal(20, 8).float()
     plain = MultiHeadAttention(8, 2)
@@ -154,19 +156,19 @@ def test_the_first_scale_is_1_at_20_in_edges() -> None:
     assert layer.degree_scale.tolist() == pytest.approx([1 / math.log(21)] * 2)
 
 
-def test_a_frontier_is_scaled_by_its_own_degrees() -> None:
+def test_attention_a_frontier_is_scaled_by_its_own_degrees() -> None:
     layer, feat = build(scale_by_degree=True), normal(6, 8)
     graph, some = Causal().layout([2, 4]), torch.tensor([1, 2, 5])
     assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
 
 
-def test_a_node_without_in_edges_has_no_scale_to_speak_of() -> None:
+def test_attention_a_node_without_in_edges_has_no_scale_to_speak_of() -> None:
     layer = build(scale_by_degree=True, allow_zero_in_degree=True)
     found = layer(layout_of([(0, 0), (1, 2)], 3, 3), normal(3, 8))
     assert_same([found[1]], [layer.output.bias])
 
 
-def test_with_keys_like_queries_scores_do_not_tell_source_from_destination() -> None:
+def test_attention_with_keys_like_queries_scores_do_not_tell_source_from_destination() -> None:
     layer, feat = MultiHeadAttention(8, 2, symmetric_init=True).double(), normal(5, 8)
     _, weights = layer(Complete().layout([5]), feat, get_attention=True)
     scores = weights.log().view(5, 5, 2)  # but for a constant of each destination
@@ -182,7 +184,7 @@ def test_with_keys_like_queries_scores_do_not_tell_source_from_destination() -> 
         MultiHeadAttention((3, 4), 2, symmetric_init=True)
 
 
-def test_half_precision_keeps_its_dtype() -> None:
+def test_attention_half_precision_keeps_its_dtype() -> None:
     layer = build(scale_by_degree=True).bfloat16()
     assert layer(Complete().layout([4]), normal(4, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
@@ -196,7 +198,7 @@ def papers_and_authors() -> DGLGraph:
     return dgl.heterograph(edges, num_nodes_dict={"author": 3, "paper": 4})
 
 
-def test_one_layer_for_each_edge_type_inside_dgls_own_module() -> None:
+def test_attention_one_layer_for_each_edge_type_inside_dgls_own_module() -> None:
     graph, inputs = papers_and_authors(), {"author": normal(3, 5), "paper": normal(4, 8)}
     widths = {"writes": (5, 8), "cites": 8, "written-by": (8, 5)}
     layers = {
@@ -215,7 +217,7 @@ def test_one_layer_for_each_edge_type_inside_dgls_own_module() -> None:
     assert_same([found["author"]], [by_type["written-by"]])
 
 
-def test_a_block_with_several_edge_types() -> None:
+def test_attention_a_block_with_several_edge_types() -> None:
     graph, inputs = papers_and_authors(), {"author": normal(3, 8), "paper": normal(4, 8)}
     module = dgl.nn.HeteroGraphConv(
         {name: build(allow_zero_in_degree=True) for name in graph.etypes}, aggregate="sum"
@@ -226,7 +228,7 @@ def test_a_block_with_several_edge_types() -> None:
     assert_same([module(block, some)["paper"]], [module(graph, inputs)["paper"][[1, 0]]])
 
 
-def test_widths_of_heads_and_of_the_result() -> None:
+def test_attention_widths_of_heads_and_of_the_result() -> None:
     layer = build(8, head_feats=3, out_feats=5)
     assert layer(Complete().layout([4]), normal(4, 8)).shape == (4, 5)
     assert (layer.node_flops, layer.key_value_flops, layer.edge_flops) == (
@@ -250,7 +252,7 @@ DEAD = torch.tensor([0.0, -torch.inf, 0.0, 0.0]).double()  # of the edges into 0
     ids=["plain", "dead-by-bias", "without-in-edges", "frontier"],
 )
 @pytest.mark.parametrize("attn_drop", [0.0, 0.5])
-def test_a_shift_is_added_to_every_value(
+def test_attention_a_shift_is_added_to_every_value(
     attn_drop: float, pairs: Pairs, options: dict[str, Tensor]
 ) -> None:
     layer = build(attn_drop=attn_drop, allow_zero_in_degree=True)
@@ -264,7 +266,7 @@ def test_a_shift_is_added_to_every_value(
     assert_same([found], [layer.attend(graph, rows, shifted, **options)[0]])
 
 
-def test_dropout_in_training_alone() -> None:
+def test_attention_dropout_in_training_alone() -> None:
     layer, feat, graph = build(attn_drop=0.5), normal(6, 8), Complete().layout([6])
 
     def out(seed: int) -> Tensor:
@@ -277,7 +279,7 @@ def test_dropout_in_training_alone() -> None:
     assert_same([out(0)], [build()(graph, feat)])
 
 
-def test_a_node_without_in_edges() -> None:
+def test_attention_a_node_without_in_edges() -> None:
     layer, feat, graph = build(), normal(3, 8), layout_of([(0, 0), (1, 2)], 3, 3)
     with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
         layer(graph, feat)
@@ -286,12 +288,12 @@ def test_a_node_without_in_edges() -> None:
 
 
 @pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
-def test_backends(backend: str) -> None:
+def test_attention_backends(backend: str) -> None:
     layer, feat, graph = build(backend=backend), normal(6, 8), Window(1).layout([4, 2])
     assert_same([layer(graph, feat)], [build()(graph, feat)])
 
 
-def test_parameters_are_drawn_anew_each_map_on_its_own() -> None:
+def test_attention_parameters_are_drawn_anew_each_map_on_its_own() -> None:
     torch.manual_seed(0)
     layer = build(256)
     layer.reset_parameters()
@@ -301,7 +303,7 @@ def test_parameters_are_drawn_anew_each_map_on_its_own() -> None:
     assert not any(linear.bias.any() for linear in layer.children())
 
 
-def test_heads_that_do_not_divide_the_features() -> None:
+def test_attention_heads_that_do_not_divide_the_features() -> None:
     with pytest.raises(ValueError, match="8 features do not divide into 3 heads"):
         MultiHeadAttention(8, 3)
     assert MultiHeadAttention(8, 3, head_feats=5).head_feats == 5
@@ -317,7 +319,7 @@ def test_heads_that_do_not_divide_the_features() -> None:
         ({"backend": "cuda"}, "unknown backend 'cuda'"),
     ],
 )
-def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
+def test_attention_options_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(8, 2, **options)
 
@@ -330,13 +332,13 @@ def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
         (torch.tensor([0.0]), TypeError, "torch.float32"),
     ],
 )
-def test_a_frontier_is_checked_before_it_is_used(
+def test_attention_a_frontier_is_checked_before_it_is_used(
     frontier: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
         MultiHeadAttention(8, 2)(Complete().layout([3]), torch.zeros(3, 8), frontier=frontier)
 
 
-def test_repr() -> None:
+def test_attention_repr() -> None:
     layer = MultiHeadAttention(8, 2, attn_drop=0.1, backend="dgl")
     assert "num_heads=2, attn_drop=0.1, backend='dgl'" in repr(layer)

@@ -65,28 +65,28 @@ DESIGN = covering(
 
 
 @pytest.mark.parametrize("modes", DESIGN, ids=name_of)
-def test_all_in_edges_give_what_the_whole_graph_gives(modes: dict[str, Any]) -> None:
+def test_blocks_all_in_edges_give_what_the_whole_graph_gives(modes: dict[str, Any]) -> None:
     check(case_of(modes))
 
 
-def test_the_nodes_of_these_tests_halt_at_different_steps() -> None:
+def test_blocks_the_nodes_of_these_tests_halt_at_different_steps() -> None:
     case = case_of({})
     _, ponder = case.layer(big_graph(), case.feat)
     assert len(ponder.steps.unique()) > 1
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_each_block_has_its_own_edge_bias(halted: str) -> None:
+def test_blocks_each_block_has_its_own_edge_bias(halted: str) -> None:
     check(case_of({"halted": halted}), biased=True)
 
 
-def test_without_halting() -> None:
+def test_blocks_without_halting() -> None:
     case = case_of({})
     case.layer.halting = None
     assert check(case).tolist() == [STEPS] * 3
 
 
-def test_a_neighbour_sampler_of_dgls() -> None:
+def test_blocks_a_neighbour_sampler_of_dgls() -> None:
     case, graph = case_of({}), big_graph()
     sampler = dgl.dataloading.MultiLayerFullNeighborSampler(STEPS)
     first, seeds, blocks = sampler.sample_blocks(graph, SEEDS)
@@ -96,7 +96,7 @@ def test_a_neighbour_sampler_of_dgls() -> None:
     assert ponder.all_edges == sum(block.num_edges() for block in blocks)
 
 
-def test_one_block_for_all_steps_is_not_a_list() -> None:
+def test_blocks_one_block_for_all_steps_is_not_a_list() -> None:
     case, graph = case_of({}), big_graph()
     block = blocks_of(graph, SEEDS, 1)[0]
     out, _ = case.layer(block, case.feat[block.srcdata[dgl.NID]])

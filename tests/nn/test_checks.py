@@ -5,13 +5,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from graphut.nn import AdaptiveRecurrence, MultiHeadAttention
+from graphut._dgl import DGLGraph, dgl
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+)
 from graphut.nn.checks import check_feat
 from graphut.topology import Complete
-from tests.helpers import normal
-from tests.nn.cases import build_step
+from tests.helpers import assert_same, normal
+from tests.nn.cases import build_step, randomised
 
 GRAPH, CROSS = Complete().layout([4]), Complete().layout([4], [2])
 FEAT, SOURCE = normal(4, 8), normal(2, 6)
@@ -39,7 +46,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_features_that_do_not_fit(wrong: str) -> None:
+def test_checks_features_that_do_not_fit(wrong: str) -> None:
     feat, error, words = WRONG[wrong]
     step = build_step()
     check_feat(FEAT, "source", 4, 8, step.attention)
@@ -58,14 +65,14 @@ def test_features_that_do_not_fit(wrong: str) -> None:
     ("source", "words"),
     [(SOURCE[:1], "2 source nodes"), (normal(2, 8), "shape (2, 8)"), (SOURCE.float(), "float32")],
 )
-def test_a_decoders_source_that_does_not_fit(source: Tensor, words: str) -> None:
+def test_checks_a_decoders_source_that_does_not_fit(source: Tensor, words: str) -> None:
     step = build_step(form="decoder")
     step(GRAPH, FEAT, cross=(CROSS, SOURCE))
     with pytest.raises((TypeError, ValueError), match=re.escape(words)):
         step(GRAPH, FEAT, cross=(CROSS, source))
 
 
-def test_under_autocast_narrower_features_are_taken() -> None:
+def test_checks_under_autocast_narrower_features_are_taken() -> None:
     layer: Any = MultiHeadAttention(8, 2)
     feat = FEAT.detach().bfloat16()
     with pytest.raises(TypeError, match=r"are torch.bfloat16, but the layer is torch.float32"):
@@ -74,3 +81,85 @@ def test_under_autocast_narrower_features_are_taken() -> None:
         assert layer(GRAPH, feat).dtype == torch.bfloat16
         with pytest.raises(TypeError, match=r"are torch.int64"):
             layer(GRAPH, feat.long())
+
+
+# The edge types of a heterograph, taken as `graph[etype]`.
+
+CITES = ([0, 1, 2, 3, 0, 3, 2], [0, 1, 2, 3, 1, 1, 0])
+WRITES = ([0, 1, 1, 2, 0], [0, 0, 1, 3, 2])
+PAPERS, AUTHORS = normal(4, 8), normal(3, 6, seed=1)
+
+
+def papers_and_authors() -> DGLGraph:
+    return dgl.heterograph(
+        {("paper", "cites", "paper"): CITES, ("author", "writes", "paper"): WRITES},
+        num_nodes_dict={"author": 3, "paper": 4},
+    )
+
+
+def recurrence(cross: bool = False) -> AdaptiveRecurrence:
+    step = UniversalTransformerStep(
+        MultiHeadAttention(8, 2),
+        PositionwiseTransition(8, 12, activation=nn.GELU()),
+        cross_attention=MultiHeadAttention((6, 8), 2) if cross else None,
+    )
+    return randomised(AdaptiveRecurrence(step, HaltingUnit(8), max_steps=5))
+
+
+def test_checks_each_layer_on_one_edge_type_is_what_it_is_on_those_edges_alone() -> None:
+    graph, alone = papers_and_authors(), dgl.graph(CITES, num_nodes=4)
+    layer, bias = recurrence(), normal(7, 2, seed=2)
+    for part in (layer.step.attention, layer.step):
+        expected = part(alone, PAPERS, edge_bias=bias)
+        assert_same([part(graph["cites"], PAPERS, edge_bias=bias)], [expected])
+    out, ponder = layer(graph["cites"], PAPERS, edge_bias=bias)
+    expected, alike = layer(alone, PAPERS, edge_bias=bias)
+    assert_same([out, ponder.remainder], [expected, alike.remainder])
+
+
+def test_checks_depth_becomes_data_of_its_node_type() -> None:
+    graph = papers_and_authors()
+    _, ponder = recurrence()(graph["cites"], PAPERS)
+    graph.nodes["paper"].data["steps"] = ponder.steps
+    assert graph["cites"].ndata["steps"].tolist() == ponder.steps.tolist()
+    assert len(ponder.steps.unique()) > 1
+
+
+def test_checks_papers_take_steps_among_papers_and_look_at_their_authors() -> None:
+    graph, layer = papers_and_authors(), recurrence(cross=True)
+    out, ponder = layer(graph["cites"], PAPERS, cross=(graph["writes"], AUTHORS))
+    without = AUTHORS * torch.tensor([[1.0], [1.0], [0.0]])  # author 2 wrote paper 3
+    other, _ = layer(graph["cites"], PAPERS, cross=(graph["writes"], without))
+    assert out.shape == PAPERS.shape and ponder.steps.shape == (4,)
+    assert [bool(row.any()) for row in (out - other).abs() > 1e-6] == [False, True, False, True]
+
+
+def test_checks_steps_ask_for_one_type_of_nodes() -> None:
+    graph = papers_and_authors()
+    with pytest.raises(ValueError, match="'author' to 'paper' nodes; a step needs a graph over"):
+        recurrence()(graph["writes"], normal(3, 8))
+
+
+@pytest.mark.parametrize("part", ["attention", "step", "recurrence"])
+def test_checks_a_graph_of_several_edge_types_is_to_be_taken_apart(part: str) -> None:
+    layer = recurrence()
+    chosen = {"attention": layer.step.attention, "step": layer.step, "recurrence": layer}[part]
+    with pytest.raises(ValueError, match=r"\('writes', 'cites'\); choose one: graph\['writes'\]"):
+        chosen(papers_and_authors(), PAPERS)
+
+
+def test_checks_steps_and_recurrences_in_dgls_own_heterograph_module() -> None:
+    graph, layer = papers_and_authors(), recurrence()
+    one_type = graph.edge_type_subgraph(["cites"])
+    only = {"aggregate": lambda outs, _: outs[0]}
+    found = dgl.nn.HeteroGraphConv({"cites": layer.step}, **only)(one_type, {"paper": PAPERS})
+    assert_same([found["paper"]], [layer.step(graph["cites"], PAPERS)])
+    found = dgl.nn.HeteroGraphConv({"cites": layer}, **only)(one_type, {"paper": PAPERS})
+    assert_same([found["paper"][0]], [layer(graph["cites"], PAPERS)[0]])
+
+
+def test_checks_a_pair_is_of_sources_and_the_first_of_them() -> None:
+    graph, layer = papers_and_authors()["cites"], recurrence()
+    for part in (layer, layer.step):
+        with pytest.raises(ValueError, match="4 sources and of 4 other destinations"):
+            part(graph, (PAPERS, PAPERS.flip(0)))

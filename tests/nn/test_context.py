@@ -12,7 +12,7 @@ LAYOUT = Complete().layout([3, 2])
 SOME = torch.tensor([1, 4])
 
 
-def test_what_is_not_written_stays() -> None:
+def test_context_what_is_not_written_stays() -> None:
     context = GraphContext(LAYOUT)
     first, later = normal(5, 16), normal(2, 16, seed=1)
     context.write(None, first)
@@ -22,7 +22,7 @@ def test_what_is_not_written_stays() -> None:
     assert torch.equal(first, normal(5, 16))
 
 
-def test_the_frontier_attends_to_what_was_written() -> None:
+def test_context_the_frontier_attends_to_what_was_written() -> None:
     layer, feat = build_step().attention, normal(5, 8)
     shift = normal(8, seed=1)
     context = GraphContext(LAYOUT, frontier=SOME, value_shift=shift)
@@ -32,7 +32,7 @@ def test_the_frontier_attends_to_what_was_written() -> None:
     assert_same([context.attend(layer, feat[SOME])], [expected[SOME]])
 
 
-def test_the_frontier_attends_to_the_source() -> None:
+def test_context_the_frontier_attends_to_the_source() -> None:
     layer = build_step(form="decoder").cross_attention
     rows, source = normal(5, 8), normal(3, 6, seed=1)
     cross = Complete().layout([3, 2], [1, 2])
@@ -40,7 +40,7 @@ def test_the_frontier_attends_to_the_source() -> None:
     assert_same([context.cross_attend(layer, rows[SOME])], [layer(cross, (source, rows))[SOME]])
 
 
-def test_the_source_is_projected_once_by_each_layer_that_asks() -> None:
+def test_context_the_source_is_projected_once_by_each_layer_that_asks() -> None:
     layers = [build_step(form="decoder", seed=seed).cross_attention for seed in (0, 1)]
     encoded = EncoderOutput(normal(3, 6))
     assert encoded.flops == 0
@@ -50,7 +50,7 @@ def test_the_source_is_projected_once_by_each_layer_that_asks() -> None:
     assert encoded.flops == 2 * 3 * layers[0].key_value_flops
 
 
-def test_a_convolution_reads_what_halted_neighbours_last_gave() -> None:
+def test_context_a_convolution_reads_what_halted_neighbours_last_gave() -> None:
     conv = randomised(SeparableConvTransition(8, 12))
     context = GraphContext(LAYOUT)
     first, later = normal(5, 8), normal(2, 8, seed=1)
@@ -60,7 +60,7 @@ def test_a_convolution_reads_what_halted_neighbours_last_gave() -> None:
     assert_same([context.transit(conv, later)], [conv(LAYOUT, both)[SOME]])
 
 
-def test_a_positionwise_transition_reads_its_rows_alone() -> None:
+def test_context_a_positionwise_transition_reads_its_rows_alone() -> None:
     transition, rows = randomised(PositionwiseTransition(8, 12)), normal(2, 8)
     context = GraphContext(LAYOUT, frontier=SOME)
     assert_same([context.transit(transition, rows)], [transition.layers(rows)])

@@ -16,7 +16,7 @@ def by_numpy(values: list[float], dim: int) -> np.ndarray:
 
 @pytest.mark.parametrize("dim", [1, 2, 7, 8, 512])
 @pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-8), (torch.float32, 1e-7)])
-def test_the_formula_as_exact_at_a_million_as_at_one(
+def test_coordinates_the_formula_as_exact_at_a_million_as_at_one(
     dtype: torch.dtype, error: float, dim: int
 ) -> None:
     values = [1, 2, 64, 999_999, 10**6, 2**24 + 1, 0]
@@ -25,7 +25,7 @@ def test_the_formula_as_exact_at_a_million_as_at_one(
     assert np.abs(signal.double().numpy() - by_numpy(values, dim)).max() <= error
 
 
-def test_values_of_any_kind_and_shape() -> None:
+def test_coordinates_values_of_any_kind_and_shape() -> None:
     table = coordinate_signal(torch.arange(5), 6)
     assert torch.equal(coordinate_signal(3, 6), table[3])
     assert torch.equal(coordinate_signal(torch.tensor([3.0, 0.0]), 6), table[[3, 0]])
@@ -39,7 +39,7 @@ def test_values_of_any_kind_and_shape() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
-def test_off_the_cpu_no_value_is_looked_at(shape: tuple[int, ...]) -> None:
+def test_coordinates_off_the_cpu_no_value_is_looked_at(shape: tuple[int, ...]) -> None:
     assert coordinate_signal(torch.ones(shape, device="meta"), 5).shape == (*shape, 5)
     few = torch.arange(6).reshape(2, 3)
     assert torch.equal(_sinusoid(few, 5, torch.float32), coordinate_signal(few, 5))
@@ -59,6 +59,6 @@ def test_several_coordinates_stand_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("dim", [0, -4])
-def test_a_signal_has_features(dim: int) -> None:
+def test_coordinates_a_signal_has_features(dim: int) -> None:
     with pytest.raises(ValueError, match=f"dim must be at least 1, got {dim}"):
         coordinate_signal(1, dim)

@@ -44,7 +44,7 @@ def heads_only(layer: MultiHeadAttention) -> MultiHeadAttention:
     return layer
 
 
-def test_it_is_pygs_transformer_convolution() -> None:
+def test_edge_index_it_is_pygs_transformer_convolution() -> None:
     layer, x = heads_only(randomised(MultiHeadAttention(8, 2))), normal(4, 8)
     expected, (_, weights) = pygs(layer)(x, EDGES, return_attention_weights=True)
     found, mine = EdgeIndexLayer(layer)(x, EDGES, get_attention=True)
@@ -52,21 +52,21 @@ def test_it_is_pygs_transformer_convolution() -> None:
     assert_same(gradients([found], [x]), gradients([expected], [x]))
 
 
-def test_it_is_pygs_on_a_bipartite_graph() -> None:
+def test_edge_index_it_is_pygs_on_a_bipartite_graph() -> None:
     layer = heads_only(randomised(MultiHeadAttention((5, 8), 2)))
     x = (normal(4, 5), normal(3, 8, seed=1))
     edges = EDGES[:, EDGES[1] < 3]
     assert_same([EdgeIndexLayer(layer)(x, edges)], [pygs(layer)(x, edges)])
 
 
-def test_edges_keep_their_order_and_direction() -> None:
+def test_edge_index_edges_keep_their_order_and_direction() -> None:
     layout = from_edge_index(EDGES, 5)
     assert pairs_of(layout) == list(map(tuple, EDGES.T.tolist()))
     assert (layout.num_src, layout.num_dst) == (5, 5)
     assert layout.in_degrees.tolist() == [2, 3, 1, 2, 0]
 
 
-def test_a_recurrence_is_what_it_is_on_a_dgl_graph() -> None:
+def test_edge_index_a_recurrence_is_what_it_is_on_a_dgl_graph() -> None:
     case = build_case(graph=from_edge_index(EDGES, 4))
     graph = dgl.graph((EDGES[0], EDGES[1]), num_nodes=4)
     out, ponder = EdgeIndexLayer(case.layer)(case.feat, EDGES, positions=case.positions)
@@ -74,7 +74,7 @@ def test_a_recurrence_is_what_it_is_on_a_dgl_graph() -> None:
     assert_same([out, ponder.steps, ponder.remainder], expected)
 
 
-def test_a_batch_keeps_a_convolution_inside_its_graphs() -> None:
+def test_edge_index_a_batch_keeps_a_convolution_inside_its_graphs() -> None:
     step = UniversalTransformerStep(MultiHeadAttention(8, 2), SeparableConvTransition(8, 12))
     layer = EdgeIndexLayer(AdaptiveRecurrence(randomised(step), max_steps=2))
     x, loops = normal(5, 8), torch.arange(5).expand(2, 5)
@@ -95,17 +95,17 @@ def test_a_batch_keeps_a_convolution_inside_its_graphs() -> None:
     ],
     ids=["list", "float", "transposed", "unknown-node"],
 )
-def test_edges_that_are_none(arguments: Any, error: type[Exception], match: str) -> None:
+def test_edge_index_edges_that_are_none(arguments: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         from_edge_index(*arguments)
 
 
 @pytest.mark.parametrize("batch", [torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1])])
-def test_a_batch_that_does_not_fit(batch: Tensor) -> None:
+def test_edge_index_a_batch_that_does_not_fit(batch: Tensor) -> None:
     with pytest.raises(ValueError, match="sorted and have one entry for each of the 4 nodes"):
         from_edge_index(EDGES, 4, batch=batch)
 
 
-def test_a_batch_of_a_bipartite_graph() -> None:
+def test_edge_index_a_batch_of_a_bipartite_graph() -> None:
     with pytest.raises(ValueError, match="leave it out"):
         from_edge_index(EDGES, (4, 4), batch=torch.zeros(4, dtype=torch.int64))

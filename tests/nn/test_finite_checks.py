@@ -35,7 +35,7 @@ def feat(*wrong: tuple[int, float]) -> torch.Tensor:
     return rows
 
 
-def test_the_newest_count_that_arrived_is_the_bound() -> None:
+def test_finite_checks_the_newest_count_that_arrived_is_the_bound() -> None:
     late = AsyncFiniteChecks(nn.Identity(), 9, 8)
     assert [late.bound(torch.tensor(n)) for n in (7, 5)] == [8, 8]
     Later.here = True
@@ -46,7 +46,7 @@ def test_the_newest_count_that_arrived_is_the_bound() -> None:
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
-def test_features(value: float) -> None:
+def test_finite_checks_features(value: float) -> None:
     with pytest.raises(ValueError, match=f"feature 1 of node 2 is {value}"):
         FiniteChecks().check_features(feat((2, value), (3, value)))
     Later.here = True
@@ -56,7 +56,7 @@ def test_features(value: float) -> None:
         late.close()
 
 
-def test_numbers_whose_sum_is_not_finite_pass() -> None:
+def test_finite_checks_numbers_whose_sum_is_not_finite_pass() -> None:
     Later.here = True
     large = torch.full((2, 3), 3e38)
     late = AsyncFiniteChecks(nn.Identity(), 2, 2)
@@ -65,7 +65,7 @@ def test_numbers_whose_sum_is_not_finite_pass() -> None:
         each.close()
 
 
-def test_the_first_step_and_node_is_named() -> None:
+def test_finite_checks_the_first_step_and_node_is_named() -> None:
     Later.here = True
     late = AsyncFiniteChecks(nn.Identity(), 4, 4)
     late.check_features(feat())
@@ -82,7 +82,7 @@ def test_the_first_step_and_node_is_named() -> None:
         FiniteChecks().check_probability(torch.tensor([0.0, NAN]), None, 1)
 
 
-def test_what_arrives_later_is_said_once_and_of_its_own_layer() -> None:
+def test_finite_checks_what_arrives_later_is_said_once_and_of_its_own_layer() -> None:
     broken, other = nn.Identity(), nn.Identity()
     late = AsyncFiniteChecks(broken, 4, 4)
     late.check_features(feat((1, NAN)))
@@ -110,7 +110,7 @@ def test_reports_go_with_their_layer() -> None:
 
 
 @pytest.mark.gpu
-def test_from_a_gpu() -> None:
+def test_finite_checks_from_a_gpu() -> None:
     sent = AsyncHostCopy(torch.tensor([3, 4], device="cuda"))
     torch.cuda.synchronize()
     assert sent.arrived() and sent.numbers() == [3, 4]

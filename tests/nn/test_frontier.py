@@ -86,7 +86,7 @@ def check(case: Case, lag: int = 0, tolerance: float = 1e-10) -> Tensor:
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("modes", covering(**MODES, lag=LAGS), ids=name_of)
-def test_every_pair_of_modes_and_lags(modes: dict[str, Any]) -> None:
+def test_frontier_every_pair_of_modes_and_lags(modes: dict[str, Any]) -> None:
     modes = dict(modes)
     lag = modes.pop("lag")
     assert len(check(build_case(**modes), lag).unique()) > 1
@@ -107,7 +107,7 @@ SCHEDULES = {
     covering(halted=MODES["halted"], norm=MODES["norm"], schedule=list(SCHEDULES), lag=LAGS),
     ids=name_of,
 )
-def test_schedules(modes: dict[str, Any]) -> None:
+def test_frontier_schedules(modes: dict[str, Any]) -> None:
     modes = {**modes, "topology": "rows", "form": "decoder", "transition": "sepconv"}
     lag, schedule = modes.pop("lag"), SCHEDULES[modes.pop("schedule")]
     case = build_case(halting=ScheduledHalting(torch.tensor(schedule)), **modes)
@@ -118,7 +118,7 @@ def test_schedules(modes: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_the_product_of_modes(halted: str, norm: str) -> None:
+def test_frontier_the_product_of_modes(halted: str, norm: str) -> None:
     others = [name for name in MODES if name not in ("halted", "norm")]
     for values in product(*(MODES[name] for name in others)):
         modes = dict(zip(others, values, strict=True))
@@ -127,7 +127,9 @@ def test_the_product_of_modes(halted: str, norm: str) -> None:
 
 @settings(max_examples=40)
 @given(multigraphs(live=True), st.data())
-def test_any_graph_and_halting_pattern(graph: tuple[Pairs, int, int], data: st.DataObject) -> None:
+def test_frontier_any_graph_and_halting_pattern(
+    graph: tuple[Pairs, int, int], data: st.DataObject
+) -> None:
     modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
     steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
     halting = ScheduledHalting(torch.tensor(steps))
@@ -143,7 +145,7 @@ def test_any_graph_and_halting_pattern(graph: tuple[Pairs, int, int], data: st.D
 @pytest.mark.parametrize("lag", LAGS)
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_sources_outside_a_block(
+def test_frontier_sources_outside_a_block(
     halted: str, norm: str, lag: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
@@ -157,7 +159,7 @@ def test_sources_outside_a_block(
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("cap", [1, 3])
-def test_without_halting_all_nodes_take_all_steps(cap: int) -> None:
+def test_frontier_without_halting_all_nodes_take_all_steps(cap: int) -> None:
     case = build_case(max_steps=cap, form="decoder")
     case.layer.halting = None
     assert check(case).tolist() == [cap] * 10
@@ -165,7 +167,9 @@ def test_without_halting_all_nodes_take_all_steps(cap: int) -> None:
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("halted", SHRINKING["halted"])
-def test_values_are_shifted_before_dropout(halted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frontier_values_are_shifted_before_dropout(
+    halted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Weights that were dropped do not sum to one."""
     halting = ScheduledHalting(torch.tensor([1, 2, 1, 5, 3, 1, 2, 3, 2, 1]))
     case = build_case(halting=halting, halted=halted)
@@ -182,7 +186,7 @@ def test_values_are_shifted_before_dropout(halted: str, monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("modes", covering(**SHRINKING, lag=(0, 1)), ids=name_of)
-def test_autocast(modes: dict[str, Any]) -> None:
+def test_frontier_autocast(modes: dict[str, Any]) -> None:
     modes = dict(modes)
     Slow.lag = modes.pop("lag")
     halting = ScheduledHalting(torch.tensor([1, 3, 2, 5, 4, 2, 2, 1, 5, 3]))
@@ -200,7 +204,7 @@ KERNELS = covering(
 
 
 @pytest.mark.parametrize("modes", KERNELS, ids=name_of)
-def test_with_the_kernels(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frontier_with_the_kernels(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton", reason="needs triton")
     from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_run
 
@@ -267,7 +271,9 @@ def alike(layout: Any, query: Tensor, key: Tensor, value: Tensor, **options: Any
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_no_number_is_looked_at(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frontier_no_number_is_looked_at(
+    modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
     monkeypatch.setattr(finite_checks, "AsyncHostCopy", Far)
@@ -295,7 +301,7 @@ def test_no_number_is_looked_at(modes: dict[str, Any], monkeypatch: pytest.Monke
         lambda x: x + torch.ones(3).to("meta"),
     ],
 )
-def test_a_look_is_seen(look: Callable[[Tensor], Any]) -> None:
+def test_frontier_a_look_is_seen(look: Callable[[Tensor], Any]) -> None:
     words = "would wait|meta tensors|nonzero"
     with OnMeta(), pytest.raises((AssertionError, RuntimeError), match=words):
         look(torch.ones(3, device="meta"))
@@ -314,7 +320,7 @@ def moved(case: Case, device: str) -> Case:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The right numbers, and no wait in a whole forward and backward pass."""
     monkeypatch.setattr(finite_checks, "AsyncHostCopy", AsyncHostCopy)
     case = build_case(**modes).to(torch.float32)
@@ -340,7 +346,7 @@ def test_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_what_is_not_a_number_is_said_when_it_is_known(halted: str) -> None:
+def test_frontier_what_is_not_a_number_is_said_when_it_is_known(halted: str) -> None:
     words = r"halting probability of node 3 is NaN at step 2.*clip"
     case = build_case(halted=halted, halting=Broken())
     with pytest.raises(ValueError, match=words):
@@ -363,7 +369,9 @@ class Broken(nn.Module):
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("value", [torch.inf, torch.nan])
-def test_features_that_are_not_finite(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frontier_features_that_are_not_finite(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = build_case()
     feat = case.feat.detach().clone()
     feat[3, 2] = value
@@ -377,7 +385,7 @@ def test_features_that_are_not_finite(value: float, monkeypatch: pytest.MonkeyPa
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=20))
-def test_active_rows_come_first_and_keep_their_order(active: list[bool]) -> None:
+def test_frontier_active_rows_come_first_and_keep_their_order(active: list[bool]) -> None:
     order, count = active_first(torch.tensor(active))
     assert count == sum(active)
     assert order.tolist() == sorted(range(len(active)), key=lambda row: not active[row])

@@ -57,7 +57,7 @@ def test_flops_are_those_that_torch_counts(modes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("halted", ["copied", "stale", "running"])
-def test_when_nobody_halts_everything_is_done(halted: str) -> None:
+def test_ponder_when_nobody_halts_everything_is_done(halted: str) -> None:
     case = build_case(halted=halted, halting=ScheduledHalting(torch.full((10,), 9)))
     _, ponder = case.layer(case.graph, case.feat)
     assert ponder.edges == ponder.all_edges
@@ -65,7 +65,7 @@ def test_when_nobody_halts_everything_is_done(halted: str) -> None:
 
 
 @pytest.mark.parametrize(("cost", "of"), [("steps+remainder", [1, 1]), ("remainder", [0, 1])])
-def test_the_cost_is_a_mean_over_nodes_with_the_gradient_of_the_remainder(
+def test_ponder_the_cost_is_a_mean_over_nodes_with_the_gradient_of_the_remainder(
     cost: str, of: list[int]
 ) -> None:
     case = build_case(cost=cost)

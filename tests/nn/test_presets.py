@@ -81,7 +81,7 @@ LOOPS = {"tensor2tensor": tensor2tensor_act, "dgl_tutorial": dgl_tutorial_act}
 @pytest.mark.parametrize("form", ["encoder", "decoder"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("preset", LOOPS)
-def test_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> None:
+def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> None:
     case = build_case(
         norm=norm, form=form, topology="window", max_steps=cap, **HALTING_PRESETS[preset]
     )
@@ -94,14 +94,14 @@ def test_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> 
     assert cap < 6 or len(steps.unique()) > 1  # nodes halt at different steps
 
 
-def test_the_paper_is_the_default() -> None:
+def test_presets_the_paper_is_the_default() -> None:
     plain = AdaptiveRecurrence(build_step())
     for name, value in HALTING_PRESETS["paper"].items():
         assert getattr(plain, name) == value
 
 
 @pytest.mark.parametrize("preset", HALTING_PRESETS)
-def test_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> None:
+def test_presets_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> None:
     assert HALTING_PRESETS[preset].keys() == HALTING_PRESETS["paper"].keys()
     layer = AdaptiveRecurrence(build_step(), **HALTING_PRESETS[preset])
     assert {name: getattr(layer, name) for name in HALTING_PRESETS[preset]} == HALTING_PRESETS[

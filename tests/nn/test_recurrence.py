@@ -51,7 +51,7 @@ def check(case: Case, tolerance: float = 1e-10) -> Tensor:
 
 
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_every_pair_of_modes(modes: dict[str, Any]) -> None:
+def test_recurrence_every_pair_of_modes(modes: dict[str, Any]) -> None:
     assert len(check(build_case(**modes)).unique()) > 1
 
 
@@ -59,7 +59,7 @@ def test_every_pair_of_modes(modes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("form", MODES["form"])
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("halted", HALTED)
-def test_the_product_of_modes(halted: str, norm: str, form: str) -> None:
+def test_recurrence_the_product_of_modes(halted: str, norm: str, form: str) -> None:
     others = [name for name in MODES if name not in ("halted", "norm", "form")]
     for values in product(*(MODES[name] for name in others)):
         modes = dict(zip(others, values, strict=True))
@@ -76,7 +76,7 @@ LENGTHWISE = covering(
 
 
 @pytest.mark.parametrize("modes", LENGTHWISE, ids=name_of)
-def test_lengths(modes: dict[str, Any]) -> None:
+def test_recurrence_lengths(modes: dict[str, Any]) -> None:
     modes = dict(modes)
     check(build_case(lengths=[modes.pop("length")], **modes))
 
@@ -93,7 +93,7 @@ SCHEDULES = {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("halted", HALTED)
-def test_schedules(halted: str, norm: str, schedule: str) -> None:
+def test_recurrence_schedules(halted: str, norm: str, schedule: str) -> None:
     halting = ScheduledHalting(torch.tensor(SCHEDULES[schedule]))
     case = build_case(halting=halting, halted=halted, norm=norm, topology="rows", form="decoder")
     assert check(case).tolist() == [min(step, 5) for step in SCHEDULES[schedule]]
@@ -101,7 +101,9 @@ def test_schedules(halted: str, norm: str, schedule: str) -> None:
 
 @settings(max_examples=40)
 @given(multigraphs(live=True), st.data())
-def test_any_graph_and_halting_pattern(graph: tuple[Pairs, int, int], data: st.DataObject) -> None:
+def test_recurrence_any_graph_and_halting_pattern(
+    graph: tuple[Pairs, int, int], data: st.DataObject
+) -> None:
     modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
     steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
     halting = ScheduledHalting(torch.tensor(steps))
@@ -111,7 +113,9 @@ def test_any_graph_and_halting_pattern(graph: tuple[Pairs, int, int], data: st.D
 
 @settings(max_examples=40)
 @given(topologies, batches, st.data())
-def test_any_topology_and_lengths(topology: Any, lengths: list[int], data: st.DataObject) -> None:
+def test_recurrence_any_topology_and_lengths(
+    topology: Any, lengths: list[int], data: st.DataObject
+) -> None:
     modes = {name: data.draw(st.sampled_from(MODES[name])) for name in ("halted", "norm", "form")}
     case = build_case(**modes, graph=topology.layout(lengths))
     case.layer.step.attention.allow_zero_in_degree = True
@@ -120,7 +124,9 @@ def test_any_topology_and_lengths(topology: Any, lengths: list[int], data: st.Da
 
 @pytest.mark.parametrize("cap", [1, 3])
 @pytest.mark.parametrize("modes", covering(**{m: MODES[m] for m in ("norm", "form", "transition")}))
-def test_without_halting_all_nodes_take_all_steps(modes: dict[str, Any], cap: int) -> None:
+def test_recurrence_without_halting_all_nodes_take_all_steps(
+    modes: dict[str, Any], cap: int
+) -> None:
     case = build_case(**modes, max_steps=cap)
     case.layer.halting = None
     assert check(case).tolist() == [cap] * 10
@@ -129,7 +135,7 @@ def test_without_halting_all_nodes_take_all_steps(modes: dict[str, Any], cap: in
 
 
 @pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
-def test_every_backend(backend: str) -> None:
+def test_recurrence_every_backend(backend: str) -> None:
     case = build_case(topology="causal", form="decoder")
     case.layer.step.attention.backend = backend
     case.layer.step.cross_attention.backend = backend
@@ -144,7 +150,7 @@ def test_every_backend(backend: str) -> None:
     covering(halted=HALTED, weighting=MODES["weighting"], norm=MODES["norm"], form=MODES["form"]),
     ids=name_of,
 )
-def test_gradcheck(modes: dict[str, Any]) -> None:
+def test_recurrence_gradcheck(modes: dict[str, Any]) -> None:
     case = build_case(lengths=[3], topology="causal", max_steps=3, **modes)
     names = [name for name, _ in case.layer.named_parameters()]
     trajectories = set()
@@ -169,7 +175,7 @@ def test_gradcheck(modes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_float32(modes: dict[str, Any]) -> None:
+def test_recurrence_float32(modes: dict[str, Any]) -> None:
     check(build_case(**modes).to(torch.float32), 1e-5)
 
 
@@ -179,7 +185,9 @@ HALVES = covering(
 
 
 @pytest.mark.parametrize("modes", HALVES, ids=name_of)
-def test_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(modes: dict[str, Any]) -> None:
+def test_recurrence_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(
+    modes: dict[str, Any],
+) -> None:
     lengths = [20, 13]
     steps = torch.randint(1, 6, (33,), generator=torch.Generator().manual_seed(0))
     case = build_case(**modes, lengths=lengths, halting=ScheduledHalting(steps))
@@ -198,7 +206,7 @@ def total_error(found: list[Tensor], truth: list[Tensor]) -> float:
 
 
 @pytest.mark.parametrize("modes", HALVES, ids=name_of)
-def test_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) -> None:
+def test_recurrence_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) -> None:
     steps = torch.tensor([1, 3, 2, 5, 4, 2, 2, 1, 5, 3])
     case = build_case(**modes, halting=ScheduledHalting(steps)).to(torch.float32)
     exact = case.run(engine)
@@ -216,7 +224,9 @@ def test_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("form", MODES["form"])
 @pytest.mark.parametrize("transition", MODES["transition"])
 @pytest.mark.parametrize("halted", HALTED)
-def test_a_sentence_alone_and_in_a_batch(halted: str, transition: str, form: str) -> None:
+def test_recurrence_a_sentence_alone_and_in_a_batch(
+    halted: str, transition: str, form: str
+) -> None:
     modes = {"halted": halted, "transition": transition, "form": form}
     batch = build_case(**modes, topology="causal", lengths=[4, 1, 5])
     out, steps, rest = engine(batch.layer, batch.graph, batch.feat, **batch.arguments)
@@ -239,7 +249,7 @@ def test_a_sentence_alone_and_in_a_batch(halted: str, transition: str, form: str
 
 
 @pytest.mark.parametrize("halted", HALTED)
-def test_relabelling(halted: str) -> None:
+def test_recurrence_relabelling(halted: str) -> None:
     pairs = [(0, 1), (1, 0), (2, 1), (3, 3), (1, 2), (4, 3), (3, 4), (0, 1), (0, 3)]
     case = build_case(halted=halted, graph=layout_of(pairs, 5, 5))
     name = torch.tensor([3, 0, 4, 1, 2])  # new name of each node
@@ -250,13 +260,13 @@ def test_relabelling(halted: str) -> None:
     assert_same([x[name] for x in found], expected)
 
 
-def test_a_dgl_graph_serves_as_well_as_its_layout() -> None:
+def test_recurrence_a_dgl_graph_serves_as_well_as_its_layout() -> None:
     case = build_case(halted="stale", topology="causal")
     on_graph = engine(case.layer, Causal().graph([4, 1, 5]), case.feat, positions=case.positions)
     assert_same(on_graph, engine(case.layer, case.graph, case.feat, positions=case.positions))
 
 
-def test_cap_and_threshold_may_change_later() -> None:
+def test_recurrence_cap_and_threshold_may_change_later() -> None:
     case = build_case()
     case.layer.max_steps, case.layer.threshold = 2, 0.6
     changed = engine(case.layer, case.graph, case.feat)
@@ -264,7 +274,7 @@ def test_cap_and_threshold_may_change_later() -> None:
     assert changed[1].max() == 2 and changed[1].min() == 1
 
 
-def test_dropout_in_training_alone() -> None:
+def test_recurrence_dropout_in_training_alone() -> None:
     case = build_case()
     case.layer.step.dropout.p = case.layer.step.attention.attn_drop = 0.5
 
@@ -281,7 +291,7 @@ def test_dropout_in_training_alone() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_a_graph_on_the_cpu_serves_features_on_the_gpu(modes: dict[str, Any]) -> None:
+def test_recurrence_a_graph_on_the_cpu_serves_features_on_the_gpu(modes: dict[str, Any]) -> None:
     case = build_case(**modes)
     expected = engine(case.layer, case.graph, case.feat, **case.arguments)
     cross = case.cross and (case.cross[0], case.cross[1].cuda())
@@ -332,7 +342,7 @@ PROJECTED = {
 @pytest.mark.parametrize("form", MODES["form"])
 @pytest.mark.parametrize("transition", MODES["transition"])
 @pytest.mark.parametrize(("halted", "norm"), PROJECTED)
-def test_a_step_costs_what_its_frontier_costs(
+def test_recurrence_a_step_costs_what_its_frontier_costs(
     halted: str, norm: str, transition: str, form: str, edges_seen: list[int]
 ) -> None:
     sizes = [10, 6, 3, 1, 1]
@@ -361,7 +371,7 @@ def test_a_step_costs_what_its_frontier_costs(
     )
 
 
-def test_a_frontier_of_one_computes_one_row_and_its_edges(edges_seen: list[int]) -> None:
+def test_recurrence_a_frontier_of_one_computes_one_row_and_its_edges(edges_seen: list[int]) -> None:
     halting = ScheduledHalting(torch.tensor([1] * 99 + [4]))
     case = build_case(halting=halting, lengths=[100])
     case.layer(case.graph, case.feat)
@@ -385,13 +395,13 @@ def with_entry(rows: Tensor, value: float) -> Tensor:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_features_that_are_not_finite(value: float) -> None:
+def test_recurrence_features_that_are_not_finite(value: float) -> None:
     case = build_case()
     words = f"feature 2 of node 3 is {value}"
     refused(case, words, feat=with_entry(case.feat, value))
 
 
-def test_features_and_positions_that_do_not_fit_the_graph() -> None:
+def test_recurrence_features_and_positions_that_do_not_fit_the_graph() -> None:
     case = build_case()
     refused(
         case,
@@ -405,13 +415,13 @@ def test_features_and_positions_that_do_not_fit_the_graph() -> None:
 
 
 @pytest.mark.parametrize("halted", HALTED)
-def test_positions_with_two_coordinates(halted: str) -> None:
+def test_recurrence_positions_with_two_coordinates(halted: str) -> None:
     case = build_case(halted=halted)
     case.arguments["positions"] = torch.stack([torch.arange(10), torch.arange(10).flip(0)], 1)
     check(case)
 
 
-def test_a_graph_of_two_kinds_of_nodes() -> None:
+def test_recurrence_a_graph_of_two_kinds_of_nodes() -> None:
     case = build_case(graph=Complete().layout([3]))
     bipartite = Complete().layout([3], [2])
     with pytest.raises(ValueError, match="3 destination and 2 source nodes"):
@@ -422,7 +432,7 @@ def test_a_graph_of_two_kinds_of_nodes() -> None:
 
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("halted", HALTED)
-def test_sources_outside_a_block_are_as_if_halted_before_the_first_step(
+def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_step(
     halted: str, norm: str
 ) -> None:
     block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
@@ -441,26 +451,26 @@ def test_sources_outside_a_block_are_as_if_halted_before_the_first_step(
     assert relative_error(out, layer.step.readout(wanted)) < 1e-10
 
 
-def test_a_halting_unit_of_another_width() -> None:
+def test_recurrence_a_halting_unit_of_another_width() -> None:
     step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 12))
     with pytest.raises(ValueError, match="unit reads 6 features, but the step's states have 8"):
         AdaptiveRecurrence(step, HaltingUnit(6))
 
 
-def test_a_graph_without_nodes() -> None:
+def test_recurrence_a_graph_without_nodes() -> None:
     case = build_case()
     with pytest.raises(ValueError, match="the graph has no nodes"):
         case.layer(dgl.graph(([], [])), case.feat[:0])
 
 
-def test_a_weight_that_is_not_a_number() -> None:
+def test_recurrence_a_weight_that_is_not_a_number() -> None:
     case = build_case()
     case.layer.halting.linear.bias.data.fill_(float("nan"))
     with pytest.raises(ValueError, match=r"halting probability of node 0 is NaN at step 1.*clip"):
         case.layer(case.graph, case.feat)
 
 
-def test_a_node_without_in_edges() -> None:
+def test_recurrence_a_node_without_in_edges() -> None:
     case = build_case(graph=layout_of([(0, 0), (0, 2)], 3, 3))
     with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
         case.layer(case.graph, case.feat)
@@ -474,7 +484,7 @@ def test_a_node_without_in_edges() -> None:
         ("threshold", 1.5, "threshold must lie in (0, 1], got 1.5"),
     ],
 )
-def test_settings_out_of_range(name: str, value: float, words: str) -> None:
+def test_recurrence_settings_out_of_range(name: str, value: float, words: str) -> None:
     case = build_case()
     setattr(case.layer, name, value)
     with pytest.raises(ValueError, match=re.escape(words)):
@@ -482,7 +492,7 @@ def test_settings_out_of_range(name: str, value: float, words: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["halted", "weighting", "halt_from", "cost"])
-def test_modes_that_do_not_exist(name: str) -> None:
+def test_recurrence_modes_that_do_not_exist(name: str) -> None:
     known = getattr(AdaptiveRecurrence(build_step()), name)
     with pytest.raises(ValueError, match=rf"{name} must be one of .*'{re.escape(known)}'.*'nil'"):
         AdaptiveRecurrence(build_step(), **{name: "nil"})
@@ -491,7 +501,7 @@ def test_modes_that_do_not_exist(name: str) -> None:
 # The module.
 
 
-def test_parameters_are_drawn_anew() -> None:
+def test_recurrence_parameters_are_drawn_anew() -> None:
     layer = build_case(form="decoder").layer
     before = [parameter.clone() for parameter in layer.parameters()]
     layer.reset_parameters()
@@ -499,12 +509,12 @@ def test_parameters_are_drawn_anew() -> None:
     assert layer.halting.linear.bias.item() == layer.halting.bias_init
 
 
-def test_repr() -> None:
+def test_recurrence_repr() -> None:
     layer = AdaptiveRecurrence(build_step(), max_steps=3, threshold=0.5, halted="stale")
     assert "max_steps=3, threshold=0.5, halted='stale', weighting='sum'" in repr(layer)
 
 
-def test_a_decoder_needs_what_it_attends_to() -> None:
+def test_recurrence_a_decoder_needs_what_it_attends_to() -> None:
     case = build_case(form="decoder")
     with pytest.raises(ValueError, match="needs cross"):
         case.layer(case.graph, case.feat)
@@ -519,14 +529,14 @@ def test_a_decoder_needs_what_it_attends_to() -> None:
 
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
 @pytest.mark.parametrize("heads", [1, 2])
-def test_an_edge_bias_acts_at_every_step(heads: int, modes: dict[str, Any]) -> None:
+def test_recurrence_an_edge_bias_acts_at_every_step(heads: int, modes: dict[str, Any]) -> None:
     case = build_case(**modes)
     case.arguments["edge_bias"] = normal(case.graph.num_edges, heads, seed=9)
     assert len(check(case).unique()) > 1
 
 
 @pytest.mark.parametrize("halted", HALTED)
-def test_attention_weights_of_each_step(halted: str) -> None:
+def test_recurrence_attention_weights_of_each_step(halted: str) -> None:
     case = build_case(halted=halted, topology="rows")
     out, ponder, weights = case.layer(
         case.graph, case.feat, positions=case.positions, get_attention=True
@@ -542,7 +552,7 @@ def test_attention_weights_of_each_step(halted: str) -> None:
 
 @settings(max_examples=20)
 @given(multigraphs(live=True), st.data())
-def test_new_numbers_for_nodes_and_edges_change_nothing_else(
+def test_recurrence_new_numbers_for_nodes_and_edges_change_nothing_else(
     graph: tuple[Pairs, int, int], data: st.DataObject
 ) -> None:
     pairs, nodes, _ = graph
@@ -560,7 +570,7 @@ def test_new_numbers_for_nodes_and_edges_change_nothing_else(
 
 @settings(max_examples=20)
 @given(multigraphs(live=True), multigraphs(live=True))
-def test_a_graph_alone_and_in_a_batch(
+def test_recurrence_a_graph_alone_and_in_a_batch(
     first: tuple[Pairs, int, int], second: tuple[Pairs, int, int]
 ) -> None:
     graphs = [dgl.graph(pairs, num_nodes=nodes) for pairs, nodes, _ in (first, second)]

@@ -14,7 +14,7 @@ from tests.nn.naive import naive_recurrence
 
 
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_the_oracle_is_the_definition(modes: dict[str, Any]) -> None:
+def test_reference_the_oracle_is_the_definition(modes: dict[str, Any]) -> None:
     case = build_case(**modes)
     found, expected = case.run(dense_recurrence), case.run(naive_recurrence)
     assert_same(found, expected)
@@ -23,7 +23,7 @@ def test_the_oracle_is_the_definition(modes: dict[str, Any]) -> None:
 
 @settings(max_examples=15)
 @given(multigraphs(live=True), st.data())
-def test_the_oracle_is_the_definition_on_any_graph(
+def test_reference_the_oracle_is_the_definition_on_any_graph(
     graph: tuple[Pairs, int, int], data: st.DataObject
 ) -> None:
     modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
@@ -41,7 +41,7 @@ def test_a_fixed_number_of_steps() -> None:
     assert found[1].tolist() == [3] * 10
 
 
-def test_nodes_without_in_edges() -> None:
+def test_reference_nodes_without_in_edges() -> None:
     case = build_case(graph=layout_of([(0, 1), (1, 2), (0, 2)], 4, 4))
     case.layer.step.attention.allow_zero_in_degree = True
     assert_same(case.run(dense_recurrence), case.run(naive_recurrence))

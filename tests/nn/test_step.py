@@ -50,14 +50,14 @@ def test_a_step_is_its_formula(modes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)
-def test_a_frontier_gives_those_rows(modes: dict[str, Any]) -> None:
+def test_step_a_frontier_gives_those_rows(modes: dict[str, Any]) -> None:
     step, case = one_step(modes)
     sentence = torch.arange(4)  # a convolution reads the others of its sentence, and no more
     some = step(case.graph, case.feat, frontier=sentence, cross=case.cross)
     assert_same([some], [step(case.graph, case.feat, cross=case.cross)[sentence]])
 
 
-def test_outside_the_frontier_a_convolution_reads_zero() -> None:
+def test_step_outside_the_frontier_a_convolution_reads_zero() -> None:
     step, case = one_step({"transition": "sepconv"})
     node = torch.tensor([1])
     found = step(case.graph, case.feat, frontier=node)
@@ -65,7 +65,7 @@ def test_outside_the_frontier_a_convolution_reads_zero() -> None:
     assert_same([found], [step(case.graph, case.feat)[node]])
 
 
-def test_value_shift_is_what_a_signal_adds_to_values() -> None:
+def test_step_value_shift_is_what_a_signal_adds_to_values() -> None:
     step, rows = build_step(norm="post"), normal(5, 8)
     signal = normal(8, seed=1)
     keys, values = (step.project(rows + signal) - step.project(rows)).chunk(2, dim=1)
@@ -114,7 +114,7 @@ def halve(module: nn.Module, args: Any, out: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_a_hook_on_key_value_acts_as_in_the_dense_oracle(halted: str) -> None:
+def test_step_a_hook_on_key_value_acts_as_in_the_dense_oracle(halted: str) -> None:
     case = build_case(halted=halted)
     key_value = case.layer.step.attention.key_value
     with key_value.register_forward_hook(halve):
@@ -125,7 +125,7 @@ def test_a_hook_on_key_value_acts_as_in_the_dense_oracle(halted: str) -> None:
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_a_parametrization_of_key_value_acts_as_its_weight(halted: str) -> None:
+def test_step_a_parametrization_of_key_value_acts_as_its_weight(halted: str) -> None:
     case = build_case(halted=halted)
     weight_norm(case.layer.step.attention.key_value)
     found = case.layer(case.graph, case.feat)[0]
@@ -133,7 +133,7 @@ def test_a_parametrization_of_key_value_acts_as_its_weight(halted: str) -> None:
     assert_same([found], [case.layer(case.graph, case.feat)[0]])
 
 
-def test_dropout_in_training_alone() -> None:
+def test_step_dropout_in_training_alone() -> None:
     step = build_step(dropout=0.5)
     graph, feat = Complete().layout([5]), normal(5, 8)
     assert not torch.equal(step(graph, feat), step(graph, feat))
@@ -142,20 +142,20 @@ def test_dropout_in_training_alone() -> None:
 
 
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)
-def test_parameters_are_drawn_anew(modes: dict[str, Any]) -> None:
+def test_step_parameters_are_drawn_anew(modes: dict[str, Any]) -> None:
     step, _ = one_step(modes)
     before = [parameter.clone() for parameter in step.parameters()]
     step.reset_parameters()
     assert not any(torch.equal(a, b) for a, b in zip(before, step.parameters(), strict=True))
 
 
-def test_operations_of_one_node() -> None:
+def test_step_operations_of_one_node() -> None:
     encoder = 4 * 8 * 8 + 4 * 8 * 12
     assert build_step().node_flops == encoder
     assert build_step(form="decoder").node_flops == encoder + 4 * 8 * 8
 
 
-def test_a_decoder_needs_what_it_attends_to_and_an_encoder_takes_none() -> None:
+def test_step_a_decoder_needs_what_it_attends_to_and_an_encoder_takes_none() -> None:
     graph, feat = Complete().layout([5]), normal(5, 8)
     cross = Complete().layout([5], [2]), normal(2, 6)
     with pytest.raises(ValueError, match=r"needs cross=.*got cross=None"):
@@ -164,7 +164,7 @@ def test_a_decoder_needs_what_it_attends_to_and_an_encoder_takes_none() -> None:
         build_step()(graph, feat, cross=cross)
 
 
-def test_norms_that_do_not_exist() -> None:
+def test_step_norms_that_do_not_exist() -> None:
     with pytest.raises(ValueError, match=r"norm must be one of .*'post', 'pre'.*, got 'none'"):
         UniversalTransformerStep(
             MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="none"
@@ -186,19 +186,19 @@ def test_norms_that_do_not_exist() -> None:
         ),
     ],
 )
-def test_parts_of_other_widths(
+def test_step_parts_of_other_widths(
     attention: MultiHeadAttention, transition: Any, cross: Any, words: str
 ) -> None:
     with pytest.raises(ValueError, match=f"all parts of a step need states as wide: .*{words}"):
         UniversalTransformerStep(attention, transition, cross_attention=cross)
 
 
-def test_repr() -> None:
+def test_step_repr() -> None:
     assert "norm='pre'" in repr(build_step(norm="pre"))
 
 
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)
-def test_weights_and_bias_are_those_of_its_attention(modes: dict[str, Any]) -> None:
+def test_step_weights_and_bias_are_those_of_its_attention(modes: dict[str, Any]) -> None:
     step, case = one_step(modes)
     bias = normal(case.graph.num_edges, HEADS, seed=3)
     out, weights = step(case.graph, case.feat, cross=case.cross, edge_bias=bias, get_attention=True)

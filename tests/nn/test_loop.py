@@ -78,7 +78,7 @@ def share(module: nn.Module, name: str, value: Tensor) -> None:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("decoder", [False, True], ids=["encoder", "decoder"])
-def test_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
+def test_loop_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
     steps = [
         randomised(plain(norm, decoder, output_norm=t == LAYERS - 1), seed=100 * t)
         for t in range(LAYERS)
@@ -107,7 +107,7 @@ def test_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
     covering(**FORMS, topology=MODES["topology"], scale_by_degree=(False, True)),
     ids=name_of,
 )
-def test_it_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
+def test_loop_it_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
     case = build_case(share_weights=False, max_steps=LAYERS, lengths=[3, 1, 4], **modes)
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence))
@@ -117,14 +117,14 @@ def test_it_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
 
 @settings(max_examples=20)
 @given(multigraphs(live=True), st.integers(1, 4), st.data())
-def test_any_graph(graph: tuple[Pairs, int, int], layers: int, data: st.DataObject) -> None:
+def test_loop_any_graph(graph: tuple[Pairs, int, int], layers: int, data: st.DataObject) -> None:
     modes = {name: data.draw(st.sampled_from(values)) for name, values in FORMS.items()}
     case = build_case(share_weights=False, max_steps=layers, graph=layout_of(*graph), **modes)
     assert_same(case.run(engine), case.run(dense_recurrence))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_each_block_of_a_list_is_served_by_a_step_of_its_own(norm: str) -> None:
+def test_loop_each_block_of_a_list_is_served_by_a_step_of_its_own(norm: str) -> None:
     case = build_case(share_weights=False, norm=norm, lengths=[40], max_steps=4)
     graph = big_graph()
     blocks = blocks_of(graph, SEEDS, 4)
@@ -134,7 +134,7 @@ def test_each_block_of_a_list_is_served_by_a_step_of_its_own(norm: str) -> None:
     assert_same([found], [whole[SEEDS]])
 
 
-def test_steps_with_the_same_weights_are_one_step() -> None:
+def test_loop_steps_with_the_same_weights_are_one_step() -> None:
     case = build_case()
     shared = AdaptiveRecurrence(case.layer.step, max_steps=4)
     own = AdaptiveRecurrence([build_step() for _ in range(4)], max_steps=4)
@@ -146,7 +146,7 @@ def test_steps_with_the_same_weights_are_one_step() -> None:
 
 @pytest.mark.parametrize("share_weights", [True, False])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_flops_are_those_that_torch_counts(norm: str, share_weights: bool) -> None:
+def test_loop_flops_are_those_that_torch_counts(norm: str, share_weights: bool) -> None:
     case = build_case(share_weights=share_weights, norm=norm, form="decoder", lengths=[5])
     case.layer.halting = None
     for step in (adaptive_loop(case.layer).step(t) for t in range(1, 6)):
@@ -156,13 +156,13 @@ def test_flops_are_those_that_torch_counts(norm: str, share_weights: bool) -> No
     assert counter.get_total_flops() == int(ponder.flops) == int(ponder.all_flops)
 
 
-def test_only_the_last_step_normalises_what_is_read_out() -> None:
+def test_loop_only_the_last_step_normalises_what_is_read_out() -> None:
     layer = build_case(share_weights=False, norm="pre", max_steps=LAYERS).layer
     norms = [name for name, _ in layer.named_parameters() if "output_norm" in name]
     assert norms == ["step.2.output_norm.weight", "step.2.output_norm.bias"]
 
 
-def test_all_steps_are_drawn_anew_and_differ() -> None:
+def test_loop_all_steps_are_drawn_anew_and_differ() -> None:
     layer = build_case(share_weights=False, norm="pre", max_steps=LAYERS).layer
     before = [parameter.clone() for parameter in layer.parameters()]
     layer.reset_parameters()
@@ -172,7 +172,7 @@ def test_all_steps_are_drawn_anew_and_differ() -> None:
     assert not torch.equal(queries[0], queries[1])
 
 
-def test_no_other_number_of_steps() -> None:
+def test_loop_no_other_number_of_steps() -> None:
     layer = build_case(share_weights=False, max_steps=LAYERS).layer
     layer.max_steps = LAYERS
     for steps in (2, 4):
@@ -185,7 +185,7 @@ def test_no_other_number_of_steps() -> None:
         AdaptiveRecurrence([])
 
 
-def test_steps_that_do_not_go_together() -> None:
+def test_loop_steps_that_do_not_go_together() -> None:
     step = build_step()
     with pytest.raises(ValueError, match="give halting=None"):
         AdaptiveRecurrence([step, build_step()], HaltingUnit(FEATS), max_steps=2)
@@ -204,7 +204,7 @@ def wider() -> UniversalTransformerStep:
     )
 
 
-def test_no_weight_belongs_to_two_steps() -> None:
+def test_loop_no_weight_belongs_to_two_steps() -> None:
     layer = build_case(share_weights=False, max_steps=LAYERS).layer
     each = [list(step.parameters()) for step in layer.step]
     assert len(set(chain(*each))) == sum(map(len, each)) == len(list(layer.parameters()))
