@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,10 @@ assert not [name for name in sys.modules if name.startswith("graphut.experiments
 def test_importing_graphut_loads_no_torch() -> None:
     code = "import graphut, sys; graphut.__version__; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_graphut_is_found_from_the_folder_beside_the_checkout(tmp_path: Path) -> None:
+    """There Python also sees the checkout itself, a folder of the same name."""
+    (tmp_path / "graphut").symlink_to(Path(__file__).parents[1], target_is_directory=True)
+    code = "from graphut import edge_attention"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
