@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from graphut.nn.act import ACTState, HaltingRule
 from graphut.nn.context import AttentionContext
 from graphut.nn.coordinates import step_signals
-from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
 from graphut.nn.halted import HALTED_NODES, StepInput
 from graphut.nn.step import UniversalTransformerStep
@@ -51,7 +51,6 @@ class AdaptiveLoop:
         num_dst: int,
         *,
         checks: FiniteChecks | None = None,
-        only_device_counts: bool = False,
         settle: bool = False,
     ) -> LoopOutput:
         """Repeat the step, and return the result of the first `num_dst` nodes.
@@ -67,10 +66,8 @@ class AdaptiveLoop:
         num_dst : int
             Number of nodes that take all their steps.
         checks : FiniteChecks, optional
-            Checks of halting probabilities.
-        only_device_counts : bool
-            Do not wait for the number of active nodes; needs `AsyncFiniteChecks` and attention
-            that takes such counts.
+            Checks of halting probabilities. With `AsyncFiniteChecks` the loop does not wait for
+            the number of active nodes; it needs attention that takes such counts.
         settle : bool
             Go on until keys and values are those of step `max_steps`, for nodes to come that
             take more steps: a decoding cache needs it.
@@ -79,12 +76,11 @@ class AdaptiveLoop:
         if self.halting is None or self.halted == "running":
             result = _run_everyone(self, context, feat, position_encoding, checks, settle)
         else:
-            context.begin_step(1)
-            frontier = (
-                DeviceFrontier(feat, position_encoding, context.num_dst, checks)
-                if only_device_counts
-                else Frontier(feat, position_encoding, context.num_dst)
-            )
+            frontier: Frontier
+            if isinstance(checks, AsyncFiniteChecks):
+                frontier = DeviceFrontier(feat, position_encoding, context.num_dst, checks)
+            else:
+                frontier = Frontier(feat, position_encoding, context.num_dst)
             result = _run_frontier(self, context, frontier, feat, num_dst, checks, settle)
         return result._replace(out=self.step(self.rule.max_steps).readout(result.out))
 
@@ -158,7 +154,6 @@ def _run_everyone(
     settle: bool,
 ) -> LoopOutput:
     """Compute all nodes at every step; a mask keeps the outputs of those that have halted."""
-    context.begin_step(1)
     states, act = feat, ACTState.start(loop.rule, feat[: context.num_dst])
     active = torch.ones_like(act.cumulative, dtype=torch.bool)
     steps, remainder = torch.zeros_like(active, dtype=torch.int64), torch.zeros_like(act.cumulative)

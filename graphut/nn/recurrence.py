@@ -178,26 +178,14 @@ class AdaptiveRecurrence(nn.Module):
         loop = adaptive_loop(self)
         context = self._context(loop, graph, feat, positions, cross, edge_bias)
         context.get_attention = get_attention
-        only_device_counts = self._only_device_counts(loop, context, feat)
-        checks = (
-            AsyncFiniteChecks(self, context.num_src, context.num_dst)
-            if only_device_counts
-            else FiniteChecks()
-        )
+        checks = self._checks(loop, context, feat)
         checks.check_features(feat)
         encoding = None
         if positions is not None:
             positions = positions.to(feat.device, non_blocking=True)
             encoding = position_encoding(positions, feat.shape[1], feat.dtype)
         num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
-        out, steps, remainder = loop.run(
-            context,
-            feat,
-            encoding,
-            num_dst,
-            checks=checks,
-            only_device_counts=only_device_counts,
-        )
+        out, steps, remainder = loop.run(context, feat, encoding, num_dst, checks=checks)
         checks.close()
         ponder = self._ponder(loop.step(1), context, steps, remainder)
         return (out, ponder, context.weights) if get_attention else (out, ponder)
@@ -224,20 +212,21 @@ class AdaptiveRecurrence(nn.Module):
         context.blocks, context.edge_bias = blocks, edge_bias
         return context
 
-    def _only_device_counts(self, loop: AdaptiveLoop, context: GraphContext, feat: Tensor) -> bool:
-        """Return whether all attention takes counts of rows that only the device knows.
+    def _checks(self, loop: AdaptiveLoop, context: GraphContext, feat: Tensor) -> FiniteChecks:
+        """Return checks that never wait for the device, if all attention can do so too.
 
-        Where it does not, keys and values are written in place if the backend can.
+        If not, keys and values are written in place where the backend reads them so.
         """
         if context.blocks or context.edge_bias is not None or context.get_attention:
-            return False
+            return FiniteChecks()
         step = loop.step(1)
         takes_counts = step.attention.takes_counts(context.layout, feat)
         if takes_counts and step.cross_attention is not None and context.cross_layout is not None:
             takes_counts = step.cross_attention.takes_counts(context.cross_layout, feat)
-        if not takes_counts:
-            context.in_place = step.attention.in_place_key_value(context.layout, feat)
-        return takes_counts
+        if takes_counts:
+            return AsyncFiniteChecks(self, context.num_src, context.num_dst)
+        context.in_place = step.attention.in_place_key_value(context.layout, feat)
+        return FiniteChecks()
 
     def _ponder(
         self,
