@@ -16,14 +16,13 @@ from graphut.topology import (
     Causal,
     Complete,
     Topology,
-    cross_layout,
     node_positions,
     parse,
     token_nodes,
 )
-from graphut.topology.batch import starts
-from graphut.topology.build import graph_from_layouts
-from graphut.topology.future import sees_future
+from graphut.topology.batch import graph_from_layouts, starts
+from graphut.topology.causality import sees_future
+from graphut.topology.cross import cross_layout
 
 BOS, EOS = 0, 1  # the token ids that stand for no symbol, the same in every vocabulary
 
@@ -61,7 +60,7 @@ def sentence_graph(
     encoder, decoder, cross : Topology or str
         Who attends to whom: source to source, target to target, and source to target; a
         topology or its spec string. The decoder's must be causal, and `cross` without extra
-        nodes; it is taken as `graphut.topology.cross_topology` takes it.
+        nodes; it is taken as `graphut.topology.cross.cross_topology` takes it.
     bos, eos : int
         The tokens that begin and end every target sentence.
 
@@ -172,7 +171,7 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
     """
     layout = decoder.layout(lengths)
     # The first test fails whatever the batch is; the second knows the batch's own lengths.
-    if not decoder.is_causal() or sees_future(decoder, lengths, layout):
+    if not decoder.is_causal() or sees_future(layout, lengths, decoder.extra_starts):
         raise ValueError(
             f"the decoder's topology {str(decoder)!r} sees tokens that are still to come: "
             f"use '({decoder})&causal'"

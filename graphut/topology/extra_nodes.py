@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from graphut.topology.base import Topology
-from graphut.topology.batch import Lengths, as_lengths, positions, spread, starts
+from graphut.topology.batch import Lengths, as_lengths, positions, ragged_arange, starts
 
 
 def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
-    """The node of each token in `topology.layout(lengths)`: what is read out of a model.
+    """Return the node of each token in `topology.layout(lengths)`: those that a model reads out.
 
     Parameters
     ----------
@@ -36,18 +36,16 @@ def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
 
 
 def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tensor:
-    """Features of all nodes of a layout: the tokens' own, and those that extra nodes start with.
+    """Return the features of all nodes of a layout: those of tokens, and the extra nodes' first.
 
     An extra node starts as the mean of the tokens of `topology.extra_starts`, or as zero.
 
     Parameters
     ----------
-    topology : Topology
-        Whose layout it is.
+    topology, lengths
+        As for `token_nodes`.
     feat : Tensor
         `(num_tokens, ...)`, the features of the tokens.
-    lengths : sequence of int or Tensor
-        Tokens of each sentence.
 
     Returns
     -------
@@ -70,31 +68,28 @@ def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tens
         raise ValueError(f"{len(feat)} features for {int(lengths.sum())} tokens")
     if not topology.has_extra_nodes:
         return feat
-    extras = topology.extra_nodes(lengths)
-    sentence = torch.repeat_interleave(extras)
-    lo, hi = topology.extra_starts(positions(extras), lengths[sentence])
-    row, place = spread(hi - lo)
-    token = ((lo + starts(lengths)[sentence])[row] + place).to(feat.device)
+    sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
+    row, position = ragged_arange(hi - lo)
+    token = ((lo + starts(lengths)[sentence])[row] + position).to(feat.device)
     size = (hi - lo)[row].to(feat).view(-1, *[1] * (feat.dim() - 1))
-    started = feat.new_zeros(len(sentence), *feat.shape[1:])
-    started = started.index_add(0, row.to(feat.device), feat[token] / size)
-    order = _tokens_first(lengths, extras).to(feat.device)
-    return torch.cat([feat, started])[order]
+    extra = feat.new_zeros(len(sentence), *feat.shape[1:])
+    extra = extra.index_add(0, row.to(feat.device), feat[token] / size)
+    # Sentence by sentence, and within each the tokens, which come first, before the extra nodes.
+    order = torch.cat([torch.repeat_interleave(lengths), sentence]).argsort(stable=True)
+    return torch.cat([feat, extra])[order.to(feat.device)]
 
 
 def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
-    """Where each node of a layout stands, for its coordinate signal.
+    """Return the position of each node of a layout, for its position encoding.
 
-    Tokens stand at 1, 2, ... An extra node stands, as it starts, at the mean of the tokens of
-    `topology.extra_starts`, or at 0. Of several that start alike, each next one stands one place
+    Tokens are at 1, 2, ... An extra node is, as it starts, at the mean of the tokens of
+    `topology.extra_starts`, or at 0. Of several that start alike, each next one is one position
     before: virtual nodes are at 0, -1, -2, ... and so become different.
 
     Parameters
     ----------
-    topology : Topology
-        Whose layout it is.
-    lengths : sequence of int or Tensor
-        Tokens of each sentence.
+    topology, lengths
+        As for `token_nodes`.
 
     Returns
     -------
@@ -110,32 +105,28 @@ def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
     tensor([ 1.,  2.,  0., -1.], dtype=torch.float64)
     """
     lengths = as_lengths(lengths)
-    place = positions(lengths) + 1
+    position = positions(lengths) + 1
     if not topology.has_extra_nodes:
-        return place
-    place = with_extra_nodes(topology, place.double(), lengths)
-    is_extra = torch.ones_like(place, dtype=torch.bool)
+        return position
+    position = with_extra_nodes(topology, position.double(), lengths)
+    is_extra = torch.ones_like(position, dtype=torch.bool)
     is_extra[token_nodes(topology, lengths)] = False
-    place[is_extra] -= _alike_before(topology, lengths)
-    return place
+    position[is_extra] -= _alike_before(topology, lengths)
+    return position
+
+
+def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the sentence of each extra node, and the interval of tokens that it starts as."""
+    extras = topology.extra_nodes(lengths)
+    sentence = torch.repeat_interleave(extras)
+    return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
 
 
 def _alike_before(topology: Topology, lengths: Tensor) -> Tensor:
-    """How many extra nodes of its sentence before each one start from the same tokens."""
-    extras = topology.extra_nodes(lengths)
-    sentence = torch.repeat_interleave(extras)
-    lo, hi = topology.extra_starts(positions(extras), lengths[sentence])
-    run = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
-    _, same, count = run.unique(dim=0, return_inverse=True, return_counts=True)
+    """Count the extra nodes of its sentence before each one that start as the same tokens."""
+    sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
+    start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
+    _, same, count = start.unique(dim=0, return_inverse=True, return_counts=True)
     before = torch.empty_like(same)
     before[same.argsort(stable=True)] = positions(count)
     return before
-
-
-def _tokens_first(lengths: Tensor, extras: Tensor) -> Tensor:
-    """Of all tokens and then all extra nodes: which is which node of the layout."""
-    nodes = lengths + extras
-    sentence, place = spread(nodes)
-    token = starts(lengths)[sentence] + place
-    extra = int(lengths.sum()) + starts(extras)[sentence] + place - lengths[sentence]
-    return torch.where(place < lengths[sentence], token, extra)
