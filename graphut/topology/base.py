@@ -199,7 +199,6 @@ class Topology(ABC):
         """Return the number of nodes of a sentence of `n` tokens: these, and the extra nodes."""
         return n + int(self.extra_nodes(torch.tensor([n])))
 
-    @final
     def num_edges(self, n: int) -> int:
         """Return the number of edges of a sentence of `n` tokens, in closed form if there is one.
 
@@ -242,6 +241,8 @@ class Topology(ABC):
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         """Return `_edge_keys` without an `interval`; unions and intersections have their own."""
+        if type(self).in_edges is Topology.in_edges:
+            raise TypeError(f"{self.name}: interval() returned None, and there is no in_edges()")
         row, source = self.in_edges(dst, n_dst, n_src)
         inside = (source >= 0) & (source < (n_src + self.extra_nodes(n_src))[row])
         keys = (row * width + source)[inside]

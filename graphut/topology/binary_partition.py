@@ -13,7 +13,7 @@ from graphut.topology.batch import ragged_arange
 
 @dataclass(frozen=True)
 class BinaryPartition(Topology, minimum={"spans": 1}):
-    """Tokens see near tokens one by one, and those further away as longer and longer spans.
+    """Binary partition: tokens see near ones singly, and far ones as longer and longer spans.
 
     The binary partition transformer (arXiv 1911.04070). The spans of level `l` are the blocks
     of `2^l` tokens; the last may be shorter, and one whose second half is missing *is* its

@@ -17,7 +17,7 @@ from graphut.topology.parse import parse
 
 @dataclass(frozen=True)
 class _CrossTopology(Topology, named=False):
-    """A topology, but a token beyond the source's end that sees nothing sees the last source."""
+    """A topology in which tokens beyond the source's end see the last source, if no other."""
 
     inner: Topology
 
@@ -33,14 +33,14 @@ class _CrossTopology(Topology, named=False):
         if interval is None:
             return None
         lo, hi = interval
-        lost = (lo == hi) & (dst >= n_src)
-        return torch.where(lost, n_src - 1, lo), torch.where(lost, n_src, hi)
+        no_source = (lo == hi) & (dst >= n_src)
+        return torch.where(no_source, n_src - 1, lo), torch.where(no_source, n_src, hi)
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         keys = self.inner._edge_keys(dst, n_dst, n_src, width)
-        lost = dst >= n_src
-        lost[keys // width] = False
-        row = lost.nonzero()[:, 0]
+        no_source = dst >= n_src
+        no_source[keys // width] = False
+        row = no_source.nonzero()[:, 0]
         return merge(keys, row * width + n_src[row] - 1)
 
     def spec(self) -> str:
@@ -48,7 +48,7 @@ class _CrossTopology(Topology, named=False):
 
 
 def cross_topology(topology: Topology | str) -> Topology:
-    """Return a topology from source to target tokens, in which no target token is too late.
+    """Return a topology from source to target tokens, with a source for every late target.
 
     A target may be longer than its source, and a window's tokens then have no source within
     their reach. A token at or beyond the source's end that would see nothing sees the last

@@ -12,7 +12,7 @@ from graphut.topology.base import Interval, Topology
 
 @dataclass(frozen=True)
 class Complete(Topology):
-    """Every destination sees every source of its sentence, itself included: `n * m` edges.
+    """Complete graph: every destination sees every source of its sentence, `n * m` edges.
 
     An encoder's self-attention, and the cross-attention from target to source.
 
@@ -37,7 +37,7 @@ class Complete(Topology):
 
 @dataclass(frozen=True)
 class Causal(Topology):
-    """Destination `i` sees the sources `j <= i`: `n * (n + 1) / 2` edges.
+    """Causal graph: destination `i` sees the sources `j <= i`, `n * (n + 1) / 2` edges.
 
     A decoder's self-attention. `other.causal()` is the causal half of another topology.
 

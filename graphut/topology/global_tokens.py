@@ -13,7 +13,7 @@ from graphut.topology.batch import ragged_arange
 
 @dataclass(frozen=True)
 class Global(Topology):
-    """Some tokens see all tokens, and all tokens see them.
+    """Global tokens: they see all tokens, and all tokens see them.
 
     The symmetric global attention of Longformer (arXiv 2004.05150) and BigBird (arXiv
     2007.14062): `2 * g * n - g^2` edges for `g` of them. Those beyond the end of a shorter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,11 +15,10 @@ from graphut.topology.window import count_pairs
 
 @dataclass(frozen=True)
 class Axial(Topology, minimum={"width": 1}):
-    """The tokens are a grid, row by row; each sees its row and its column.
+    """Rows and columns of a grid: each token sees those of its row and of its column.
 
-    Axial attention (arXiv 1912.12180) in both directions at once: `H * W * (H + W - 1)` edges
-    on a grid of `H` rows of `W`. The last row may be incomplete; within one row,
-    every token sees every other.
+    The tokens are the grid row by row. Axial attention (arXiv 1912.12180) in both directions at
+    once: `H * W * (H + W - 1)` edges on a grid of `H` rows of `W`. The last row may be incomplete.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ class Axial(Topology, minimum={"width": 1}):
 
 @dataclass(frozen=True)
 class Patch(Topology, minimum={"width": 1, "radius": 0}):
-    """The tokens are a grid, row by row; each sees those within a radius in both directions.
+    """Square patches of a grid: each token sees those within a radius in both directions.
 
-    The local attention of stand-alone self-attention (arXiv 1906.05909), with a patch of
-    `k = 2 * radius + 1` on each side: `(k * H - r * (r + 1)) * (k * W - r * (r + 1))` edges on a
-    grid of `H` rows of `W`. The last row may be incomplete; of a grid that is smaller than the
-    patch, all is seen.
+    The tokens are the grid row by row. The local attention of stand-alone self-attention (arXiv
+    1906.05909), with a patch of `k = 2 * radius + 1` on each side: `(k * H - r * (r + 1)) *
+    (k * W - r * (r + 1))` edges on a grid of `H` rows of `W`. The last row may be incomplete; in a
+    grid that is smaller than the patch, every token sees every other.
 
     Parameters
     ----------
@@ -97,12 +97,9 @@ class Patch(Topology, minimum={"width": 1, "radius": 0}):
 
     def _count_edges(self, n: int) -> int:
         rows, rest = divmod(n, self.width)
-        whole = count_pairs(rows, rows, self.radius) * count_pairs(
-            self.width, self.width, self.radius
-        )
-        last = count_pairs(rest, rest, self.radius)
-        between = min(rows, self.radius) * count_pairs(rest, self.width, self.radius)
-        return whole + last + 2 * between
+        pairs = partial(count_pairs, radius=self.radius)
+        between = min(rows, self.radius) * pairs(rest, self.width)
+        return pairs(rows, rows) * pairs(self.width, self.width) + pairs(rest, rest) + 2 * between
 
 
 def _offsets(radius: int, most: int) -> Tensor:

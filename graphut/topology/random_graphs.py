@@ -14,7 +14,7 @@ from graphut.topology.window import capped_sum
 
 @dataclass(frozen=True)
 class Random(Topology, minimum={"links": 1}):
-    """Each destination sees some tokens at random, half of them before it and half after.
+    """Random links: each destination sees some tokens, half of them before it and half after.
 
     The random attention of BigBird (arXiv 2007.14062), which draws from the whole sentence at
     once. Here one half comes from either side, so that what a token sees of its past does
@@ -65,7 +65,7 @@ class Random(Topology, minimum={"links": 1}):
 
 @dataclass(frozen=True)
 class Expander(Topology, minimum={"degree": 2}):
-    """Each token sees its neighbours on some random rings through the whole sentence.
+    """Random rings through the whole sentence: each token sees its neighbours on every ring.
 
     The expander graph of Exphormer (arXiv 2303.06147): random, symmetric and regular, here
     the union of `degree / 2` rings. Each ring alone connects all tokens, so the graph is connected,

@@ -14,7 +14,7 @@ from graphut.topology.window import capped_sum
 
 @dataclass(frozen=True)
 class Strided(Topology, minimum={"stride": 1}):
-    """Destination `i` sees `j <= i` where `i - j <= stride`, or `stride` divides `i - j`.
+    """Strided attention: `i` sees `j <= i` where `i - j <= stride`, or `stride` divides `i - j`.
 
     Both heads' patterns of the strided attention of Sparse Transformers (arXiv 1904.10509,
     section 4.3) in one causal graph of about `n * stride + n^2 / (2 * stride)` edges. A sentence of
@@ -43,7 +43,7 @@ class Strided(Topology, minimum={"stride": 1}):
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the earlier tokens at multiples of the stride, and then the nearest ones."""
-        # First those at two strides or more, from far to near, then the run up to `i`.
+        # First the tokens at two strides or more, from far to near, then the rest up to `i`.
         strides = dst // self.stride
         far = (strides - 1).clamp(min=0)
         first = (dst - self.stride).clamp(min=0)
@@ -60,7 +60,7 @@ class Strided(Topology, minimum={"stride": 1}):
 
 @dataclass(frozen=True)
 class Fixed(Topology, minimum={"block": 1, "summary": 1}):
-    """Destination `i` sees its block up to itself, and the last tokens of all earlier blocks.
+    """Fixed attention: `i` sees its block up to itself, and the last tokens of earlier blocks.
 
     Both heads' patterns of the fixed attention of Sparse Transformers (arXiv 1904.10509,
     section 4.3) in one causal graph of about `n * l / 2 + c * n^2 / (2l)` edges for blocks of

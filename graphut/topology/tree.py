@@ -12,7 +12,7 @@ from graphut.topology.base import Topology
 
 @dataclass(frozen=True)
 class Tree(Topology, minimum={"arity": 1}):
-    """The tokens are a complete tree, level by level; each sees itself, parent and children.
+    """Complete tree of the tokens, level by level: each sees itself, parent and children.
 
     The children of token `i` are `arity * i + 1, ..., arity * i + arity`: `3n - 2` edges. For
     other trees there is `from_parents`. A shorter sentence lacks the last leaves.
@@ -51,7 +51,7 @@ class Tree(Topology, minimum={"arity": 1}):
 
 @dataclass(frozen=True)
 class Ancestors(Topology, minimum={"arity": 1}):
-    """The tokens are a complete tree, level by level; each sees itself and all its ancestors.
+    """Complete tree of the tokens, level by level: each sees itself and all its ancestors.
 
     The tree is that of `Tree`. Ancestors come before their descendants, so this is causal:
     about `n * log(n) / log(arity)` edges. A shorter sentence lacks the last leaves.

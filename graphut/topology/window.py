@@ -12,7 +12,7 @@ from graphut.topology.base import Interval, Topology
 
 @dataclass(frozen=True)
 class Window(Topology, minimum={"radius": 0}):
-    """Destination `i` sees the sources `j` with `abs(i - j) <= radius`.
+    """Sliding window: destination `i` sees the sources `j` with `abs(i - j) <= radius`.
 
     `n * (2w + 1) - w * (w + 1)` edges for a radius `w < n`; in a sentence that is shorter,
     every token sees every other.
@@ -46,7 +46,7 @@ class Window(Topology, minimum={"radius": 0}):
 
 @dataclass(frozen=True)
 class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
-    """Destination `i` sees the sources `i + t * dilation` for `abs(t) <= radius`.
+    """Dilated window: destination `i` sees the sources `i + t * dilation` for `abs(t) <= radius`.
 
     The dilated sliding window of Longformer (arXiv 2004.05150): `n * (2w + 1) - d * w * (w + 1)`
     edges for a radius `w` and a dilation `d` with `w * d < n`. Sources beyond a shorter
