@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import NoReturn
 
 from graphut.topology.base import Topology
-from graphut.topology.registry import registry
+from graphut.topology.registry import operators, registry
 
 _TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
-_OPERATORS = {"|": operator.or_, "&": operator.and_}
 
 
 def parse(spec: str | Topology) -> Topology:
@@ -86,17 +84,14 @@ class _Parser:
             self.expected("'|', '&' or the end")
         return topology
 
-    def joined(self, operators: str) -> Topology:
-        """Read what is joined by the first operator, which binds less than those after it."""
-        if not operators:
+    def joined(self, symbols: str) -> Topology:
+        """Read operands joined by the first of these operators, which binds the least."""
+        if not symbols:
             return self.operand()
-        topology = self.joined(operators[1:])
-        while (position := self.take(operators[0])) is not None:
-            other = self.joined(operators[1:])
-            try:
-                topology = _OPERATORS[operators[0]](topology, other)
-            except ValueError as error:
-                self.fail(str(error), position)
+        symbol, tighter = symbols[0], symbols[1:]
+        topology = self.joined(tighter)
+        while (position := self.take(symbol)) is not None:
+            topology = self.make(position, operators[symbol], topology, self.joined(tighter))
         return topology
 
     def operand(self) -> Topology:
@@ -110,23 +105,26 @@ class _Parser:
     def named(self) -> Topology:
         name, position = self.tokens[0]
         if self.take(*registry) is None:
-            known = ", ".join(sorted(registry))
-            hint = f"; known are {known} (one's own are known once they are imported)"
+            known = f"known are {', '.join(sorted(registry))}"
+            hint = f"; {known} (a topology of your own is known once its module is imported)"
             if name in {"", *"|&():,@"}:
                 self.expected("a topology", hint)
             self.fail(f"unknown topology {name!r}{hint}", position)
-        values = []
-        if self.take(":") is not None:
+        values = [] if self.take(":") is None else [self.integer()]
+        while values and self.take(",") is not None:
             values.append(self.integer())
-            while self.take(",") is not None:
-                values.append(self.integer())
         seed = {} if self.take("@") is None else {"seed": self.integer()}
         self.check_parameters(name, values, bool(seed), position)
+        return self.make(position, registry[name], *values, **seed)
+
+    def make(
+        self, position: int, maker: Callable[..., Topology], *values: Topology | int, **seed: int
+    ) -> Topology:
+        """Call a maker, and point at the position if it refuses the values."""
         try:
-            topology: Topology = registry[name](*values, **seed)
+            return maker(*values, **seed)
         except (TypeError, ValueError) as error:
             self.fail(str(error), position)
-        return topology
 
     def integer(self) -> int:
         token = self.tokens[0][0]
