@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.attention import IntervalLayout, as_layout
-from graphut.sentences import CROSS, DECODE, ENCODE, sentence_graph, target_labels, token_lengths
+from graphut.sentences import (
+    CROSS,
+    DECODE,
+    ENCODE,
+    insert_token,
+    sentence_graph,
+    target_labels,
+    token_lengths,
+)
 from graphut.topology import (
     Causal,
     Complete,
@@ -229,3 +237,9 @@ def test_sentence_graph_cross_edges_are_between_tokens() -> None:
         sentence_graph([[2]], [[5]], cross="star")
     with pytest.raises(ValueError, match="'test_back:1' leaves token 0 of a target without"):
         sentence_graph([[2]], [[5]], cross="test_back:1")
+
+
+def test_insert_token_keeps_the_order_of_tokens() -> None:
+    found = insert_token(torch.tensor([5, 3]), torch.tensor([0, 2, 4]), 9)
+    assert found.tolist() == [9, 5, 9, 3, 9]
+    assert insert_token(torch.tensor([]).long(), torch.tensor([0]), 9).tolist() == [9]

@@ -86,17 +86,9 @@ def ragged_arange(counts: Tensor) -> tuple[Tensor, Tensor]:
 def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     """Return one batched graph with an edge type for each layout, edges in canonical order.
 
-    Parameters
-    ----------
-    layouts : dict
-        From `(source type, edge type, destination type)` to a layout in canonical order.
-        Layouts that share a node type agree on its lengths.
-
-    Returns
-    -------
-    DGLGraph
-        With `batch_num_nodes` and `batch_num_edges`, and the layouts kept
-        (`graphut.attention.as_layout` finds them).
+    The layouts, by `(source type, edge type, destination type)`, are in canonical order; those that
+    share a node type agree on its lengths. The graph has `batch_num_nodes` and `batch_num_edges`,
+    and keeps the layouts (`graphut.attention.as_layout` finds them).
 
     Examples
     --------

@@ -16,17 +16,9 @@ ExtraStarts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) -> bool:
     """Return True if some token of a batch can hear of a later one without a third token.
 
-    Where tokens hear only of earlier ones, they do so in any number of steps. Extra nodes
-    have no place in that order, so all that they can hear of is found first.
-
-    Parameters
-    ----------
-    layout : EdgeLayout
-        `topology.layout(lengths)`.
-    lengths : Tensor
-        `(batch,)` int64, tokens of each sentence.
-    extra_starts : callable
-        `topology.extra_starts`.
+    The arguments are `topology.layout(lengths)`, the tokens of each sentence, `(batch,)` int64,
+    and `topology.extra_starts`. Where tokens hear only of earlier ones, they do so in any number
+    of steps. Extra nodes are not in that order, so all that they can hear of is found first.
 
     Examples
     --------

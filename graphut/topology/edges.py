@@ -16,8 +16,8 @@ from graphut.topology.batch import ragged_arange
 class Edges(Topology):
     """The listed edges; made by `from_edges`, `from_mask` or `from_parents`.
 
-    Every sentence gets the same ones, by position: in a shorter sentence those that lead
-    beyond its end are left out, and the tokens of a longer one without an edge see nothing.
+    Every sentence gets the same edges, by position: in a shorter sentence those that lead
+    beyond its end are left out, and in a longer one the tokens without an edge see nothing.
 
     Parameters
     ----------

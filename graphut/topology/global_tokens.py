@@ -59,5 +59,5 @@ class Global(Topology):
         return row, torch.where(sees_all[row], position, known)
 
     def _count_edges(self, n: int) -> int:
-        there = sum(token < n for token in self.tokens)
-        return 2 * there * n - there**2
+        present = sum(token < n for token in self.tokens)
+        return 2 * present * n - present**2

@@ -67,7 +67,7 @@ class Star(Topology):
     As a decoder's, `causal()` leaves the relay, which has heard of all tokens, to the last one
     alone. In training that is the end of the sentence; in writing it is each new token, so that
     what was trained is not what is asked for. Spans that end (`binary_partition:1&causal`), or a
-    token in the relay's position (`window:1&causal|global:0&causal`), stay as a sentence grows.
+    token in the relay's place (`window:1&causal|global:0&causal`), stay as a sentence grows.
 
     Examples
     --------

@@ -206,3 +206,14 @@ def test_topology_names_a_field_below_its_minimum() -> None:
         Jump(0, 2)
     with pytest.raises(ValueError, match="test_jump: steps must not be negative, got -1"):
         Jump(-1, 3)
+
+
+def test_topology_without_an_interval_needs_in_edges() -> None:
+    class Ragged(Topology):
+        name = "test_ragged"
+
+        def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> None:
+            return None
+
+    with pytest.raises(TypeError, match=r"test_ragged: interval\(\) returned None"):
+        Ragged().mask(3)
