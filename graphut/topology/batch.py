@@ -20,12 +20,8 @@ _CANONICAL = torch.empty(0, dtype=torch.int64)  # no edge ids: DGL numbers the e
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
     """Check the lengths of a batch of sentences; return them as `(batch,)` int64 on the CPU.
 
-    Raises
-    ------
-    TypeError
-        If they are not integers in a sequence or a 1-D tensor.
-    ValueError
-        If the batch is empty, or a length is not positive.
+    Raises TypeError if they are not integers in a sequence or a 1-D tensor, and ValueError if the
+    batch is empty, or a length is not positive.
 
     Examples
     --------

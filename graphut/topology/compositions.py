@@ -33,12 +33,7 @@ def longformer(radius: int, global_tokens: int) -> Topology:
 def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topology:
     """Return a Longformer with random links (arXiv 2007.14062).
 
-    Parameters
-    ----------
-    radius, global_tokens : int
-        As for `longformer`.
-    links, seed : int
-        As for `Random`.
+    `radius` and `global_tokens` are as for `longformer`, `links` and `seed` as for `Random`.
 
     Examples
     --------
@@ -52,12 +47,7 @@ def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topol
 def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
     """Return the sentence as a path, an expander and virtual nodes (arXiv 2303.06147).
 
-    Parameters
-    ----------
-    degree, seed : int
-        As for `Expander`.
-    virtual_nodes : int
-        Number of virtual nodes, at least 1.
+    `degree` and `seed` are as for `Expander`, and there is at least one of the `virtual_nodes`.
 
     Examples
     --------

@@ -54,15 +54,7 @@ def cross_topology(topology: Topology | str) -> Topology:
     their reach. A token at or beyond the source's end that would see nothing sees the last
     source token; all others see what the topology says.
 
-    Parameters
-    ----------
-    topology : Topology or str
-        Of tokens alone; a topology or its spec string.
-
-    Raises
-    ------
-    ValueError
-        If it has extra nodes.
+    The topology, or its spec string, is one of tokens alone: ValueError if it has extra nodes.
 
     Examples
     --------
@@ -96,11 +88,11 @@ def cross_layout(
     Parameters
     ----------
     cross : Topology or str
-        Which source tokens each target token sees; taken as `cross_topology` takes it.
+        Source tokens that each target token sees; as for `cross_topology`.
     lengths, src_lengths : sequence of int or Tensor
         Tokens of each target and each source sentence.
     decoder, encoder : Topology
-        Whose layouts number the nodes of targets and sources.
+        Topologies whose layouts number the nodes of targets and sources.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Extra nodes: how and where they start, and where the tokens are among them."""
+"""Extra nodes: their first features and positions, and the nodes of the tokens beside them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
     Parameters
     ----------
     topology : Topology
-        Whose layout it is.
+        The topology of the layout.
     lengths : sequence of int or Tensor
         Tokens of each sentence.
 
@@ -36,7 +36,7 @@ def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
 
 
 def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tensor:
-    """Return the features of all nodes of a layout: those of tokens, and the extra nodes' first.
+    """Return features of all nodes of a layout: the given ones of tokens, and first ones of extras.
 
     An extra node starts as the mean of the tokens of `topology.extra_starts`, or as zero.
 
@@ -82,9 +82,9 @@ def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tens
 def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
     """Return the position of each node of a layout, for its position encoding.
 
-    Tokens are at 1, 2, ... An extra node is, as it starts, at the mean of the tokens of
-    `topology.extra_starts`, or at 0. Of several that start alike, each next one is one position
-    before: virtual nodes are at 0, -1, -2, ... and so become different.
+    Tokens are at 1, 2, ... An extra node is at the mean position of the tokens of
+    `topology.extra_starts`, or at 0 without any. Each that starts like an earlier one is one
+    position before it: virtual nodes are at 0, -1, -2, ... and so become different.
 
     Parameters
     ----------

@@ -35,13 +35,7 @@ def register_composition(make: Maker) -> Maker:
 
 
 def register(name: Any, make: Callable[..., Any]) -> None:
-    """Let spec strings use a name.
-
-    Raises
-    ------
-    TypeError
-        If it is no name for spec strings, or another topology's.
-    """
+    """Let spec strings use a name; raise TypeError if it is none, or another topology's."""
     label = getattr(make, "__name__", repr(make))
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise TypeError(
