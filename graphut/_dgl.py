@@ -1,4 +1,4 @@
-"""The one place that imports DGL: on current torch too, or an error that says how to mend it."""
+"""Import DGL, here only: on current torch too, or with an error that says how to mend it."""
 
 from __future__ import annotations
 

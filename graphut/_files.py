@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and the folder of what can be made again."""
+"""Files that are written whole or not at all, and the folder of the cache."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def is_path(value: object) -> bool:
-    """Whether an option's value is a path: tasks keep absolute ones, as text.
+    """Return True if an option's value is a path: tasks keep absolute ones, as text.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def is_path(value: object) -> bool:
 
 
 def cache_folder() -> Path:
-    """The folder `$GRAPHUT_CACHE`, or `graphut` under `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return `$GRAPHUT_CACHE`, or `graphut` under `$XDG_CACHE_HOME` or `~/.cache`."""
     folder = os.environ.get("GRAPHUT_CACHE")
     if folder:
         return Path(folder)

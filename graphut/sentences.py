@@ -16,14 +16,13 @@ from graphut.topology import (
     Causal,
     Complete,
     Topology,
-    cross_layout,
     node_positions,
     parse,
     token_nodes,
 )
-from graphut.topology.batch import starts
-from graphut.topology.build import graph_from_layouts
-from graphut.topology.future import sees_future
+from graphut.topology.batch import graph_from_layouts, starts
+from graphut.topology.causality import sees_future
+from graphut.topology.cross import cross_layout
 
 BOS, EOS = 0, 1  # the token ids that stand for no symbol, the same in every vocabulary
 
@@ -31,7 +30,7 @@ ENCODE = ("source", "encode", "source")
 DECODE = ("target", "decode", "target")
 CROSS = ("source", "cross", "target")
 
-NO_TOKEN = -1  # in the place of an extra node's token and label
+NO_TOKEN = -1  # the token and the label of an extra node
 
 Sentences = Sequence[Sequence[int] | Tensor]
 
@@ -46,7 +45,7 @@ def sentence_graph(
     bos: int = BOS,
     eos: int = EOS,
 ) -> DGLGraph:
-    """One batched graph of source sentences and, where given, their targets.
+    """Return one batched graph of source sentences and, where given, their targets.
 
     A target of `m` tokens has `m + 1` nodes: node `i` is fed the token before it (`bos` at
     first) and is to predict its label (`eos` at last).
@@ -61,7 +60,7 @@ def sentence_graph(
     encoder, decoder, cross : Topology or str
         Who attends to whom: source to source, target to target, and source to target; a
         topology or its spec string. The decoder's must be causal, and `cross` without extra
-        nodes; it is taken as `graphut.topology.cross_topology` takes it.
+        nodes; it is taken as `graphut.topology.cross.cross_topology` takes it.
     bos, eos : int
         The tokens that begin and end every target sentence.
 
@@ -110,8 +109,8 @@ def sentence_graph(
         data["target"] = _node_data(
             decoder,
             fed,
-            token=with_end(target, first, bos),
-            label=with_end(target, first + target_lengths, eos),
+            token=insert_token(target, first, bos),
+            label=insert_token(target, first + target_lengths, eos),
         )
     graph = graph_from_layouts(layouts)
     for ntype, columns in data.items():
@@ -120,7 +119,7 @@ def sentence_graph(
 
 
 def token_lengths(graph: DGLGraph, side: str) -> Tensor:
-    """Tokens of each sentence of a graph from `sentence_graph`, without extra nodes.
+    """Count the tokens of each sentence of a graph, without extra nodes.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ def token_lengths(graph: DGLGraph, side: str) -> Tensor:
 
 
 def target_labels(graph: DGLGraph) -> Tensor:
-    """What a model is to predict at each target token: `(num_tokens,)` int64.
+    """Return the token to predict at each target token: `(num_tokens,)` int64.
 
     Examples
     --------
@@ -158,7 +157,7 @@ def target_labels(graph: DGLGraph) -> Tensor:
 
 
 def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
-    """The edges of a decoder's topology among sentences of these lengths.
+    """Return the edges of a decoder's topology among sentences of these lengths.
 
     Raises
     ------
@@ -172,7 +171,7 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
     """
     layout = decoder.layout(lengths)
     # The first test fails whatever the batch is; the second knows the batch's own lengths.
-    if not decoder.is_causal() or sees_future(decoder, lengths, layout):
+    if not decoder.is_causal() or sees_future(layout, lengths, decoder.extra_starts):
         raise ValueError(
             f"the decoder's topology {str(decoder)!r} sees tokens that are still to come: "
             f"use '({decoder})&causal'"
@@ -181,7 +180,7 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
 
 
 def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[str, Tensor]:
-    """The columns of tokens as columns of nodes, and the nodes' positions."""
+    """Return columns of tokens as columns of nodes, and the positions of the nodes."""
     position = node_positions(topology, lengths)
     nodes = token_nodes(topology, lengths)
     data = {"position": position}
@@ -191,23 +190,23 @@ def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[s
     return data
 
 
-def with_end(tokens: Tensor, where: Tensor, end: int) -> Tensor:
-    """`tokens`, in order, around `end` at the places `where` of the result.
+def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
+    """Return `tokens`, in order, with `token` inserted at these positions of the result.
 
     Examples
     --------
-    >>> with_end(torch.tensor([5, 3, 4]), torch.tensor([2, 4]), end=1)
+    >>> insert_token(torch.tensor([5, 3, 4]), torch.tensor([2, 4]), token=1)
     tensor([5, 3, 1, 4, 1])
     """
-    result = tokens.new_full((tokens.numel() + where.numel(),), end)
+    result = tokens.new_full((tokens.numel() + positions.numel(),), token)
     others = torch.ones_like(result, dtype=torch.bool)
-    others[where] = False
+    others[positions] = False
     result[others] = tokens
     return result
 
 
 def flatten_sources(sources: Sentences) -> tuple[Tensor, Tensor]:
-    """See `flatten`; a source that is empty is refused too."""
+    """Return `flatten(sources, "sources")`, and refuse an empty source too."""
     token, lengths = flatten(sources, "sources")
     if (lengths == 0).any():
         raise ValueError(f"sources[{int(lengths.argmin())}] is empty: every source needs a token")
@@ -215,7 +214,7 @@ def flatten_sources(sources: Sentences) -> tuple[Tensor, Tensor]:
 
 
 def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
-    """All tokens in one int64 tensor, and the length of each sentence.
+    """Return all tokens in one int64 tensor, and the length of each sentence.
 
     Raises
     ------

@@ -58,19 +58,19 @@ def error_of(result: subprocess.CompletedProcess[str]) -> str:
     return message.strip()
 
 
-def test_the_installed_dgl_is_imported_without_a_word_or_a_file(tmp_path: Path) -> None:
+def test_import_of_the_installed_dgl_prints_and_writes_nothing(tmp_path: Path) -> None:
     result = run(tmp_path, LOAD + "print(dgl.graph(([0], [1])).num_nodes())")
     assert (result.stdout, result.stderr) == ("2\n", "")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dgl_that_works_is_left_alone(tmp_path: Path) -> None:
+def test_import_leaves_a_working_dgl_alone(tmp_path: Path) -> None:
     code = LOAD + "print(dgl.graphbolt.works, loaded['DGLGraph'] is dgl.DGLGraph, dgl.backend)"
     assert run(tmp_path, code, WORKS).stdout == "True True pytorch\n"
     assert run(tmp_path, code, WORKS, DGLBACKEND="mxnet").stdout == "True True mxnet\n"
 
 
-def test_a_dgl_that_was_imported_before_is_the_one(tmp_path: Path) -> None:
+def test_import_keeps_a_dgl_imported_before(tmp_path: Path) -> None:
     code = "import dgl as before" + LOAD + "print(dgl is before)"
     assert run(tmp_path, code, WORKS).stdout == "True\n"
 
@@ -84,13 +84,13 @@ def test_a_dgl_that_was_imported_before_is_the_one(tmp_path: Path) -> None:
         "raise OSError('undefined symbol')",
     ],
 )
-def test_a_dgl_whose_graphbolt_fails_is_imported_without_it(tmp_path: Path, failure: str) -> None:
+def test_import_goes_on_without_a_failing_graphbolt(tmp_path: Path, failure: str) -> None:
     code = LOAD + "print(dgl.first.dgl is dgl, hasattr(dgl.graphbolt, 'works'))"
     result = run(tmp_path, code, {**WORKS, "graphbolt.py": failure})
     assert (result.stdout, result.stderr) == ("True False\n", "")
 
 
-def test_without_graphbolt_it_may_still_lack_something(tmp_path: Path) -> None:
+def test_import_without_graphbolt_names_what_else_is_missing(tmp_path: Path) -> None:
     files = {
         **WORKS,
         "graphbolt.py": "raise OSError('first')",
@@ -109,12 +109,12 @@ print([name for name in sys.modules if name.startswith("dgl")])
     assert out[-1] == "[]"
 
 
-def test_a_missing_dgl_is_asked_for_with_its_range(tmp_path: Path) -> None:
+def test_import_error_asks_for_dgl_in_its_range(tmp_path: Path) -> None:
     message = error_of(run(tmp_path, "import sys; sys.modules['dgl'] = None" + LOAD))
     assert message.endswith(f'Try: pip install "{PIP}"')
 
 
-def test_the_error_names_what_is_installed_and_why_it_fails(tmp_path: Path) -> None:
+def test_import_error_names_versions_and_the_reason(tmp_path: Path) -> None:
     message = error_of(run(tmp_path, LOAD, {"__init__.py": "raise OSError('libdgl.so: too old')"}))
     versions = f"torch {metadata.version('torch')}, dgl {metadata.version('dgl')}"
     assert f"Found Python {platform.python_version()}, {versions}." in message
@@ -122,12 +122,12 @@ def test_the_error_names_what_is_installed_and_why_it_fails(tmp_path: Path) -> N
     assert message.endswith(f'Try: pip install --force-reinstall --no-deps "{PIP}"')
 
 
-def test_a_file_that_dgl_itself_lacks_is_mended_by_installing_it_anew(tmp_path: Path) -> None:
+def test_import_error_reinstalls_a_dgl_that_lacks_a_file(tmp_path: Path) -> None:
     message = error_of(run(tmp_path, LOAD, {"__init__.py": "import dgl.gone"}))
     assert message.endswith(f'Try: pip install --force-reinstall --no-deps "{PIP}"')
 
 
-def test_the_first_missing_package_is_the_one_to_install(tmp_path: Path) -> None:
+def test_import_error_names_the_first_missing_package(tmp_path: Path) -> None:
     as_dgl_1_does = """
         try:
             import packaging_gone.version
@@ -138,12 +138,12 @@ def test_the_first_missing_package_is_the_one_to_install(tmp_path: Path) -> None
     assert message.endswith('Try: pip install "packaging_gone"')
 
 
-def test_a_python_without_wheels_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cure_names_a_python_without_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 13, 0))
     assert _dgl._cure(ImportError()) == (
         "DGL has no wheel for this Python: use 3.10, 3.11 or 3.12."
     )
 
 
-def test_a_package_that_is_absent_has_no_version() -> None:
+def test_version_of_an_absent_package() -> None:
     assert _dgl._version("graphut-that-is-not-here") == "not installed"

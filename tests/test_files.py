@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from graphut._files import read_json, write_atomically, write_json
+from graphut._files import cache_folder, read_json, write_atomically, write_json
 
 
-def test_a_failed_write_keeps_what_was_there(
+def test_write_atomically_keeps_the_file_when_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
@@ -23,21 +23,41 @@ def test_a_failed_write_keeps_what_was_there(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_json_comes_back(tmp_path: Path) -> None:
+def test_write_json_and_read_json_round_trip(tmp_path: Path) -> None:
     value = {"list": [1, 0.1, None, "ü"], "flag": True}
     write_json(tmp_path / "a.json", value)
     assert read_json(tmp_path / "a.json") == value
 
 
-def test_json_has_no_nan(tmp_path: Path) -> None:
+def test_write_json_refuses_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", float("nan"))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("content", [b'{"half": ', b"\xff\xfe", b""])
-def test_a_file_that_is_not_json_is_named(tmp_path: Path, content: bytes) -> None:
+def test_read_json_names_a_file_that_is_no_json(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"broken\.json is not a JSON file"):
         read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"GRAPHUT_CACHE": "/one", "XDG_CACHE_HOME": "/two"}, "/one"),
+        ({"GRAPHUT_CACHE": "", "XDG_CACHE_HOME": "/two"}, "/two/graphut"),
+        ({"XDG_CACHE_HOME": ""}, "/home/cat/.cache/graphut"),
+        ({}, "/home/cat/.cache/graphut"),
+    ],
+)
+def test_cache_folder_is_that_of_the_first_variable_set(
+    variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GRAPHUT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/cat")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache_folder() == Path(expected)

@@ -10,17 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.attention import IntervalLayout, as_layout
-from graphut.sentences import CROSS, DECODE, ENCODE, sentence_graph, target_labels, token_lengths
+from graphut.sentences import (
+    CROSS,
+    DECODE,
+    ENCODE,
+    insert_token,
+    sentence_graph,
+    target_labels,
+    token_lengths,
+)
 from graphut.topology import (
     Causal,
     Complete,
     Topology,
     Window,
-    cross_layout,
     node_positions,
     parse,
     token_nodes,
 )
+from graphut.topology.cross import cross_layout
 from tests.topology.brute import brute_mask
 
 
@@ -55,7 +63,7 @@ topologies = {
 @given(
     sentence_pairs, st.fixed_dictionaries({k: st.sampled_from(v) for k, v in topologies.items()})
 )
-def test_graph_is_the_disjoint_union_of_its_pairs(
+def test_sentence_graph_is_the_disjoint_union_of_its_pairs(
     pairs: tuple[list[list[int]], list[list[int]]], specs: dict[str, str]
 ) -> None:
     sources, targets = pairs
@@ -91,7 +99,7 @@ def test_graph_is_the_disjoint_union_of_its_pairs(
         assert [row.tolist(), kept.tolist()] == [to.tolist(), from_.tolist()]
 
 
-def test_defaults_are_complete_causal_and_complete() -> None:
+def test_sentence_graph_defaults_to_complete_causal_complete() -> None:
     graph = sentence_graph([[5, 6], [7]], [[8], [9, 2]])
     named = sentence_graph(
         [[5, 6], [7]], [[8], [9, 2]], encoder=Complete(), decoder=Causal(), cross="complete"
@@ -104,20 +112,20 @@ def test_defaults_are_complete_causal_and_complete() -> None:
     assert [graph.num_edges(e) for e in (ENCODE, DECODE, CROSS)] == [5, 3 + 6, 4 + 3]
 
 
-def test_without_targets_there_are_only_sources() -> None:
+def test_sentence_graph_without_targets_has_only_sources() -> None:
     graph = sentence_graph([[5, 6], [7]], encoder=Window(0))
     assert graph.ntypes == ["source"]
     assert graph.canonical_etypes == [ENCODE]
     assert graph.num_edges() == 3
 
 
-def test_targets_may_all_be_empty() -> None:
+def test_sentence_graph_takes_empty_targets() -> None:
     data = sentence_graph([[5], [6]], [[], []], bos=3, eos=4).nodes["target"].data
     assert data["token"].tolist() == [3, 3]
     assert data["label"].tolist() == [4, 4]
 
 
-def test_lists_tensors_and_arrays_are_the_same() -> None:
+def test_sentence_graph_takes_lists_tensors_and_arrays() -> None:
     lists = sentence_graph([[5, 6], [7]], [[8], []])
     others = sentence_graph(
         [torch.tensor([5, 6], dtype=torch.int32), np.array([7])],
@@ -147,37 +155,39 @@ def test_lists_tensors_and_arrays_are_the_same() -> None:
         ([], ValueError, "is empty"),
     ],
 )
-def test_bad_tokens_are_quoted(where: str, bad: Any, error: type[Exception], words: str) -> None:
+def test_sentence_graph_quotes_bad_tokens(
+    where: str, bad: Any, error: type[Exception], words: str
+) -> None:
     arguments: dict[str, Any] = {"sources": [[2], [3]], "targets": [[2], [3]], where: bad}
     with pytest.raises(error, match=f"^{where}.*{words}"):
         sentence_graph(**arguments)
 
 
-def test_a_source_has_a_token() -> None:
+def test_sentence_graph_refuses_an_empty_source() -> None:
     with pytest.raises(ValueError, match=r"sources\[1\] is empty"):
         sentence_graph([[2], [], []])
 
 
-def test_every_source_has_a_target() -> None:
+def test_sentence_graph_refuses_another_number_of_targets() -> None:
     with pytest.raises(ValueError, match="2 sources but 1 targets"):
         sentence_graph([[2], [3]], [[2]])
 
 
 @pytest.mark.parametrize("end", ["bos", "eos"])
 @pytest.mark.parametrize("value", [-1, 1.0, None])
-def test_ends_are_tokens(end: str, value: Any) -> None:
+def test_sentence_graph_refuses_a_bad_bos_or_eos(end: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=f"{end} is {value}"):
         sentence_graph([[2]], [[3]], **{end: value})
 
 
 @pytest.mark.parametrize("decoder", ["complete", "window:1", "test_back:-1"])
-def test_a_decoder_does_not_see_the_future(decoder: str) -> None:
+def test_sentence_graph_refuses_a_decoder_that_sees_the_future(decoder: str) -> None:
     for targets in ([[]], [[5] * 9]):
         with pytest.raises(ValueError, match=f"{decoder!r} sees tokens that are still to come"):
             sentence_graph([[2]], targets, decoder=decoder)
 
 
-def test_a_decoder_is_checked_at_the_lengths_of_the_batch() -> None:
+def test_sentence_graph_checks_the_decoder_at_the_lengths_of_the_batch() -> None:
     late = "test_late:5001"
     assert parse(late).is_causal()  # which tries shorter sentences
     sentence_graph([[2]], [[5] * 5000], decoder=late)
@@ -187,7 +197,7 @@ def test_a_decoder_is_checked_at_the_lengths_of_the_batch() -> None:
 
 @pytest.mark.parametrize("decoder", ["causal", "star&causal", "binary_partition:1&causal"])
 @pytest.mark.parametrize("encoder", ["window:1", "star", "window:1|virtual:2"])
-def test_extra_nodes_are_nodes_without_token_and_label(encoder: str, decoder: str) -> None:
+def test_sentence_graph_gives_extra_nodes_no_token_and_no_label(encoder: str, decoder: str) -> None:
     sources, targets = [[5, 6, 7], [8]], [[9, 2], [3, 4, 5]]
     graph = sentence_graph(sources, targets, encoder=encoder, decoder=decoder, cross="window:0")
     sizes = {"source": (parse(encoder), [3, 1]), "target": (parse(decoder), [3, 4])}
@@ -215,15 +225,21 @@ def test_extra_nodes_are_nodes_without_token_and_label(encoder: str, decoder: st
 
 
 @pytest.mark.parametrize("decoder", ["star", "virtual:1|window:3&causal", "binary_partition:2"])
-def test_a_decoder_does_not_see_the_future_through_extra_nodes(decoder: str) -> None:
+def test_sentence_graph_refuses_a_future_through_extra_nodes(decoder: str) -> None:
     with pytest.raises(ValueError, match="sees tokens that are still to come"):
         sentence_graph([[2]], [[5] * 9], decoder=decoder)
 
 
-def test_a_cross_graph_is_between_tokens_that_all_see_one() -> None:
+def test_sentence_graph_cross_edges_are_between_tokens() -> None:
     graph = sentence_graph([[2, 3]], [[5] * 5], cross="window:0")
     assert graph.edges(etype=CROSS)[0].tolist() == [0, 1, 1, 1, 1, 1]
     with pytest.raises(ValueError, match="cross-attention is between tokens"):
         sentence_graph([[2]], [[5]], cross="star")
     with pytest.raises(ValueError, match="'test_back:1' leaves token 0 of a target without"):
         sentence_graph([[2]], [[5]], cross="test_back:1")
+
+
+def test_insert_token_keeps_the_order_of_tokens() -> None:
+    found = insert_token(torch.tensor([5, 3]), torch.tensor([0, 2, 4]), 9)
+    assert found.tolist() == [9, 5, 9, 3, 9]
+    assert insert_token(torch.tensor([]).long(), torch.tensor([0]), 9).tolist() == [9]

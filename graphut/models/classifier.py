@@ -13,7 +13,7 @@ from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.output import ClassifierOutput
 from graphut.models.reading import ReadingModel, last_of
 from graphut.sentences import Sentences, flatten
-from graphut.topology.batch import spread
+from graphut.topology.batch import ragged_arange
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class UniversalTransformerClassifier(ReadingModel):
 
     def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
         """`(sentences, d)`: the masked sums of words."""
-        sentence, place = (index.to(self.device) for index in spread(sizes))
+        sentence, place = (index.to(self.device) for index in ragged_arange(sizes))
         embedded = self._look_up(self.embedding, words.to(self.device), "word") * self.mask[place]
         total = embedded.new_zeros(len(sizes), embedded.shape[1])
         feat: Tensor = self.dropout(total.index_add(0, sentence, embedded))

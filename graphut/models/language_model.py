@@ -14,7 +14,7 @@ from graphut.models.nodes import SentenceNodes
 from graphut.models.output import LMOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.models.writing import WritingModel, generation
-from graphut.sentences import BOS, EOS, Sentences, causal_layout, flatten, with_end
+from graphut.sentences import BOS, EOS, Sentences, causal_layout, flatten, insert_token
 from graphut.topology import node_positions, parse
 from graphut.topology.batch import starts
 
@@ -199,7 +199,7 @@ class UniversalTransformerLM(WritingModel):
         tokens, lengths = flatten(texts, "texts")
         if ends:
             lengths = lengths + 1
-            tokens = with_end(tokens, lengths.cumsum(0) - 1, EOS)
+            tokens = insert_token(tokens, lengths.cumsum(0) - 1, EOS)
         elif int(lengths.min()) == 0:
             raise ValueError(f"texts[{int(lengths.argmin())}] is empty: a window needs a token")
         self._check_length(int(lengths.max()), "a text")

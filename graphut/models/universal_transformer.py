@@ -17,7 +17,8 @@ from graphut.models.recurrence import make_recurrence
 from graphut.models.writing import WritingModel, generation
 from graphut.nn import Ponder
 from graphut.sentences import BOS, CROSS, DECODE, ENCODE, EOS, flatten_sources, sentence_graph
-from graphut.topology import cross_topology, parse
+from graphut.topology import parse
+from graphut.topology.cross import cross_topology
 
 
 class UniversalTransformer(WritingModel):

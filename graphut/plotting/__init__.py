@@ -1,4 +1,4 @@
-"""Pictures; they need matplotlib, which `pip install graphut[plot]` brings."""
+"""Pictures of topologies; `pip install graphut[plot]` brings the matplotlib that they need."""
 
 from graphut.plotting.topology import draw_topology
 

@@ -1,4 +1,4 @@
-"""Figures of matplotlib, which is imported when the first one is made."""
+"""Figures of matplotlib, which is imported when the first figure is made."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's, and Tol's wine: with any colour vision one tells blue, orange and wine apart;
-# green and blue are alike to readers without blue cones, so lines of them need another mark.
+# Colours of Okabe and Ito, and wine of Tol. Blue, orange and wine differ to readers with any colour
+# vision; green and blue are alike to readers without blue cones: such lines need another mark.
 BLUE, ORANGE, GREEN, WINE = "#0072B2", "#D55E00", "#009E73", "#882255"
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure whose parts are laid out so that nothing is cut off.
+    """Return an empty figure whose parts are laid out so that nothing is cut off.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def shortened(text: str, longest: int = 32) -> str:
-    """A text, cut where there is no room for all of it.
+    """Return a text, cut where it is longer than `longest`.
 
     Examples
     --------

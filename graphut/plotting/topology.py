@@ -1,4 +1,4 @@
-"""A topology as a picture: its mask, and its edges as arcs."""
+"""Pictures of topologies: the mask, and the edges as arcs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_NODES = 512
+MAX_NODES = 512
 PAST, FUTURE, EXTRA = range(1, 4)
 KINDS = {
     PAST: ("from earlier tokens and itself", BLUE),
@@ -32,7 +32,7 @@ def draw_topology(topology: Topology, n: int) -> Figure:
     Parameters
     ----------
     topology : Topology
-        What to draw.
+        The topology to draw.
     n : int
         Tokens of the sentence.
 
@@ -55,9 +55,9 @@ def draw_topology(topology: Topology, n: int) -> Figure:
     >>> [axes.get_title() for axes in figure.axes]
     ['who sees whom', 'edges, clockwise from source to destination: 54']
     """
-    if topology.num_nodes(n) > MOST_NODES:
+    if topology.num_nodes(n) > MAX_NODES:
         raise ValueError(
-            f"{topology.num_nodes(n)} nodes are too many for a picture: at most {MOST_NODES}"
+            f"{topology.num_nodes(n)} nodes are too many for a picture: at most {MAX_NODES}"
         )
     mask = topology.mask(n)
     figure = new_figure(11, 5.6)
@@ -66,12 +66,12 @@ def draw_topology(topology: Topology, n: int) -> Figure:
     kinds = _kinds(mask, n)
     _draw_mask(left, kinds, n)
     _draw_arcs(right, kinds, n)
-    _explain(figure, kinds)
+    _add_legend(figure, kinds)
     return figure
 
 
 def _kinds(mask: Tensor, n: int) -> Tensor:
-    """The kind of each edge, 0 where there is none."""
+    """Return the kind of each edge, 0 where there is none."""
     kinds = torch.full(mask.shape, PAST)
     kinds = torch.where(torch.ones_like(mask).triu(1), FUTURE, kinds)
     kinds[n:], kinds[:, n:] = EXTRA, EXTRA
@@ -104,11 +104,11 @@ def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
 
     destination, source = kinds.nonzero(as_tuple=True)
     kind = kinds[destination, source]
-    look = _look_of_lines(len(kind))
-    for which, (_, colour) in KINDS.items():
-        chosen = (kind == which) & (destination != source)
+    style = _line_style(len(kind))
+    for wanted, (_, colour) in KINDS.items():
+        chosen = (kind == wanted) & (destination != source)
         arcs = _arcs(source[chosen], destination[chosen])
-        axes.add_collection(LineCollection(list(arcs.numpy()), colors=colour, **look))
+        axes.add_collection(LineCollection(list(arcs.numpy()), colors=colour, **style))
     nodes = len(kinds)
     size = max(2.0, min(7.0, 160 / nodes))
     axes.plot(range(n), [0] * n, "o", color="black", markersize=size)
@@ -117,8 +117,8 @@ def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
     _frame_arcs(axes, nodes, (destination - source).tolist())
 
 
-def _look_of_lines(count: int) -> dict[str, float]:
-    """Thin and faint where there are many, so that one sees where most of them are."""
+def _line_style(count: int) -> dict[str, float]:
+    """Return thin and faint lines where there are many, so that dense regions can be seen."""
     count = max(count, 1)
     return {
         "linewidths": max(0.25, min(1.0, 150 / count**0.75)),
@@ -127,27 +127,27 @@ def _look_of_lines(count: int) -> dict[str, float]:
 
 
 def _frame_arcs(axes: Axes, nodes: int, lengths: list[int]) -> None:
-    """The axis of nodes, with as much above and below it as arcs of these lengths take."""
+    """Set the limits of the axes to what arcs of these lengths take, and hide the frame."""
     from matplotlib.ticker import MaxNLocator
 
     above, below = max([0, *lengths]) / 2, min([0, *lengths]) / 2
-    around = 0.08 * max(1.0, above - below)
+    margin = 0.08 * max(1.0, above - below)
     axes.set_xlim(-0.5 - nodes / 50, nodes - 0.5 + nodes / 50)
-    axes.set_ylim(below - around, above + around)
+    axes.set_ylim(below - margin, above + margin)
     axes.set_yticks([])
     axes.spines[["left", "right", "top", "bottom"]].set_visible(False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _arcs(source: Tensor, destination: Tensor) -> Tensor:
-    """Half an ellipse from each source to its destination, clockwise: `(edges, points, 2)`."""
+    """Return half ellipses from source to destination, clockwise: `(edges, points, 2)`."""
     angle = torch.linspace(torch.pi, 0, 33)
     middle = (source + destination)[:, None] / 2
     radius = (destination - source)[:, None] / 2
     return torch.stack([middle + radius * angle.cos(), radius * angle.sin()], dim=2)
 
 
-def _explain(figure: Figure, kinds: Tensor) -> None:
+def _add_legend(figure: Figure, kinds: Tensor) -> None:
     from matplotlib.patches import Patch
 
     present = [KINDS[kind] for kind in kinds.unique().tolist() if kind]

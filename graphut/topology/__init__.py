@@ -1,28 +1,22 @@
 """Who attends to whom: topologies of sentences, their algebra and their spec strings."""
 
 from graphut.topology.algebra import Intersection, Union
-from graphut.topology.axial import Axial
 from graphut.topology.base import Topology
 from graphut.topology.binary_partition import BinaryPartition
-from graphut.topology.causal import Causal
-from graphut.topology.complete import Complete
 from graphut.topology.compositions import bigbird, exphormer, longformer
-from graphut.topology.cross import cross_layout, cross_topology
-from graphut.topology.dilated import Dilated
+from graphut.topology.dense import Causal, Complete
 from graphut.topology.edges import Edges, from_edges, from_mask, from_parents
-from graphut.topology.expander import Expander
-from graphut.topology.extra import node_positions, token_nodes, with_extra_nodes
-from graphut.topology.fixed import Fixed
+from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
 from graphut.topology.global_tokens import Global
-from graphut.topology.parse import parse, spellings
-from graphut.topology.patch import Patch
-from graphut.topology.random_links import Random
-from graphut.topology.registry import composition
-from graphut.topology.relay import Star, Virtual
-from graphut.topology.statistics import Statistics, statistics
-from graphut.topology.strided import Strided
+from graphut.topology.grid import Axial, Patch
+from graphut.topology.parse import parse, spec_signatures
+from graphut.topology.random_graphs import Expander, Random
+from graphut.topology.registry import register_composition
+from graphut.topology.relay_nodes import Star, Virtual
+from graphut.topology.sparse_transformer import Fixed, Strided
+from graphut.topology.statistics import statistics
 from graphut.topology.tree import Ancestors, Tree
-from graphut.topology.window import Window
+from graphut.topology.window import Dilated, Window
 
 __all__ = [
     "Ancestors",
@@ -39,7 +33,6 @@ __all__ = [
     "Patch",
     "Random",
     "Star",
-    "Statistics",
     "Strided",
     "Topology",
     "Tree",
@@ -47,9 +40,6 @@ __all__ = [
     "Virtual",
     "Window",
     "bigbird",
-    "composition",
-    "cross_layout",
-    "cross_topology",
     "exphormer",
     "from_edges",
     "from_mask",
@@ -57,7 +47,8 @@ __all__ = [
     "longformer",
     "node_positions",
     "parse",
-    "spellings",
+    "register_composition",
+    "spec_signatures",
     "statistics",
     "token_nodes",
     "with_extra_nodes",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Run, Topology
-from graphut.topology.merge import contains, merge
+from graphut.topology.base import Interval, Topology
+from graphut.topology.registry import operators
 
 
 @dataclass(frozen=True)
 class _Pair(Topology, named=False):
-    """What unions and intersections share."""
+    """The part that unions and intersections share."""
 
     left: Topology
     right: Topology
@@ -35,18 +35,16 @@ class _Pair(Topology, named=False):
     def has_extra_nodes(self) -> bool:
         return self.left.has_extra_nodes or self.right.has_extra_nodes
 
-    def clipped_intervals(
+    def _clipped_intervals(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor
-    ) -> tuple[Run, Run] | None:
+    ) -> tuple[Interval, Interval] | None:
+        """Return the intervals of both sides where both have them."""
         # The two sides number their extra nodes differently.
         if self.has_extra_nodes:
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)
         right = self.right.clipped_interval(dst, n_dst, n_src)
         return None if left is None or right is None else (left, right)
-
-    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        return self.sorted_in_edges(dst, n_dst, n_src)
 
 
 @dataclass(frozen=True)
@@ -66,38 +64,42 @@ class Union(_Pair, named=False):
 
     name = "|"
 
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Run | None:
-        runs = self.clipped_intervals(dst, n_dst, n_src)
-        if runs is None:
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
+        """Return the hull of both intervals where no gap is between them."""
+        both = self._clipped_intervals(dst, n_dst, n_src)
+        if both is None:
             return None
-        # Beside an empty run, the other is the union whatever lies between them.
-        left, right = _or_where_empty(*runs), _or_where_empty(*reversed(runs))
+        # Beside an empty interval, the other is the union whatever lies between them.
+        left, right = _or_where_empty(*both), _or_where_empty(*reversed(both))
         if bool((torch.maximum(left[0], right[0]) > torch.minimum(left[1], right[1])).any()):
             return None
         return torch.minimum(left[0], right[0]), torch.maximum(left[1], right[1])
 
-    def ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
+    def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         if not self.has_extra_nodes:
             each = dst, n_dst, n_src, width
-            return merge(self.left.edge_keys(*each), self.right.edge_keys(*each))
+            return merge(self.left._edge_keys(*each), self.right._edge_keys(*each))
         before = self.left.extra_nodes(n_dst)
         left = _keys_of_part(self.left, torch.zeros_like(before), dst, n_dst, width)
         return merge(left, _keys_of_part(self.right, before, dst, n_dst, width))
 
     def extra_nodes(self, n: Tensor) -> Tensor:
+        """Return the number of extra nodes of both sides."""
         return self.left.extra_nodes(n) + self.right.extra_nodes(n)
 
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Run:
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the spans of the side that has each extra node."""
         other = extra - self.left.extra_nodes(n)
         return _where(other < 0, self.left.extra_spans(extra, n), self.right.extra_spans(other, n))
 
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Run:
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the starts of the side that has each extra node."""
         other = extra - self.left.extra_nodes(n)
-        return _where(
-            other < 0, self.left.extra_starts(extra, n), self.right.extra_starts(other, n)
-        )
+        left, right = self.left.extra_starts(extra, n), self.right.extra_starts(other, n)
+        return _where(other < 0, left, right)
 
     def spec(self) -> str:
+        """Return `left|right`, with parentheses around a union on the right."""
         right = f"({self.right})" if isinstance(self.right, Union) else str(self.right)
         return f"{self.left}|{right}"
 
@@ -125,6 +127,7 @@ class Intersection(_Pair, named=False):
     name = "&"
 
     def __post_init__(self) -> None:
+        """Check that one side at most has extra nodes."""
         super().__post_init__()
         if self.left.has_extra_nodes and self.right.has_extra_nodes:
             raise ValueError(
@@ -134,72 +137,113 @@ class Intersection(_Pair, named=False):
 
     @property
     def stable(self) -> bool:
+        """Whether both sides are stable, or their past and one of them is causal."""
         past = self.stable_past and (self.left.is_causal() or self.right.is_causal())
         return past or super().stable
 
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Run | None:
-        runs = self.clipped_intervals(dst, n_dst, n_src)
-        if runs is None:
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
+        """Return the overlap of both intervals."""
+        both = self._clipped_intervals(dst, n_dst, n_src)
+        if both is None:
             return None
-        left, right = runs
+        left, right = both
         return torch.maximum(left[0], right[0]), torch.minimum(left[1], right[1])
 
-    def ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
+    def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         whole, other = self._sides()
-        # The edges of a run are not spelled out if those of the other side can be.
+        # The edges of intervals are not listed if those of the other side can be.
         if not whole.has_extra_nodes and whole.interval(dst, n_dst, n_src) is not None:
             whole, other = other, whole
-        keys = whole.edge_keys(dst, n_dst, n_src, width)
+        keys = whole._edge_keys(dst, n_dst, n_src, width)
         row, source = keys // width, keys % width
         if whole.has_extra_nodes:
             source = _last_token(whole, source, n_src[row])
             dst = _last_token(whole, dst, n_dst)
-        run = other.clipped_interval(dst, n_dst, n_src)
-        if run is not None:
-            return keys[(source >= run[0][row]) & (source < run[1][row])]
-        return keys[contains(other.edge_keys(dst, n_dst, n_src, width), row * width + source)]
+        interval = other.clipped_interval(dst, n_dst, n_src)
+        if interval is not None:
+            return keys[(source >= interval[0][row]) & (source < interval[1][row])]
+        return keys[contains(other._edge_keys(dst, n_dst, n_src, width), row * width + source)]
 
     def extra_nodes(self, n: Tensor) -> Tensor:
+        """Return the number of extra nodes of the side that has extra nodes."""
         return self._sides()[0].extra_nodes(n)
 
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Run:
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the spans of the side that has extra nodes."""
         return self._sides()[0].extra_spans(extra, n)
 
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Run:
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the starts of the side that has extra nodes."""
         return self._sides()[0].extra_starts(extra, n)
 
     def _sides(self) -> tuple[Topology, Topology]:
-        """The two topologies, first the one that may have extra nodes."""
+        """Return the two topologies, first the one that may have extra nodes."""
         swapped = self.right.has_extra_nodes
         return (self.right, self.left) if swapped else (self.left, self.right)
 
     def spec(self) -> str:
+        """Return `left&right`, with parentheses where they are needed."""
         left = f"({self.left})" if isinstance(self.left, Union) else str(self.left)
         grouped = isinstance(self.right, (Union, Intersection))
         return f"{left}&({self.right})" if grouped else f"{left}&{self.right}"
 
 
-def _or_where_empty(run: Run, other: Run) -> Run:
-    return _where(run[0] == run[1], other, run)
+operators.update({"|": Union, "&": Intersection})
 
 
-def _where(condition: Tensor, run: Run, other: Run) -> Run:
-    return torch.where(condition, run[0], other[0]), torch.where(condition, run[1], other[1])
+def _or_where_empty(interval: Interval, other: Interval) -> Interval:
+    return _where(interval[0] == interval[1], other, interval)
+
+
+def _where(condition: Tensor, one: Interval, other: Interval) -> Interval:
+    return torch.where(condition, one[0], other[0]), torch.where(condition, one[1], other[1])
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:
-    """Edge keys of one side of a union, `before` of whose extra nodes are the other side's."""
+    """Return the edge keys of one side of a union, after `before` extra nodes of the other."""
     extra = dst - n - before
     index = ((dst < n) | (extra >= 0) & (extra < part.extra_nodes(n))).nonzero()[:, 0]
     if not len(index):
         return index
     own = torch.where(dst < n, dst, n + extra)[index]
-    keys = part.edge_keys(own, n[index], n[index], width)
+    keys = part._edge_keys(own, n[index], n[index], width)
     row, source = index[keys // width], keys % width
     return row * width + source + before[row] * (source >= n[row])
 
 
 def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
-    """A token is its own, an extra node's is the last one of its span."""
+    """Return the last token of the span of each node; that of a token is itself."""
     extra = (node - n).clamp(min=0)
     return torch.where(node < n, node, topology.extra_spans(extra, n)[1] - 1)
+
+
+def contains(ascending: Tensor, values: Tensor) -> Tensor:
+    """Return a mask of those values that are in an ascending list.
+
+    Examples
+    --------
+    >>> contains(torch.tensor([1, 4, 6]), torch.tensor([4, 5, 9]))
+    tensor([ True, False, False])
+    """
+    if ascending.numel() == 0:
+        return torch.zeros_like(values, dtype=torch.bool)
+    position = torch.searchsorted(ascending, values).clamp(max=ascending.numel() - 1)
+    return ascending[position] == values
+
+
+def merge(one: Tensor, other: Tensor) -> Tensor:
+    """Return the union of two ascending lists without repetitions, as such a list.
+
+    Examples
+    --------
+    >>> merge(torch.tensor([1, 4, 6]), torch.tensor([0, 4, 5]))
+    tensor([0, 1, 4, 5, 6])
+    """
+    long, short = (one, other) if one.numel() >= other.numel() else (other, one)
+    short = short[~contains(long, short)]
+    position = torch.searchsorted(long, short) + torch.arange(short.numel())
+    merged = long.new_empty(long.numel() + short.numel())
+    from_long = torch.ones_like(merged, dtype=torch.bool)
+    from_long[position] = False
+    merged[position], merged[from_long] = short, long
+    return merged

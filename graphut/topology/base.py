@@ -1,9 +1,12 @@
-"""A topology: who attends to whom in a sentence, as a small frozen value."""
+"""The base of all topologies: who attends to whom in a sentence, as a small frozen value."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import torch
@@ -11,27 +14,34 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import EdgeLayout, IntervalLayout, layout_from_edges
-from graphut.topology.batch import Lengths, as_lengths, positions, spread, starts
-from graphut.topology.build import graph_from_layouts
-from graphut.topology.future import is_causal, sees_future
-from graphut.topology.registry import register
+from graphut.topology.batch import (
+    Lengths,
+    as_lengths,
+    graph_from_layouts,
+    positions,
+    ragged_arange,
+    starts,
+)
+from graphut.topology.causality import sees_future
+from graphut.topology.registry import operators, register, registry
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from graphut.topology.algebra import Intersection, Union
+Interval = tuple[Tensor, Tensor]
 
-Run = tuple[Tensor, Tensor]
+LONGEST = 4096  # the longest sentence in which `is_causal` looks for the future
 
 
 @dataclass(frozen=True)
 class Topology(ABC):
-    """Which sources each destination of a sentence attends to.
+    """A rule that says which sources each destination of a sentence attends to.
 
     A subclass is a frozen dataclass with a `name`, whose fields, if any, are integers (the
     last of which may be a `seed`) or a tuple of integers that `__init__` takes one by one,
     and with one of the two methods `interval` and `in_edges`. From it come the DGL graph,
-    the dense mask, the layout that kernels run, and the spec string both ways.
+    the dense mask, the layout that kernels run, and the spec string both ways. The keyword
+    `minimum` of the class statement gives the least values of fields that have one.
 
     A sentence's nodes are its tokens, and after them those *extra nodes* that stand for no
     token of their own: relays, virtual nodes, spans. A topology that has some defines
@@ -40,21 +50,21 @@ class Topology(ABC):
     Attributes
     ----------
     name : str
-        What the topology is called in spec strings.
-    stable : bool
-        Whether the edges among a sentence's first `n` tokens stay as they are when it
-        grows: `mask(n)` is the corner of `mask(n + 1)` for every `n`. What a cached decode
-        may rely on; `False` unless the class says otherwise.
-    stable_past : bool
-        Whether those that do not lead back from a later token do: whether `causal()` is
-        stable. As `stable`, unless the class says otherwise.
+        The topology's name in spec strings.
+
+    Raises
+    ------
+    TypeError
+        If a field is not an integer.
+    ValueError
+        If a field is less than its minimum.
 
     Examples
     --------
     >>> from dataclasses import dataclass
     >>> from graphut import topology
     >>> @dataclass(frozen=True)
-    ... class Previous(topology.Topology):
+    ... class Previous(topology.Topology, minimum={"steps": 1}):
     ...     name = "previous"
     ...     stable = True
     ...     steps: int
@@ -67,16 +77,21 @@ class Topology(ABC):
     """
 
     name: ClassVar[str]
+    _minimum: ClassVar[Mapping[str, int]] = {}
 
-    def __init_subclass__(cls, named: bool = True) -> None:
+    def __init_subclass__(
+        cls, *, named: bool = True, minimum: Mapping[str, int] | None = None
+    ) -> None:
+        """Keep the least values of fields; let spec strings use the subclass if it is named."""
         super().__init_subclass__()
+        cls._minimum = cls._minimum if minimum is None else minimum
         if named:
             if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
                 raise TypeError(f"{cls.__name__} must define interval() or in_edges()")
             register(cls.__dict__.get("name"), cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # Without fields, topologies of other parameters would be equal, and be written alike.
+        """Refuse a subclass with parameters that are no fields: all of them would be equal."""
         if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(
                 f"{cls.__name__} must keep its parameters as a dataclass does: decorate it with "
@@ -85,23 +100,35 @@ class Topology(ABC):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        """Check that fields are integers and at least their minimum."""
         for field in fields(self):
             value = getattr(self, field.name)
             several = isinstance(value, tuple) and "tuple" in str(field.type)
             for number in value if several else (value,):
                 if type(number) is not int:
                     raise TypeError(f"{self.name}: {field.name} must be an integer, got {number!r}")
+        for name, least in self._minimum.items():
+            value = getattr(self, name)
+            if value < least:
+                must = "not be negative" if least == 0 else f"be at least {least}"
+                raise ValueError(f"{self.name}: {name} must {must}, got {value}")
 
     @property
     def stable(self) -> bool:
+        """Whether the edges among the first `n` tokens stay as they are when a sentence grows.
+
+        `mask(n)` is then the corner of `mask(n + 1)` for every `n`, and a cached decode may
+        rely on it. `False` unless the class says otherwise.
+        """
         return False
 
     @property
     def stable_past(self) -> bool:
+        """Whether `causal()` is stable; as `stable`, unless the class says otherwise."""
         return self.stable
 
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Run | None:
-        """The one run of sources that each destination attends to, where there is one.
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
+        """Return the contiguous sources that each destination attends to, where they are so.
 
         Parameters
         ----------
@@ -121,7 +148,7 @@ class Topology(ABC):
         return None
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """The sources that each destination attends to; arguments as for `interval`.
+        """Return the sources that each destination attends to; arguments as for `interval`.
 
         Returns
         -------
@@ -130,17 +157,14 @@ class Topology(ABC):
             source's position in the sentence. Positions outside the sentence and edges that
             occur before are dropped.
         """
-        run = self.clipped_interval(dst, n_dst, n_src)
-        assert run is not None  # by register, a class without it has its own in_edges
-        row, place = spread(run[1] - run[0])
-        return row, run[0][row] + place
+        return self.sorted_in_edges(dst, n_dst, n_src)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """How many extra nodes a sentence has, by its number of tokens; none by default."""
+        """Return how many extra nodes a sentence of `n` tokens has; none by default."""
         return torch.zeros_like(n)
 
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Run:
-        """The run of tokens that each extra node stands for.
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the interval of tokens that each extra node stands for.
 
         An intersection with a topology of tokens treats an extra node as the last token of
         its span: `causal()` leaves a span to those tokens that come after it.
@@ -158,8 +182,8 @@ class Topology(ABC):
         """
         return torch.zeros_like(n), n
 
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Run:
-        """The run of tokens whose mean an extra node starts as, zero where the run is empty.
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the interval of tokens whose mean an extra node starts as: zero if it is empty.
 
         Arguments and result as for `extra_spans`, which it is by default.
         """
@@ -172,11 +196,11 @@ class Topology(ABC):
 
     @final
     def num_nodes(self, n: int) -> int:
-        """Number of nodes of a sentence of `n` tokens: the tokens, and the extra nodes."""
+        """Return the number of nodes of a sentence of `n` tokens: these, and the extra nodes."""
         return n + int(self.extra_nodes(torch.tensor([n])))
 
     def num_edges(self, n: int) -> int:
-        """Number of edges of a sentence of `n` tokens; in closed form where there is one.
+        """Return the number of edges of a sentence of `n` tokens, in closed form if there is one.
 
         Examples
         --------
@@ -184,36 +208,41 @@ class Topology(ABC):
         >>> Window(16).num_edges(10**12)
         32999999999728
         """
+        return self._count_edges(n)
+
+    def _count_edges(self, n: int) -> int:
         return self.layout([n]).num_edges
 
     @final
-    def clipped_interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Run | None:
-        """`interval` within the sentence: `0 <= lo <= hi`, and `hi` its nodes at most."""
-        run = self.interval(dst, n_dst, n_src)
-        if run is None:
+    def clipped_interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
+        """Return `interval` within the sentence: `0 <= lo <= hi`, and `hi` its nodes at most."""
+        interval = self.interval(dst, n_dst, n_src)
+        if interval is None:
             return None
         end = n_src + self.extra_nodes(n_src)
-        lo = run[0].clamp(min=0).minimum(end)
-        return lo, run[1].maximum(lo).minimum(end)
+        lo = interval[0].clamp(min=0).minimum(end)
+        return lo, interval[1].maximum(lo).minimum(end)
 
     @final
     def sorted_in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """`in_edges` within the sentence, each once, by row and then by source."""
+        """Return `in_edges` within the sentence, each once, by row and then by source."""
         width = int((n_src + self.extra_nodes(n_src)).max())
-        keys = self.edge_keys(dst, n_dst, n_src, width)
+        keys = self._edge_keys(dst, n_dst, n_src, width)
         return keys // width, keys % width
 
     @final
-    def edge_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        """`row * width + source` of the edges of `sorted_in_edges`, ascending."""
-        run = self.clipped_interval(dst, n_dst, n_src)
-        if run is None:
-            return self.ragged_keys(dst, n_dst, n_src, width)
-        row, place = spread(run[1] - run[0])
-        return place + (torch.arange(len(dst)) * width + run[0])[row]
+    def _edge_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
+        """Return `row * width + source` of the edges of `sorted_in_edges`, ascending."""
+        interval = self.clipped_interval(dst, n_dst, n_src)
+        if interval is None:
+            return self._ragged_keys(dst, n_dst, n_src, width)
+        row, position = ragged_arange(interval[1] - interval[0])
+        return position + (torch.arange(len(dst)) * width + interval[0])[row]
 
-    def ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        """`edge_keys` where there is no `interval`; unions and intersections have their own."""
+    def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
+        """Return `_edge_keys` without an `interval`; unions and intersections have their own."""
+        if type(self).in_edges is Topology.in_edges:
+            raise TypeError(f"{self.name}: interval() returned None, and there is no in_edges()")
         row, source = self.in_edges(dst, n_dst, n_src)
         inside = (source >= 0) & (source < (n_src + self.extra_nodes(n_src))[row])
         keys = (row * width + source)[inside]
@@ -221,7 +250,7 @@ class Topology(ABC):
 
     @final
     def layout(self, lengths: Lengths, src_lengths: Lengths | None = None) -> EdgeLayout:
-        """The edges of a batch of sentences as kernels read them; no graph is built.
+        """Return the edges of a batch of sentences as kernels read them; no graph is built.
 
         Parameters
         ----------
@@ -258,31 +287,21 @@ class Topology(ABC):
         sentence = torch.repeat_interleave(num_dst)
         each = dst, tokens[sentence], sources[sentence]
         first = starts(num_src)[sentence]
-        total = int(num_src.sum())
-        run = self.clipped_interval(*each)
-        if run is not None:
-            return IntervalLayout(
-                lo=run[0] + first,
-                hi=run[1] + first,
-                num_src=total,
-                dst_lengths=num_dst,
-                src_lengths=num_src,
-                extra_nodes=self.has_extra_nodes,
-            )
+        batch: dict[str, Any] = {
+            "num_src": int(num_src.sum()),
+            "dst_lengths": num_dst,
+            "src_lengths": num_src,
+            "extra_nodes": self.has_extra_nodes,
+        }
+        interval = self.clipped_interval(*each)
+        if interval is not None:
+            return IntervalLayout(lo=interval[0] + first, hi=interval[1] + first, **batch)
         row, source = self.sorted_in_edges(*each)
-        return layout_from_edges(
-            source + first[row],
-            row,
-            num_src=total,
-            num_dst=dst.numel(),
-            dst_lengths=num_dst,
-            src_lengths=num_src,
-            extra_nodes=self.has_extra_nodes,
-        )
+        return layout_from_edges(source + first[row], row, num_dst=dst.numel(), **batch)
 
     @final
     def graph(self, lengths: Lengths, src_lengths: Lengths | None = None) -> DGLGraph:
-        """One batched DGL graph of sentences; arguments and errors as for `layout`.
+        """Return one batched DGL graph of sentences; arguments and errors as for `layout`.
 
         Returns
         -------
@@ -303,7 +322,7 @@ class Topology(ABC):
 
     @final
     def mask(self, n_dst: int, n_src: int | None = None) -> Tensor:
-        """The edges of one sentence as a dense matrix.
+        """Return the edges of one sentence as a dense matrix.
 
         Parameters
         ----------
@@ -332,7 +351,7 @@ class Topology(ABC):
 
     @final
     def sees_future(self, n: int) -> bool:
-        """Whether a token of a sentence of `n` can hear of a later one without a third token.
+        """Return True if a token of `n` can hear of a later one without a third token.
 
         By an edge, or by edges through extra nodes: from a later token to a relay and on to an
         earlier one, or from an extra node that started as a mean of later tokens.
@@ -343,11 +362,11 @@ class Topology(ABC):
         >>> Causal().sees_future(5), Star().sees_future(5), Star().causal().sees_future(5)
         (False, True, False)
         """
-        return sees_future(self, as_lengths([n]), self.layout([n]))
+        return sees_future(self.layout([n]), torch.tensor([n]), self.extra_starts)
 
     @final
     def is_causal(self, n: int = 64) -> bool:
-        """Whether no token can see the future (`sees_future`).
+        """Return True if no token can see the future (`sees_future`).
 
         Tried at the lengths 1 to `n`, and at one beyond every number of its spec, or 4096.
 
@@ -357,11 +376,11 @@ class Topology(ABC):
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        return is_causal(self, n)
+        return _is_causal(self, n)
 
     @final
-    def causal(self) -> Intersection:
-        """The edges of this topology that lead from no later token: `self & Causal()`.
+    def causal(self) -> Topology:
+        """Return the edges of this topology that lead from no later token: `self & Causal()`.
 
         Examples
         --------
@@ -369,12 +388,11 @@ class Topology(ABC):
         >>> str(Window(8).causal())
         'window:8&causal'
         """
-        from graphut.topology.causal import Causal
-
-        return self & Causal()
+        causal: Topology = registry["causal"]()
+        return self & causal
 
     def spec(self) -> str:
-        """The topology as `topology.parse` reads it.
+        """Return the topology as `topology.parse` reads it.
 
         Examples
         --------
@@ -390,18 +408,29 @@ class Topology(ABC):
 
     @final
     def __str__(self) -> str:
+        """Return `spec()`."""
         return self.spec()
 
-    # The algebra is made of topologies, so it can be imported only when this file is done.
+    @final
+    def __or__(self, other: Topology) -> Topology:
+        """Return the edges of either topology, a `Union`."""
+        if not isinstance(other, Topology):
+            return NotImplemented
+        union: Topology = operators["|"](self, other)
+        return union
 
     @final
-    def __or__(self, other: Topology) -> Union:
-        from graphut.topology.algebra import Union
+    def __and__(self, other: Topology) -> Topology:
+        """Return the edges that both topologies have, an `Intersection`."""
+        if not isinstance(other, Topology):
+            return NotImplemented
+        intersection: Topology = operators["&"](self, other)
+        return intersection
 
-        return Union(self, other) if isinstance(other, Topology) else NotImplemented
 
-    @final
-    def __and__(self, other: Topology) -> Intersection:
-        from graphut.topology.algebra import Intersection
-
-        return Intersection(self, other) if isinstance(other, Topology) else NotImplemented
+@lru_cache(maxsize=256)
+def _is_causal(topology: Topology, n: int) -> bool:
+    numbers = re.findall("[:,]([0-9]+)", topology.spec())
+    beyond = min(max(map(int, numbers), default=0) + 2, LONGEST)
+    lengths = as_lengths([*range(1, n + 1), beyond])
+    return not sees_future(topology.layout(lengths), lengths, topology.extra_starts)

@@ -1,24 +1,27 @@
-"""Batches of sentences as runs of nodes: lengths, and positions within the sentences."""
+"""Batches of sentences: their lengths, the numbers of their nodes, and their DGL graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from graphut._dgl import DGLGraph, dgl
+from graphut.attention.graphs import keep_layout
+from graphut.attention.layout import EdgeLayout
+
 Lengths = Sequence[int] | Tensor
+EdgeType = tuple[str, str, str]
+
+_CANONICAL = torch.empty(0, dtype=torch.int64)  # no edge ids: DGL numbers the edges as they come
 
 
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
-    """Check the lengths of a batch of sentences; `(batch,)` int64 on the CPU.
+    """Check the lengths of a batch of sentences; return them as `(batch,)` int64 on the CPU.
 
-    Raises
-    ------
-    TypeError
-        If they are not integers in a sequence or a 1-D tensor.
-    ValueError
-        If the batch is empty, or a length is not positive.
+    Raises TypeError if they are not integers in a sequence or a 1-D tensor, and ValueError if the
+    batch is empty, or a length is not positive.
 
     Examples
     --------
@@ -43,7 +46,7 @@ def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
 
 
 def starts(lengths: Tensor) -> Tensor:
-    """First node of each sentence, `(batch,)`.
+    """Return the first node of each sentence, `(batch,)`.
 
     Examples
     --------
@@ -54,7 +57,7 @@ def starts(lengths: Tensor) -> Tensor:
 
 
 def positions(lengths: Tensor) -> Tensor:
-    """Position of each node in its sentence, from 0, `(num_nodes,)`.
+    """Return the position of each node in its sentence, from 0, `(num_nodes,)`.
 
     Examples
     --------
@@ -65,12 +68,42 @@ def positions(lengths: Tensor) -> Tensor:
     return torch.arange(first.numel()) - first
 
 
-def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """A row for each of so many things: `(row, place)`, which one's it is, and its number.
+def ragged_arange(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return `(row, position)` of every entry of a ragged array whose row `i` has `counts[i]`.
 
     Examples
     --------
-    >>> spread(torch.tensor([2, 0, 1]))
+    >>> ragged_arange(torch.tensor([2, 0, 1]))
     (tensor([0, 0, 2]), tensor([0, 1, 0]))
     """
     return torch.repeat_interleave(counts), positions(counts)
+
+
+def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
+    """Return one batched graph with an edge type for each layout, edges in canonical order.
+
+    The layouts, by `(source type, edge type, destination type)`, are in canonical order; those that
+    share a node type agree on its lengths. The graph has `batch_num_nodes` and `batch_num_edges`,
+    and keeps the layouts (`graphut.attention.as_layout` finds them).
+
+    Examples
+    --------
+    >>> from graphut.topology import Causal
+    >>> graph_from_layouts({("token", "sees", "token"): Causal().layout([3])}).num_edges("sees")
+    6
+    """
+    edges, lengths = {}, {}
+    for etype, layout in layouts.items():
+        edges[etype] = ("csc", (layout.row_starts, layout.sources(), _CANONICAL))
+        lengths[etype[0]], lengths[etype[2]] = layout.src_lengths, layout.dst_lengths
+    graph = dgl.heterograph(edges, {ntype: int(n.sum()) for ntype, n in lengths.items()})
+    graph.set_batch_num_nodes(lengths)
+    graph.set_batch_num_edges({etype: _edges_per_sentence(layouts[etype]) for etype in layouts})
+    for etype, layout in layouts.items():
+        keep_layout(graph, etype, layout)
+    return graph
+
+
+def _edges_per_sentence(layout: EdgeLayout) -> Tensor:
+    until = layout.row_starts[layout.dst_lengths.cumsum(0)]
+    return until.diff(prepend=until.new_zeros(1))

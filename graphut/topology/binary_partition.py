@@ -7,34 +7,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Run, Topology
-from graphut.topology.batch import spread
-from graphut.topology.checks import check_at_least
+from graphut.topology.base import Interval, Topology
+from graphut.topology.batch import ragged_arange
 
 
 @dataclass(frozen=True)
-class BinaryPartition(Topology):
-    """Tokens see near tokens one by one, and those further away as longer and longer spans.
+class BinaryPartition(Topology, minimum={"spans": 1}):
+    """Binary partition: tokens see near ones singly, and far ones as longer and longer spans.
 
     The binary partition transformer (arXiv 1911.04070). The spans of level `l` are the blocks
     of `2^l` tokens; the last may be shorter, and one whose second half is missing *is* its
     first half: `n - 1` spans in all. A span sees its tokens, and starts as their mean. A token
     sees itself and, on either side and on every level, the next `spans` spans, without gaps or
     overlaps: where a span begins with tokens already seen, its other half takes its place.
-    At most `n * (2 * spans + 1) * (log2(n) + 1)` edges, and everybody has heard of everybody
-    after two steps, however short the sentence is.
+    At most `n * (2 * spans + 1) * (log2(n) + 1)` edges, and any token has heard of any other
+    after two steps.
 
     `causal()` leaves a token the spans that end before it, and so fits a language model.
 
     Parameters
     ----------
     spans : int
-        Spans on each side and level; the paper's `k`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `spans` is not a positive integer.
+        Spans on each side and level, at least 1; the paper's `k`.
 
     Examples
     --------
@@ -52,16 +46,13 @@ class BinaryPartition(Topology):
 
     spans: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, spans=1)
-
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the context of a token on both sides, and the tokens of a span."""
         token = (dst < n_dst).nonzero()[:, 0]
         span = (dst >= n_dst).nonzero()[:, 0]
         lo, hi = self.extra_spans(dst[span] - n_dst[span], n_dst[span])
-        row, place = spread(hi - lo)
-        rows, sources = [token, span[row]], [dst[token], lo[row] + place]
+        row, position = ragged_arange(hi - lo)
+        rows, sources = [token, span[row]], [dst[token], lo[row] + position]
         for side in (-1, 1):
             row, source = self._context(dst[token], n_dst[token], side)
             rows.append(token[row])
@@ -69,9 +60,11 @@ class BinaryPartition(Topology):
         return torch.cat(rows), torch.cat(sources)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
+        """Return `n - 1`, the number of spans."""
         return n - 1
 
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Run:
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the tokens of each span."""
         level = torch.ones_like(extra)
         for higher in range(2, _levels(n)):
             level += extra >= _first_span(n, torch.tensor(higher))
@@ -79,7 +72,7 @@ class BinaryPartition(Topology):
         return lo, (lo + (1 << level)).minimum(n)
 
     def _context(self, token: Tensor, n: Tensor, side: int) -> tuple[Tensor, Tensor]:
-        """What tokens see on one side: the next spans of each level, as edges."""
+        """Return the edges into tokens from one side: from the next spans of each level."""
         row = torch.arange(len(token))
         rows, sources = [], []
         block = token + side
@@ -99,17 +92,17 @@ class BinaryPartition(Topology):
 
 
 def _levels(n: Tensor) -> int:
-    """Levels of the longest sentence, the tokens' own included."""
+    """Return the number of levels of the longest sentence, that of the tokens included."""
     return max(int(n.max()) - 1, 0).bit_length() + 1 if n.numel() else 0
 
 
 def _first_span(n: Tensor, level: Tensor) -> Tensor:
-    """Number of spans below a level: each has made one of two blocks."""
+    """Return the number of spans below a level: each has made one of two blocks."""
     return n - ((n - 1 >> level - 1) + 1)
 
 
 def _node(level: Tensor, block: Tensor, n: Tensor) -> Tensor:
-    """The node of a block that is not empty: a token on level 0, an extra node above."""
+    """Return the node of a block that is not empty: a token on level 0, an extra node above."""
     for _ in range(int(level.max()) if level.numel() else 0):
         no_second_half = (level > 0) & ((2 * block + 1) << (level - 1).clamp(min=0) >= n)
         level, block = level - no_second_half.long(), block << no_second_half.long()

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from graphut.topology.base import Topology
-from graphut.topology.expander import Expander
 from graphut.topology.global_tokens import Global
-from graphut.topology.random_links import Random
-from graphut.topology.registry import composition
-from graphut.topology.relay import Virtual
+from graphut.topology.random_graphs import Expander, Random
+from graphut.topology.registry import register_composition
+from graphut.topology.relay_nodes import Virtual
 from graphut.topology.window import Window
 
 
-@composition
+@register_composition
 def longformer(radius: int, global_tokens: int) -> Topology:
-    """A window, and the first tokens global (arXiv 2004.05150).
+    """Return a window whose first tokens are global (arXiv 2004.05150).
 
     Parameters
     ----------
     radius : int
-        Of the window.
+        Of the window, at least 0.
     global_tokens : int
-        How many tokens see everybody and are seen by everybody.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one is not an integer, `radius` is negative, or `global_tokens` not positive.
+        Number of tokens that see all tokens and are seen by all, at least 1.
 
     Examples
     --------
@@ -35,16 +29,11 @@ def longformer(radius: int, global_tokens: int) -> Topology:
     return Window(radius) | Global(*range(global_tokens))
 
 
-@composition
+@register_composition
 def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topology:
-    """A Longformer with random links (arXiv 2007.14062).
+    """Return a Longformer with random links (arXiv 2007.14062).
 
-    Parameters
-    ----------
-    radius, global_tokens : int
-        As for `longformer`.
-    links, seed : int
-        As for `Random`.
+    `radius` and `global_tokens` are as for `longformer`, `links` and `seed` as for `Random`.
 
     Examples
     --------
@@ -54,16 +43,11 @@ def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topol
     return longformer(radius, global_tokens) | Random(links, seed)
 
 
-@composition
+@register_composition
 def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
-    """The sentence as a path, with an expander and virtual nodes (arXiv 2303.06147).
+    """Return the sentence as a path, an expander and virtual nodes (arXiv 2303.06147).
 
-    Parameters
-    ----------
-    degree, seed : int
-        As for `Expander`.
-    virtual_nodes : int
-        As for `Virtual`.
+    `degree` and `seed` are as for `Expander`, and there is at least one of the `virtual_nodes`.
 
     Examples
     --------

@@ -8,41 +8,39 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, layout_from_edges
-from graphut.topology.base import Run, Topology
+from graphut.topology.algebra import merge
+from graphut.topology.base import Interval, Topology
 from graphut.topology.batch import Lengths, as_lengths, positions
-from graphut.topology.extra import token_nodes
-from graphut.topology.merge import merge
+from graphut.topology.extra_nodes import token_nodes
 from graphut.topology.parse import parse
 
 
 @dataclass(frozen=True)
-class _UpToLast(Topology, named=False):
-    """A topology, but a token beyond the source's end that sees nothing sees the last source."""
+class _CrossTopology(Topology, named=False):
+    """A topology in which tokens beyond the source's end see the last source, if no other."""
 
     inner: Topology
 
     def __post_init__(self) -> None:
-        """No field is a number."""
+        """Allow a field that is no integer."""
 
     @property
     def stable(self) -> bool:
         return self.inner.stable
 
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Run | None:
-        run = self.inner.clipped_interval(dst, n_dst, n_src)
-        if run is None:
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
+        interval = self.inner.clipped_interval(dst, n_dst, n_src)
+        if interval is None:
             return None
-        lost = (run[0] == run[1]) & (dst >= n_src)
-        return torch.where(lost, n_src - 1, run[0]), torch.where(lost, n_src, run[1])
+        lo, hi = interval
+        no_source = (lo == hi) & (dst >= n_src)
+        return torch.where(no_source, n_src - 1, lo), torch.where(no_source, n_src, hi)
 
-    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        return self.sorted_in_edges(dst, n_dst, n_src)
-
-    def ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        keys = self.inner.edge_keys(dst, n_dst, n_src, width)
-        lost = dst >= n_src
-        lost[keys // width] = False
-        row = lost.nonzero()[:, 0]
+    def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
+        keys = self.inner._edge_keys(dst, n_dst, n_src, width)
+        no_source = dst >= n_src
+        no_source[keys // width] = False
+        row = no_source.nonzero()[:, 0]
         return merge(keys, row * width + n_src[row] - 1)
 
     def spec(self) -> str:
@@ -50,21 +48,13 @@ class _UpToLast(Topology, named=False):
 
 
 def cross_topology(topology: Topology | str) -> Topology:
-    """A topology as one from source to target tokens: no target token is too late to see.
+    """Return a topology from source to target tokens, with a source for every late target.
 
     A target may be longer than its source, and a window's tokens then have no source within
     their reach. A token at or beyond the source's end that would see nothing sees the last
     source token; all others see what the topology says.
 
-    Parameters
-    ----------
-    topology : Topology or str
-        Of tokens alone; a topology or its spec string.
-
-    Raises
-    ------
-    ValueError
-        If it has extra nodes.
+    The topology, or its spec string, is one of tokens alone: ValueError if it has extra nodes.
 
     Examples
     --------
@@ -80,7 +70,7 @@ def cross_topology(topology: Topology | str) -> Topology:
         raise ValueError(
             f"{str(topology)!r} has nodes that are no tokens: cross-attention is between tokens"
         )
-    return topology if isinstance(topology, _UpToLast) else _UpToLast(topology)
+    return topology if isinstance(topology, _CrossTopology) else _CrossTopology(topology)
 
 
 def cross_layout(
@@ -91,18 +81,18 @@ def cross_layout(
     decoder: Topology,
     encoder: Topology,
 ) -> EdgeLayout:
-    """Edges between the tokens of pairs of sentences, in the layouts of decoder and encoder.
+    """Return the edges from source to target tokens, in the layouts of decoder and encoder.
 
     The extra nodes of either side have no edges.
 
     Parameters
     ----------
     cross : Topology or str
-        Which source tokens each target token sees; taken as `cross_topology` takes it.
+        Source tokens that each target token sees; as for `cross_topology`.
     lengths, src_lengths : sequence of int or Tensor
         Tokens of each target and each source sentence.
     decoder, encoder : Topology
-        Whose layouts number the nodes of targets and sources.
+        Topologies whose layouts number the nodes of targets and sources.
 
     Raises
     ------
@@ -135,11 +125,11 @@ def cross_layout(
     )
 
 
-def check_all_see(cross: Topology, layout: EdgeLayout, places: Tensor) -> None:
-    """Raise if a target token, whose place in its sentence is given, sees no source token."""
+def check_all_see(cross: Topology, layout: EdgeLayout, positions: Tensor) -> None:
+    """Raise ValueError if one of the target tokens at these positions sees no source token."""
     if layout.has_empty_rows:
         row = int((layout.in_degrees == 0).nonzero()[0])
         raise ValueError(
-            f"the cross topology {str(cross)!r} leaves token {int(places[row])} of a target "
+            f"the cross topology {str(cross)!r} leaves token {int(positions[row])} of a target "
             "without a source token to see: add one, as in '...|window:0'"
         )

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from graphut.topology.base import Topology
-from graphut.topology.batch import spread
+from graphut.topology.batch import ragged_arange
 
 
 @dataclass(frozen=True)
 class Edges(Topology):
-    """The edges that one names; made by `from_edges`, `from_mask` or `from_parents`.
+    """The listed edges; made by `from_edges`, `from_mask` or `from_parents`.
 
-    Every sentence gets the same ones, by position: in a shorter sentence those that lead
-    beyond its end are left out, and the tokens of a longer one that nobody spoke of see nothing.
+    Every sentence gets the same edges, by position: in a shorter sentence those that lead
+    beyond its end are left out, and in a longer one the tokens without an edge see nothing.
 
     Parameters
     ----------
@@ -53,15 +53,16 @@ class Edges(Topology):
         object.__setattr__(self, "ends", tuple(end for dst, src in pairs for end in (src, dst)))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the listed sources of each destination."""
         ends = torch.tensor(self.ends, dtype=torch.int64)
         sources, destinations = ends.view(-1, 2).T.contiguous()
         first = torch.searchsorted(destinations, dst)
-        row, place = spread(torch.searchsorted(destinations, dst, right=True) - first)
-        return row, sources[first[row] + place]
+        row, position = ragged_arange(torch.searchsorted(destinations, dst, right=True) - first)
+        return row, sources[first[row] + position]
 
 
 def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Tensor) -> Edges:
-    """The topology of an edge list.
+    """Make the topology of an edge list.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Te
 
 
 def from_mask(mask: Tensor) -> Edges:
-    """The topology of a mask.
+    """Make the topology of a mask.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def from_mask(mask: Tensor) -> Edges:
 
 
 def from_parents(parents: Sequence[int], *, ancestors: bool = False) -> Edges:
-    """The topology of a tree or a forest, such as the parse of a sentence.
+    """Make the topology of a tree or a forest, such as the parse of a sentence.
 
     Each token sees itself, its parent and its children, or itself and all its ancestors.
 
@@ -133,25 +134,25 @@ def from_parents(parents: Sequence[int], *, ancestors: bool = False) -> Edges:
             [1, 1, 1],
             [0, 1, 1]], dtype=torch.int32)
     """
-    lines = [_line(parents, token) for token in range(len(parents))]
+    paths = [_path_to_root(parents, token) for token in range(len(parents))]
     if ancestors:
-        pairs = [(above, line[0]) for line in lines for above in line]
+        pairs = [(above, path[0]) for path in paths for above in path]
     else:
-        up = [(above, line[0]) for line in lines for above in line[:2]]
+        up = [(above, path[0]) for path in paths for above in path[:2]]
         pairs = up + [(token, above) for above, token in up]
     return Edges(*(end for pair in pairs for end in pair))
 
 
-def _line(parents: Sequence[int], token: int) -> list[int]:
-    """A token, its parent, and so on up to a root."""
-    line = [token]
-    while (parent := parents[line[-1]]) != -1:
+def _path_to_root(parents: Sequence[int], token: int) -> list[int]:
+    """Return a token, its parent, and so on up to a root."""
+    path = [token]
+    while (parent := parents[path[-1]]) != -1:
         if not 0 <= parent < len(parents):
             raise ValueError(
-                f"parents[{line[-1]}] is {parent}: a parent is one of the {len(parents)} tokens, "
+                f"parents[{path[-1]}] is {parent}: a parent is one of the {len(parents)} tokens, "
                 "or -1 above a root"
             )
-        if parent in line:
-            raise ValueError(f"parents[{line[-1]}] is {parent}, which is below it")
-        line.append(parent)
-    return line
+        if parent in path:
+            raise ValueError(f"parents[{path[-1]}] is {parent}, which is below it")
+        path.append(parent)
+    return path

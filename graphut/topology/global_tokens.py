@@ -1,4 +1,4 @@
-"""Tokens that see everybody and are seen by everybody."""
+"""Tokens that see all tokens and are seen by all."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from graphut.topology.base import Topology
-from graphut.topology.batch import spread
+from graphut.topology.batch import ragged_arange
 
 
 @dataclass(frozen=True)
 class Global(Topology):
-    """Some tokens see all tokens, and all tokens see them.
+    """Global tokens: they see all tokens, and all tokens see them.
 
     The symmetric global attention of Longformer (arXiv 2004.05150) and BigBird (arXiv
     2007.14062): `2 * g * n - g^2` edges for `g` of them. Those beyond the end of a shorter
@@ -51,12 +51,13 @@ class Global(Topology):
         object.__setattr__(self, "tokens", tuple(sorted(set(tokens))))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return all tokens for a global one, and the global tokens for any other."""
         tokens = torch.tensor(self.tokens)
         sees_all = torch.isin(dst, tokens)
-        row, place = spread(torch.where(sees_all, n_src, len(tokens)))
-        known = tokens[place.clamp(max=len(tokens) - 1)]
-        return row, torch.where(sees_all[row], place, known)
+        row, position = ragged_arange(torch.where(sees_all, n_src, len(tokens)))
+        known = tokens[position.clamp(max=len(tokens) - 1)]
+        return row, torch.where(sees_all[row], position, known)
 
-    def num_edges(self, n: int) -> int:
-        there = sum(token < n for token in self.tokens)
-        return 2 * there * n - there**2
+    def _count_edges(self, n: int) -> int:
+        present = sum(token < n for token in self.tokens)
+        return 2 * present * n - present**2

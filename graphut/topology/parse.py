@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from inspect import Parameter, signature
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from typing import NoReturn
 
 from graphut.topology.base import Topology
-from graphut.topology.registry import registry
+from graphut.topology.registry import operators, registry
 
 _TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
 
 
 def parse(spec: str | Topology) -> Topology:
-    """The topology that a spec string describes.
+    """Return the topology that a spec string describes.
 
     A name with its integers, as in `window:8` or `global:0,1`, and with its seed, as in
     `random:8@7`; `|` for a union and `&` for an intersection, which binds tighter;
@@ -41,140 +41,116 @@ def parse(spec: str | Topology) -> Topology:
         return spec
     if not isinstance(spec, str):
         raise TypeError(f"a topology is read from a string such as 'window:8', got {spec!r}")
-    return _Parser(spec).whole()
+    return _Parser(spec).parse()
 
 
-def spellings() -> list[str]:
-    """What spec strings are made of: each name, with its integers and its seed.
+def spec_signatures() -> list[str]:
+    """Return each name of spec strings with the integers and the seed that it takes.
 
     Examples
     --------
-    >>> [found for found in spellings() if found[0] in "cgr"]
+    >>> [found for found in spec_signatures() if found[0] in "cgr"]
     ['causal', 'complete', 'global:tokens,...', 'random:links@seed']
     """
-    return sorted(_spelling(name, signature(make).parameters) for name, make in registry.items())
+    found = []
+    for name, make in sorted(registry.items()):
+        integers, seeded = _parameters(make)
+        names = ",".join(p.name + ",..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
+        found.append(name + ":" * bool(names) + names + "@seed" * seeded)
+    return found
 
 
-def _spelling(name: str, parameters: Mapping[str, Parameter]) -> str:
-    integers = [
-        f"{key},..." if parameter.kind is Parameter.VAR_POSITIONAL else key
-        for key, parameter in parameters.items()
-        if key != "seed"
-    ]
-    taken = f":{','.join(integers)}" if integers else ""
-    return name + taken + ("@seed" if "seed" in parameters else "")
+def _parameters(make: Callable[..., Topology]) -> tuple[list[Parameter], bool]:
+    """Return the integers that a topology is made of, and True if a seed comes with them."""
+    parameters = signature(make).parameters
+    return [p for p in parameters.values() if p.name != "seed"], "seed" in parameters
 
 
 class _Parser:
-    """Recursive descent over the tokens of one spec."""
+    """Recursive descent over the tokens of one spec.
+
+    Python's own `ast` knows `|` and `&`, but its syntax errors say neither where a spec goes
+    wrong nor what is missing there.
+    """
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
         self.tokens = [(match[1], match.start(1)) for match in _TOKEN.finditer(spec)]
         self.tokens.append(("", len(spec.rstrip())))
-        self.index = 0
 
-    def whole(self) -> Topology:
-        topology = self.union()
-        if self.next:
-            self.fail(f"expected '|', '&' or the end, got {self.next!r}")
+    def parse(self) -> Topology:
+        topology = self.joined("|&")
+        if self.tokens[0][0]:
+            self.expected("'|', '&' or the end")
         return topology
 
-    def union(self) -> Topology:
-        topology = self.intersection()
-        while self.took("|"):
-            topology = topology | self.intersection()
+    def joined(self, symbols: str) -> Topology:
+        """Read operands joined by the first of these operators, which binds the least."""
+        if not symbols:
+            return self.operand()
+        symbol, tighter = symbols[0], symbols[1:]
+        topology = self.joined(tighter)
+        while (position := self.take(symbol)) is not None:
+            topology = self.make(position, operators[symbol], topology, self.joined(tighter))
         return topology
 
-    def intersection(self) -> Topology:
-        topology = self.part()
-        while self.took("&"):
-            place = self.index - 1
-            other = self.part()
-            try:
-                topology = topology & other
-            except ValueError as error:
-                self.fail(str(error), place)
-        return topology
-
-    def part(self) -> Topology:
-        if not self.took("("):
+    def operand(self) -> Topology:
+        if self.take("(") is None:
             return self.named()
-        topology = self.union()
-        if not self.took(")"):
-            self.fail(f"expected ')', got {self.shown}")
+        topology = self.joined("|&")
+        if self.take(")") is None:
+            self.expected("')'")
         return topology
 
     def named(self) -> Topology:
-        if self.next not in registry:
-            what = (
-                f"unknown topology {self.next!r}" if self.is_word else self.expected("a topology")
-            )
-            known = ", ".join(sorted(registry))
-            self.fail(f"{what}; known are {known} (one's own are known once they are imported)")
-        start = self.index
-        name = self.take()
-        values = self.integers() if self.took(":") else []
-        seed = {"seed": self.integer()} if self.took("@") else {}
-        self.check_count(name, len(values), bool(seed), start)
-        try:
-            return registry[name](*values, **seed)
-        except (TypeError, ValueError) as error:
-            self.fail(str(error), start)
-
-    def integers(self) -> list[int]:
-        values = [self.integer()]
-        while self.took(","):
+        name, position = self.tokens[0]
+        if self.take(*registry) is None:
+            known = f"known are {', '.join(sorted(registry))}"
+            hint = f"; {known} (a topology of your own is known once its module is imported)"
+            if name in {"", *"|&():,@"}:
+                self.expected("a topology", hint)
+            self.fail(f"unknown topology {name!r}{hint}", position)
+        values = [] if self.take(":") is None else [self.integer()]
+        while values and self.take(",") is not None:
             values.append(self.integer())
-        return values
+        seed = {} if self.take("@") is None else {"seed": self.integer()}
+        self.check_parameters(name, values, bool(seed), position)
+        return self.make(position, registry[name], *values, **seed)
+
+    def make(
+        self, position: int, maker: Callable[..., Topology], *values: Topology | int, **seed: int
+    ) -> Topology:
+        """Call a maker, and point at the position if it refuses the values."""
+        try:
+            return maker(*values, **seed)
+        except (TypeError, ValueError) as error:
+            self.fail(str(error), position)
 
     def integer(self) -> int:
-        if not re.fullmatch("-?[0-9]{1,18}", self.next):
-            self.fail(self.expected("an integer"))
-        return int(self.take())
+        token = self.tokens[0][0]
+        if not re.fullmatch("-?[0-9]{1,18}", token):
+            self.expected("an integer")
+        self.take(token)
+        return int(token)
 
-    def check_count(self, name: str, given: int, seeded: bool, start: int) -> None:
-        integers, seed = _parameters(registry[name])
-        needed = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in integers)
-        many = any(p.kind is p.VAR_POSITIONAL for p in integers)
-        if given < needed or (given > len(integers) and not many):
+    def check_parameters(self, name: str, values: list[int], seed: bool, position: int) -> None:
+        integers, seeded = _parameters(registry[name])
+        try:
+            Signature(integers).bind(*values)
+        except TypeError:
             names = ", ".join(p.name + "..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
             takes = f"the integers {names}" if names else "no integers"
-            self.fail(f"{name} takes {takes}; got {given or 'none'} of them", start)
-        if seeded and not seed:
-            self.fail(f"{name} takes no seed", start)
+            self.fail(f"{name} takes {takes}; got {len(values) or 'none'} of them", position)
+        if seed and not seeded:
+            self.fail(f"{name} takes no seed", position)
 
-    @property
-    def next(self) -> str:
-        return self.tokens[self.index][0]
+    def take(self, *tokens: str) -> int | None:
+        """Go past the next token and return its position if it is one of these."""
+        return self.tokens.pop(0)[1] if self.tokens[0][0] in tokens else None
 
-    @property
-    def is_word(self) -> bool:
-        return bool(self.next) and self.next not in "|&():,@"
+    def expected(self, what: str, hint: str = "") -> NoReturn:
+        token, position = self.tokens[0]
+        self.fail(f"expected {what}, got {repr(token) if token else 'the end'}{hint}", position)
 
-    def expected(self, what: str) -> str:
-        return f"expected {what}, got {self.shown}"
-
-    @property
-    def shown(self) -> str:
-        return repr(self.next) if self.next else "the end"
-
-    def take(self) -> str:
-        self.index += 1
-        return self.tokens[self.index - 1][0]
-
-    def took(self, token: str) -> bool:
-        if self.next != token:
-            return False
-        self.index += 1
-        return True
-
-    def fail(self, message: str, index: int | None = None) -> NoReturn:
-        place = self.tokens[self.index if index is None else index][1]
-        raise ValueError(f"{message}\n    {self.spec}\n    {' ' * place}^")
-
-
-def _parameters(make: Callable[..., Topology]) -> tuple[list[Parameter], bool]:
-    """What a topology is made of: its integers, and whether a seed comes with them."""
-    parameters = signature(make).parameters
-    return [p for p in parameters.values() if p.name != "seed"], "seed" in parameters
+    def fail(self, message: str, position: int) -> NoReturn:
+        raise ValueError(f"{message}\n    {self.spec}\n    {' ' * position}^")

@@ -1,20 +1,21 @@
-"""The names that spec strings know, and what makes the topology of each."""
+"""The names that spec strings know, and the callables that make their topologies.
+
+Nothing here imports a topology, so that `Topology` can look up the classes behind its operators.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from graphut.topology.base import Topology
+Maker = TypeVar("Maker", bound=Callable[..., Any])
 
-Maker = TypeVar("Maker", bound="Callable[..., Topology]")
-
-registry: dict[str, Callable[..., Topology]] = {}
+registry: dict[str, Callable[..., Any]] = {}  # by name in spec strings, such as "window"
+operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"
 
 
-def composition(make: Maker) -> Maker:
+def register_composition(make: Maker) -> Maker:
     """Let spec strings call a function by its name: `longformer:8,1` for `longformer(8, 1)`.
 
     A decorator. The function takes integers, the last of which may be a `seed`, and returns
@@ -23,7 +24,7 @@ def composition(make: Maker) -> Maker:
     Examples
     --------
     >>> from graphut.topology import Causal, Window, parse
-    >>> @composition
+    >>> @register_composition
     ... def recent(radius: int):
     ...     return Window(radius) & Causal()
     >>> parse("recent:3").spec()
@@ -33,14 +34,8 @@ def composition(make: Maker) -> Maker:
     return make
 
 
-def register(name: Any, make: Callable[..., Topology]) -> None:
-    """Let spec strings use a name.
-
-    Raises
-    ------
-    TypeError
-        If it is no name for spec strings, or another topology's.
-    """
+def register(name: Any, make: Callable[..., Any]) -> None:
+    """Let spec strings use a name; raise TypeError if it is none, or another topology's."""
     label = getattr(make, "__name__", repr(make))
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise TypeError(
@@ -48,7 +43,7 @@ def register(name: Any, make: Callable[..., Topology]) -> None:
             'of lower-case letters, digits and underscores, such as name = "window"'
         )
     known = registry.get(name)
-    # The same one may be defined again, as in a notebook's cell.
+    # The same topology may be defined again, as in a notebook's cell.
     if known and (known.__module__, known.__qualname__) != (make.__module__, make.__qualname__):
         raise TypeError(
             f"{label}.name is {name!r}, which {known.__module__}.{known.__qualname__} "

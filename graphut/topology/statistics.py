@@ -1,4 +1,4 @@
-"""What a topology makes of a sentence: edges, degrees, distances."""
+"""Statistics of the graph of one sentence: edges, degrees, distances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 2048
 
 @dataclass(frozen=True)
 class Statistics:
-    """Numbers of one sentence's graph.
+    """Statistics of the graph of one sentence.
 
     Attributes
     ----------
@@ -25,9 +25,9 @@ class Statistics:
     diameter : int
         The longest of the shortest paths from one token to another, in edges, among those
         pairs that have one.
-    deaf : tuple of int, or None
-        A token and another that it never hears of, the first such pair; `None` if after
-        `diameter` steps everyone has heard of everyone.
+    unreachable : tuple of int, or None
+        A token and another that no path leads from, the first such pair; `None` if paths of at
+        most `diameter` edges connect all tokens.
     """
 
     tokens: int
@@ -36,7 +36,7 @@ class Statistics:
     min_in_degree: int
     max_in_degree: int
     diameter: int
-    deaf: tuple[int, int] | None
+    unreachable: tuple[int, int] | None
 
     @property
     def mean_in_degree(self) -> float:
@@ -45,7 +45,7 @@ class Statistics:
 
 
 def statistics(topology: Topology, n: int) -> Statistics:
-    """What a topology makes of a sentence of `n` tokens.
+    """Return statistics of a topology on a sentence of `n` tokens.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def statistics(topology: Topology, n: int) -> Statistics:
     if not 1 <= n <= LONGEST:
         raise ValueError(f"distances are found for 1 to {LONGEST} tokens, got {n}")
     layout = topology.layout([n])
-    diameter, heard = _distances(topology.mask(n), n)
-    deaf = (~heard).nonzero()
+    diameter, reached = _distances(topology.mask(n), n)
+    missing = (~reached).nonzero()
     return Statistics(
         tokens=n,
         nodes=layout.num_dst,
@@ -70,26 +70,26 @@ def statistics(topology: Topology, n: int) -> Statistics:
         min_in_degree=int(layout.in_degrees.min()),
         max_in_degree=int(layout.in_degrees.max()),
         diameter=diameter,
-        deaf=(int(deaf[0, 0]), int(deaf[0, 1])) if len(deaf) else None,
+        unreachable=(int(missing[0, 0]), int(missing[0, 1])) if len(missing) else None,
     )
 
 
 def _distances(mask: Tensor, n: int) -> tuple[int, Tensor]:
-    """The longest shortest path between tokens, and who hears of whom in the end."""
-    # Powers of two of "hears of within one step", until nothing more is heard.
+    """Return the longest shortest path between tokens, and which of them paths connect."""
+    # Squares of "reached within one step", until nothing more is reached.
     within = [mask | torch.eye(len(mask), dtype=torch.bool)]
-    while not torch.equal(farther := _then(within[-1], within[-1]), within[-1]):
+    while not torch.equal(farther := _compose(within[-1], within[-1]), within[-1]):
         within.append(farther)
-    heard = within[-1][:n, :n]
+    connected = within[-1][:n, :n]
     steps, reached = 0, torch.eye(len(mask), dtype=torch.bool)
-    if torch.equal(reached[:n, :n], heard):
-        return 0, heard
+    if torch.equal(reached[:n, :n], connected):
+        return 0, connected
     for power in reversed(range(len(within))):
-        farther = _then(reached, within[power])
-        if not torch.equal(farther[:n, :n], heard):
+        farther = _compose(reached, within[power])
+        if not torch.equal(farther[:n, :n], connected):
             steps, reached = steps + 2**power, farther
-    return steps + 1, heard
+    return steps + 1, connected
 
 
-def _then(one: Tensor, other: Tensor) -> Tensor:
+def _compose(one: Tensor, other: Tensor) -> Tensor:
     return (one.float() @ other.float()) > 0

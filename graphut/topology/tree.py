@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from graphut.topology.base import Topology
-from graphut.topology.checks import check_at_least
 
 
 @dataclass(frozen=True)
-class Tree(Topology):
-    """The tokens are a complete tree, level by level; each sees itself, parent and children.
+class Tree(Topology, minimum={"arity": 1}):
+    """Complete tree of the tokens, level by level: each sees itself, parent and children.
 
     The children of token `i` are `arity * i + 1, ..., arity * i + arity`: `3n - 2` edges. For
     other trees there is `from_parents`. A shorter sentence lacks the last leaves.
@@ -21,12 +20,7 @@ class Tree(Topology):
     Parameters
     ----------
     arity : int
-        Children of a token.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `arity` is not a positive integer.
+        Children of a token, at least 1.
 
     Examples
     --------
@@ -43,24 +37,21 @@ class Tree(Topology):
 
     arity: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, arity=1)
-
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the parent, the token itself and its children."""
         arity = min(self.arity, int(torch.maximum(n_dst, n_src).max()))
         parent = torch.div(dst - 1, arity, rounding_mode="floor")
         children = dst[:, None] * arity + torch.arange(1, arity + 1)
         source = torch.cat([parent[:, None], dst[:, None], children], dim=1)
         return torch.arange(len(dst)).repeat_interleave(arity + 2), source.flatten()
 
-    def num_edges(self, n: int) -> int:
+    def _count_edges(self, n: int) -> int:
         return 3 * n - 2
 
 
 @dataclass(frozen=True)
-class Ancestors(Topology):
-    """The tokens are a complete tree, level by level; each sees itself and all its ancestors.
+class Ancestors(Topology, minimum={"arity": 1}):
+    """Complete tree of the tokens, level by level: each sees itself and all its ancestors.
 
     The tree is that of `Tree`. Ancestors come before their descendants, so this is causal:
     about `n * log(n) / log(arity)` edges. A shorter sentence lacks the last leaves.
@@ -68,12 +59,7 @@ class Ancestors(Topology):
     Parameters
     ----------
     arity : int
-        Children of a token.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `arity` is not a positive integer.
+        Children of a token, at least 1.
 
     Examples
     --------
@@ -90,11 +76,8 @@ class Ancestors(Topology):
 
     arity: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, arity=1)
-
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the token itself, its parent, and so on up to the root."""
         row = torch.arange(len(dst))
         rows, sources = [], []
         while row.numel():
@@ -103,7 +86,7 @@ class Ancestors(Topology):
             row, dst = row[dst > 0], (dst[dst > 0] - 1) // self.arity
         return torch.cat(rows), torch.cat(sources)
 
-    def num_edges(self, n: int) -> int:
+    def _count_edges(self, n: int) -> int:
         edges, level, depth = 0, 1, 1
         while n > 0:
             edges += min(level, n) * depth

@@ -1,32 +1,26 @@
-"""Every token attends to those within a radius."""
+"""Windows around each token, without and with gaps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from graphut.topology.base import Topology
-from graphut.topology.checks import check_at_least
-from graphut.topology.counting import band
+from graphut.topology.base import Interval, Topology
 
 
 @dataclass(frozen=True)
-class Window(Topology):
-    """Destination `i` sees the sources `j` with `abs(i - j) <= radius`.
+class Window(Topology, minimum={"radius": 0}):
+    """Sliding window: destination `i` sees the sources `j` with `abs(i - j) <= radius`.
 
     `n * (2w + 1) - w * (w + 1)` edges for a radius `w < n`; in a sentence that is shorter,
-    everybody sees everybody.
+    every token sees every other.
 
     Parameters
     ----------
     radius : int
-        How many tokens it sees on either side, besides its own position; not negative.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `radius` is not an integer, or negative.
+        Number of tokens seen on either side, besides its own position; at least 0.
 
     Examples
     --------
@@ -42,12 +36,78 @@ class Window(Topology):
 
     radius: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, radius=0)
-
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
+        """Return the sources within the radius."""
         return dst - self.radius, dst + self.radius + 1
 
-    def num_edges(self, n: int) -> int:
-        return band(n, n, self.radius)
+    def _count_edges(self, n: int) -> int:
+        return count_pairs(n, n, self.radius)
+
+
+@dataclass(frozen=True)
+class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
+    """Dilated window: destination `i` sees the sources `i + t * dilation` for `abs(t) <= radius`.
+
+    The dilated sliding window of Longformer (arXiv 2004.05150): `n * (2w + 1) - d * w * (w + 1)`
+    edges for a radius `w` and a dilation `d` with `w * d < n`. Sources beyond a shorter
+    sentence are left out; every token sees itself at least.
+
+    Parameters
+    ----------
+    radius : int
+        Number of tokens seen on either side, besides its own position; at least 0.
+    dilation : int
+        Distance from each to the next, at least 1, which makes a window.
+
+    Examples
+    --------
+    >>> Dilated(1, dilation=2).mask(4).int()
+    tensor([[1, 0, 1, 0],
+            [0, 1, 0, 1],
+            [1, 0, 1, 0],
+            [0, 1, 0, 1]], dtype=torch.int32)
+    """
+
+    name = "dilated"
+    stable = True
+
+    radius: int
+    dilation: int
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sources within `radius` steps of `dilation`."""
+        longest = int(torch.maximum(n_dst, n_src).max())
+        radius = min(self.radius, longest // self.dilation)
+        steps = torch.arange(-radius, radius + 1) * min(self.dilation, longest)
+        row = torch.arange(len(dst)).repeat_interleave(len(steps))
+        return row, (dst[:, None] + steps).flatten()
+
+    def _count_edges(self, n: int) -> int:
+        # Tokens that leave the same remainder are a sentence of their own, with a window.
+        short, longer = divmod(n, self.dilation)
+        many, few = (count_pairs(size, size, self.radius) for size in (short + 1, short))
+        return longer * many + (self.dilation - longer) * few
+
+
+def capped_sum(n: int, cap: int) -> int:
+    """Return `min(0, cap) + ... + min(n - 1, cap)`: the edges from one side of a window.
+
+    Examples
+    --------
+    >>> capped_sum(5, 2)
+    7
+    """
+    rising = min(n, cap + 1)
+    return rising * (rising - 1) // 2 + (n - rising) * cap
+
+
+def count_pairs(short: int, long: int, radius: int) -> int:
+    """Count pairs `(i, j)` at most `radius` apart, `i < short` and `j < long`, `short <= long`.
+
+    Examples
+    --------
+    >>> count_pairs(2, 3, 1)
+    5
+    """
+    above = capped_sum(long, radius) - capped_sum(long - short, radius)
+    return short + capped_sum(short, radius) + above

@@ -42,17 +42,17 @@ def seen(colour: str, sight: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-def test_readers_of_any_sight_tell_the_colours_apart(sight: str) -> None:
+def test_colours_differ_to_readers_of_any_sight(sight: str) -> None:
     colours = [seen(colour, sight) for colour in (BLUE, ORANGE, WINE, "white")]
     for one, other in combinations(colours, 2):
         assert np.linalg.norm(one - other) > 30
 
 
-def test_a_figure_has_its_size() -> None:
+def test_new_figure_has_its_size() -> None:
     assert new_figure(5, 3).get_size_inches().tolist() == [5, 3]
 
 
-def test_without_matplotlib_the_error_says_how_to_install_it(
+def test_new_figure_without_matplotlib_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

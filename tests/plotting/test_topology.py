@@ -19,7 +19,7 @@ def arcs_of(figure: Figure) -> list[tuple[float, float, bool]]:
 
 
 @pytest.mark.parametrize("spec", ["window:1|global:0", "star", "binary_partition:1", "edges"])
-def test_the_mask_and_every_edge_are_drawn(spec: str) -> None:
+def test_draw_topology_draws_the_mask_and_every_edge(spec: str) -> None:
     topology = parse(spec)
     figure = draw_topology(topology, 6)
     mask = topology.mask(6).numpy()
@@ -29,7 +29,7 @@ def test_the_mask_and_every_edge_are_drawn(spec: str) -> None:
     assert set(arcs_of(figure)) == edges and len(arcs_of(figure)) == len(edges)
 
 
-def test_kinds_of_edges_have_colours_of_their_own_and_are_explained() -> None:
+def test_draw_topology_explains_the_colours_of_edges() -> None:
     figure = draw_topology(parse("star"), 4)
     kinds = np.asarray(figure.axes[0].images[0].get_array())
     assert kinds.tolist()[1] == [1, 1, 2, 0, 3]
@@ -49,7 +49,7 @@ LONG = "|".join(["dilated:100,100"] * 20)
 @pytest.mark.parametrize(
     ("spec", "n"), [("causal", 1), ("star", 2), ("binary_partition:2", 40), (LONG, 300)]
 )
-def test_nothing_is_cut_off(spec: str, n: int) -> None:
+def test_draw_topology_cuts_nothing_off(spec: str, n: int) -> None:
     figure = draw_topology(parse(spec), n)
     figure.draw_without_rendering()
     inside = figure.get_tightbbox()
@@ -57,11 +57,11 @@ def test_nothing_is_cut_off(spec: str, n: int) -> None:
     assert inside.x1 <= figure.get_figwidth() and inside.y1 <= figure.get_figheight()
 
 
-def test_it_is_saved(tmp_path: Path) -> None:
+def test_draw_topology_saves(tmp_path: Path) -> None:
     draw_topology(parse("causal"), 5).savefig(tmp_path / "causal.png")
     assert (tmp_path / "causal.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_too_many_nodes_are_refused() -> None:
+def test_draw_topology_refuses_too_many_nodes() -> None:
     with pytest.raises(ValueError, match="513 nodes are too many for a picture: at most 512"):
         draw_topology(Complete(), 513)

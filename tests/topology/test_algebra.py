@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 
 from graphut.attention import CSRLayout, IntervalLayout
 from graphut.topology import (
@@ -18,12 +19,15 @@ from graphut.topology import (
     Virtual,
     Window,
 )
+from graphut.topology.algebra import contains, merge
 from tests.topology import brute
 from tests.topology.brute import Back, Comb
 
 
 @given(brute.topologies, brute.topologies, brute.lengths, brute.lengths)
-def test_masks_combine_as_sets(left: Topology, right: Topology, n: int, m: int) -> None:
+def test_masks_of_union_and_intersection_combine_as_sets(
+    left: Topology, right: Topology, n: int, m: int
+) -> None:
     assert torch.equal((left | right).mask(n, m), left.mask(n, m) | right.mask(n, m))
     assert torch.equal((left & right).mask(n, m), left.mask(n, m) & right.mask(n, m))
 
@@ -33,13 +37,13 @@ def interval_is_known(topology: Topology, n: int = 6) -> bool:
     return topology.interval(dst, size, size) is not None
 
 
-def test_an_intersection_of_intervals_is_one() -> None:
+def test_intersection_of_intervals_is_an_interval() -> None:
     assert interval_is_known(Window(1) & Causal())
     assert interval_is_known(Back(1) & Back(-1))
     assert not interval_is_known(Causal() & Comb())
 
 
-def test_a_union_of_runs_that_overlap_or_touch_is_one() -> None:
+def test_union_of_intervals_that_touch_is_an_interval() -> None:
     assert interval_is_known(Window(1) | Causal())
     assert interval_is_known(Back(1) | Back(0))
     assert interval_is_known(Back(9) | Back(0))  # the first sees nothing in this sentence
@@ -47,7 +51,7 @@ def test_a_union_of_runs_that_overlap_or_touch_is_one() -> None:
     assert not interval_is_known(Causal() | Comb())
 
 
-def test_a_ragged_union_may_turn_out_contiguous() -> None:
+def test_union_of_ragged_edges_may_become_intervals() -> None:
     assert isinstance((Back(2) | Back(0)).layout([6]), CSRLayout)
     assert isinstance((Back(2) | Back(0) | Back(1)).layout([6]), IntervalLayout)
     assert isinstance((Comb(2) & Window(0)).layout([6]), IntervalLayout)
@@ -57,12 +61,12 @@ def test_operators_bind_as_in_specs() -> None:
     assert Window(1) | Causal() & Complete() == Union(Window(1), Intersection(Causal(), Complete()))
 
 
-def test_the_causal_half_is_an_intersection() -> None:
+def test_causal_is_an_intersection() -> None:
     assert Window(1).causal() == Window(1) & Causal()
 
 
 @given(brute.with_extra_nodes, brute.lengths)
-def test_extra_nodes_of_both_sides_of_a_union_are_kept(topology: Topology, n: int) -> None:
+def test_union_keeps_extra_nodes_of_both_sides(topology: Topology, n: int) -> None:
     both = topology | Virtual(2)
     extra = topology.num_nodes(n)
     assert both.num_nodes(n) == extra + 2
@@ -71,26 +75,26 @@ def test_extra_nodes_of_both_sides_of_a_union_are_kept(topology: Topology, n: in
     assert mask[:n, extra:].all() and mask[extra:, :n].all() and not mask[extra:, n:].any()
 
 
-def test_the_extra_nodes_of_one_side_can_be_asked_for() -> None:
+def test_union_sorted_in_edges_of_given_destinations() -> None:
     topology = Random(2, seed=1) | Virtual(1)
     n = torch.tensor([5, 3])
     row, source = topology.sorted_in_edges(n, n, n)
     assert (row.tolist(), source.tolist()) == ([0] * 5 + [1] * 3, [0, 1, 2, 3, 4, 0, 1, 2])
 
 
-def test_an_extra_node_is_the_last_token_of_its_span_to_the_other_side() -> None:
+def test_intersection_takes_an_extra_node_as_last_token_of_its_span() -> None:
     causal = (Star() & Causal()).mask(3)
     assert causal[:, 3].tolist() == [False, False, True, True] and causal[3].all()
     assert torch.equal((Causal() & Star()).mask(3), causal)
 
 
-def test_both_sides_of_an_intersection_may_not_have_extra_nodes() -> None:
+def test_intersection_refuses_extra_nodes_on_both_sides() -> None:
     with pytest.raises(ValueError, match="'star' and 'virtual:1' both have nodes that are no"):
         Star() & Virtual(1)
 
 
 @pytest.mark.parametrize("other", ["causal", None, 3])
-def test_parts_are_topologies(other: Any) -> None:
+def test_union_and_intersection_refuse_what_is_no_topology(other: Any) -> None:
     with pytest.raises(TypeError):
         Causal() | other
     with pytest.raises(TypeError):
@@ -99,3 +103,21 @@ def test_parts_are_topologies(other: Any) -> None:
         Union(Causal(), other)
     with pytest.raises(TypeError, match="is of topologies, got"):
         Intersection(other, Causal())
+
+
+sets = st.sets(st.integers(0, 30))
+
+
+def ascending(values: set[int]) -> torch.Tensor:
+    return torch.tensor(sorted(values), dtype=torch.int64)
+
+
+@given(sets, sets)
+def test_merge_is_the_union_of_sets(one: set[int], other: set[int]) -> None:
+    assert merge(ascending(one), ascending(other)).tolist() == sorted(one | other)
+
+
+@given(sets, st.lists(st.integers(-3, 40)))
+def test_contains_is_membership(values: set[int], asked: list[int]) -> None:
+    found = contains(ascending(values), torch.tensor(asked, dtype=torch.int64))
+    assert found.tolist() == [value in values for value in asked]

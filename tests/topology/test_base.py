@@ -20,7 +20,7 @@ def edges_of(mask: torch.Tensor) -> tuple[list[int], list[int]]:
 
 
 @given(brute.topologies, brute.lengths, brute.lengths)
-def test_mask_is_the_definition_pair_by_pair(topology: Topology, n: int, m: int) -> None:
+def test_mask_equals_the_definition_pair_by_pair(topology: Topology, n: int, m: int) -> None:
     assert torch.equal(topology.mask(n, m), brute_mask(topology, n, m))
     assert torch.equal(topology.mask(n), brute_mask(topology, n, n))
 
@@ -49,7 +49,7 @@ def test_layout_is_of_intervals_wherever_they_fit(topology: Topology, batch: lis
 
 
 @given(brute.topologies, brute.batches)
-def test_graph_has_the_masks_edges_and_keeps_the_layout(
+def test_graph_has_the_edges_of_masks_and_keeps_the_layout(
     topology: Topology, batch: list[int]
 ) -> None:
     graph = topology.graph(batch)
@@ -81,20 +81,20 @@ def test_stable_masks_are_corners_of_longer_ones(topology: Topology) -> None:
             assert torch.equal(topology.mask(n), topology.mask(n + 1)[:n, :n])
 
 
-def test_stable_is_claimed_where_it_holds_and_not_by_default() -> None:
+def test_stable_is_true_where_it_holds_and_false_by_default() -> None:
     assert Complete().stable and Causal().stable and Window(3).stable
     assert (Window(3) & Causal() | Back(1)).stable
     assert not Comb().stable and not (Causal() & Comb()).stable and not (Comb() | Causal()).stable
 
 
 @given(brute.topologies)
-def test_is_causal_says_whether_no_mask_has_an_upper_triangle(topology: Topology) -> None:
+def test_is_causal_means_no_mask_has_an_upper_triangle(topology: Topology) -> None:
     upper = any(brute_mask(topology, n, n).triu(1).any() for n in range(1, 9))
     assert topology.is_causal(8) is not upper
     assert any(topology.sees_future(n) for n in range(1, 9)) is upper
 
 
-def test_topologies_are_frozen_values() -> None:
+def test_topology_is_a_frozen_value() -> None:
     assert Window(3) == Window(3) and Window(3) != Window(4) and Causal() != Complete()
     assert hash(Window(3) | Causal()) == hash(Window(3) | Causal())
     with pytest.raises(FrozenInstanceError):
@@ -119,7 +119,9 @@ def test_str_is_the_spec() -> None:
         ([[1, 2]], TypeError, r"\(1, 2\)"),
     ],
 )
-def test_bad_lengths_are_named(lengths: Any, error: type[Exception], words: str) -> None:
+def test_layout_and_graph_name_bad_lengths(
+    lengths: Any, error: type[Exception], words: str
+) -> None:
     for build in (Causal().layout, Causal().graph):
         with pytest.raises(error, match=words):
             build(lengths)
@@ -127,29 +129,29 @@ def test_bad_lengths_are_named(lengths: Any, error: type[Exception], words: str)
         Complete().layout([1], lengths)
 
 
-def test_sides_of_a_cross_graph_have_as_many_sentences() -> None:
+def test_layout_refuses_different_numbers_of_sentences() -> None:
     with pytest.raises(ValueError, match="2 lengths but 1 src_lengths"):
         Complete().layout([1, 2], [3])
 
 
-def test_lengths_may_be_a_tensor_of_any_integers() -> None:
+def test_layout_takes_lengths_of_any_integer_type() -> None:
     assert Causal().layout(torch.tensor([2, 3], dtype=torch.int32)).num_edges == 9
 
 
-def test_fields_are_integers() -> None:
+def test_topology_refuses_fields_that_are_no_integers() -> None:
     for value in (1.5, "2", True):
         with pytest.raises(TypeError, match="window: radius must be an integer"):
             Window(value)  # type: ignore[arg-type]
 
 
-def test_a_subclass_needs_a_method() -> None:
+def test_topology_subclass_needs_a_method() -> None:
     with pytest.raises(TypeError, match=r"Nothing must define interval\(\) or in_edges\(\)"):
 
         class Nothing(Topology):
             name = "test_nothing"
 
 
-def test_parameters_are_fields() -> None:
+def test_topology_subclass_needs_parameters_as_fields() -> None:
     class Shift(Topology):
         name = "test_shift"
 
@@ -164,14 +166,14 @@ def test_parameters_are_fields() -> None:
 
 
 @pytest.mark.parametrize("name", [None, 3, "", "Upper", "with-dash", "2d"])
-def test_a_subclass_needs_a_name_of_its_own(name: Any) -> None:
+def test_topology_subclass_needs_its_own_name(name: Any) -> None:
     body = {} if name is None else {"name": name}
     with pytest.raises(TypeError, match="needs its own name"):
         type("Mine", (Causal,), body)
 
 
-def test_a_name_is_taken_once_but_may_be_defined_again() -> None:
-    with pytest.raises(TypeError, match=r"'causal', which graphut\.topology\.causal\.Causal"):
+def test_topology_name_is_taken_once_but_may_be_defined_again() -> None:
+    with pytest.raises(TypeError, match=r"'causal', which graphut\.topology\.dense\.Causal"):
         type("Mine", (Causal,), {"name": "causal"})
 
     def define(default: int) -> type[Topology]:
@@ -186,3 +188,32 @@ def test_a_name_is_taken_once_but_may_be_defined_again() -> None:
     assert parse("test_again") == first(1)
     second = define(2)
     assert parse("test_again") == second(2) != first(2)
+
+
+@dataclass(frozen=True)
+class Jump(Topology, minimum={"steps": 0, "times": 3}):
+    name = "test_jump"
+    steps: int
+    times: int
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.arange(len(dst)), dst - self.steps * self.times
+
+
+def test_topology_names_a_field_below_its_minimum() -> None:
+    assert Jump(0, 3).spec() == "test_jump:0,3"
+    with pytest.raises(ValueError, match="test_jump: times must be at least 3, got 2"):
+        Jump(0, 2)
+    with pytest.raises(ValueError, match="test_jump: steps must not be negative, got -1"):
+        Jump(-1, 3)
+
+
+def test_topology_without_an_interval_needs_in_edges() -> None:
+    class Ragged(Topology):
+        name = "test_ragged"
+
+        def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> None:
+            return None
+
+    with pytest.raises(TypeError, match=r"test_ragged: interval\(\) returned None"):
+        Ragged().mask(3)

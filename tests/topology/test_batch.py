@@ -3,13 +3,37 @@ from __future__ import annotations
 import torch
 from hypothesis import given
 
-from graphut.topology.batch import as_lengths, positions, starts
+from graphut._dgl import dgl
+from graphut.attention import as_layout
+from graphut.topology import Causal, Complete
+from graphut.topology.batch import as_lengths, graph_from_layouts, positions, starts
 from tests.topology import brute
 
 
 @given(brute.batches)
-def test_nodes_are_numbered_within_their_sentences(batch: list[int]) -> None:
+def test_starts_and_positions_number_nodes_within_sentences(batch: list[int]) -> None:
     lengths = as_lengths(batch)
     assert lengths.dtype == torch.int64
     assert starts(lengths).tolist() == [sum(batch[:i]) for i in range(len(batch))]
     assert positions(lengths).tolist() == [i for n in batch for i in range(n)]
+
+
+SEES, READS = ("token", "sees", "token"), ("fact", "reads", "token")
+
+
+def test_graph_from_layouts_shares_nodes_and_keeps_layouts() -> None:
+    layouts = {SEES: Causal().layout([2, 3]), READS: Complete().layout([2, 3], [4, 1])}
+    graph = graph_from_layouts(layouts)
+    assert graph.idtype == torch.int64
+    assert graph.num_nodes("token") == 5 and graph.num_nodes("fact") == 5
+    assert graph.batch_num_nodes("fact").tolist() == [4, 1]
+    assert graph.batch_num_edges(SEES).tolist() == [3, 6]
+    assert graph.batch_num_edges(READS).tolist() == [8, 3]
+    assert as_layout(graph, SEES) is layouts[SEES] and as_layout(graph, "reads") is layouts[READS]
+
+
+def test_graph_from_layouts_unbatches_into_sentences() -> None:
+    graph = graph_from_layouts({SEES: Causal().layout([2, 3])})
+    first, second = dgl.unbatch(graph)
+    assert [t.tolist() for t in second.edges()] == [t.tolist() for t in Causal().graph([3]).edges()]
+    assert first.num_nodes() == 2

@@ -9,7 +9,7 @@ from graphut.topology import BinaryPartition
 
 
 @pytest.mark.parametrize("spans", [1, 2, 5])
-def test_every_token_sees_each_other_once_in_one_piece_or_another(spans: int) -> None:
+def test_binary_partition_covers_every_token_exactly_once(spans: int) -> None:
     topology = BinaryPartition(spans)
     for n in range(1, 40):
         mask = topology.mask(n)
@@ -17,17 +17,17 @@ def test_every_token_sees_each_other_once_in_one_piece_or_another(spans: int) ->
         assert torch.equal(mask[:n].int() @ tokens.int(), torch.ones(n, n, dtype=torch.int32))
 
 
-def test_number_of_nodes_and_edges() -> None:
+def test_binary_partition_number_of_nodes_and_edges() -> None:
     for n in (1, 2, 3, 63, 64, 65, 1000):
         assert BinaryPartition(2).num_nodes(n) == 2 * n - 1
         assert BinaryPartition(2).num_edges(n) <= n * 5 * (log2(n) + 1)
 
 
-def test_near_tokens_are_seen_one_by_one() -> None:
+def test_binary_partition_sees_near_tokens_one_by_one() -> None:
     assert BinaryPartition(3).mask(64)[30, 27:34].all()
 
 
-def test_its_causal_half_sees_all_of_the_past() -> None:
+def test_binary_partition_causal_sees_all_of_the_past() -> None:
     topology = BinaryPartition(2).causal()
     assert topology.is_causal() and not BinaryPartition(2).is_causal()
     for n in range(1, 20):
@@ -38,6 +38,6 @@ def test_its_causal_half_sees_all_of_the_past() -> None:
         )
 
 
-def test_spans_are_positive() -> None:
+def test_binary_partition_refuses_no_spans() -> None:
     with pytest.raises(ValueError, match="binary_partition: spans must be at least 1, got 0"):
         BinaryPartition(0)

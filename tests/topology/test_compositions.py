@@ -16,25 +16,25 @@ from graphut.topology import (
 )
 
 
-def test_they_are_what_they_are_made_of() -> None:
+def test_compositions_are_made_of_their_parts() -> None:
     assert longformer(4, 2) == Window(4) | Global(0, 1)
     assert bigbird(4, 2, 3, seed=7) == longformer(4, 2) | Random(3, 7)
     assert exphormer(4, 2, seed=7) == Window(1) | Expander(4, 7) | Virtual(2)
 
 
-def test_specs_call_them() -> None:
+def test_compositions_have_names_in_specs() -> None:
     assert parse("longformer:4,2") == longformer(4, 2)
     assert parse("bigbird:4,2,3") == bigbird(4, 2, 3)
     assert parse("causal & exphormer:4,2@7") == Causal() & exphormer(4, 2, 7)
 
 
-def test_number_of_edges_is_at_most_that_of_the_parts() -> None:
+def test_bigbird_number_of_edges_is_at_most_that_of_its_parts() -> None:
     n = 1000
     parts = n * 9 - 20 + 2 * 2 * n - 4 + 3 * n
     assert parts - 30 * n**0.5 < bigbird(4, 2, 3).num_edges(n) < parts
 
 
-def test_memory_is_that_of_the_edges() -> None:
+def test_bigbird_memory_is_that_of_its_edges() -> None:
     # Densely, these would be 10 GB, and the causal graph spelled out 40.
     topology = bigbird(3, 2, 4, seed=1)
     assert topology.layout([10**5]).num_edges < 15 * 10**5
@@ -42,6 +42,6 @@ def test_memory_is_that_of_the_edges() -> None:
     assert (Causal() & topology | Window(4).causal()).layout([10**5]).num_edges < 10**6
 
 
-def test_bad_values_are_named() -> None:
+def test_longformer_names_bad_values() -> None:
     with pytest.raises(ValueError, match="global: tokens are positions from 0, at least one"):
         longformer(4, 0)

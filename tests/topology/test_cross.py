@@ -11,11 +11,10 @@ from graphut.topology import (
     Complete,
     Star,
     Topology,
-    cross_layout,
-    cross_topology,
     parse,
     token_nodes,
 )
+from graphut.topology.cross import cross_layout, cross_topology
 from tests.topology import brute
 
 COVERING = ["complete", "causal", "window:2", "window:0|test_comb", "test_back:1|window:0"]
@@ -30,23 +29,23 @@ def reaching_mask(topology: Topology, n_dst: int, n_src: int) -> torch.Tensor:
 
 
 @given(st.sampled_from([*COVERING, "test_back:2", "test_comb:3"]), brute.lengths, brute.lengths)
-def test_who_would_see_nothing_beyond_the_end_sees_the_last(spec: str, n: int, m: int) -> None:
+def test_cross_topology_shows_the_last_source_beyond_the_end(spec: str, n: int, m: int) -> None:
     found = cross_topology(spec).mask(n, m)
     assert torch.equal(found, reaching_mask(parse(spec), n, m))
 
 
-def test_intervals_stay_intervals() -> None:
+def test_cross_topology_keeps_intervals() -> None:
     layout = cross_topology("window:1").layout([9, 2], [3, 4])
     assert isinstance(layout, IntervalLayout) and not layout.has_empty_rows
 
 
-def test_it_is_the_topology_in_name_and_stability() -> None:
+def test_cross_topology_keeps_name_and_stability() -> None:
     assert str(cross_topology("window:1&causal")) == "window:1&causal"
     assert cross_topology("window:1").stable and not cross_topology("expander:2").stable
     assert cross_topology(once := cross_topology("window:1")) is once
 
 
-def test_extra_nodes_are_refused() -> None:
+def test_cross_topology_refuses_extra_nodes() -> None:
     with pytest.raises(ValueError, match="'star' has nodes that are no tokens: cross-attention"):
         cross_topology("star")
 
@@ -57,7 +56,7 @@ def test_extra_nodes_are_refused() -> None:
     st.sampled_from([Complete(), Star(), parse("window:1|virtual:2")]),
     st.lists(st.tuples(brute.lengths, brute.lengths), min_size=1, max_size=3),
 )
-def test_only_tokens_have_edges(
+def test_cross_layout_has_edges_between_tokens_only(
     spec: str, decoder: Topology, encoder: Topology, sizes: list[tuple[int, int]]
 ) -> None:
     n, m = (list(lengths) for lengths in zip(*sizes, strict=True))
@@ -72,6 +71,6 @@ def test_only_tokens_have_edges(
     assert layout.src_lengths.tolist() == [encoder.num_nodes(length) for length in m]
 
 
-def test_a_token_that_sees_nothing_is_named() -> None:
+def test_cross_layout_names_a_token_without_a_source() -> None:
     with pytest.raises(ValueError, match="'test_back:1' leaves token 0 of a target without"):
         cross_layout("test_back:1", [2], [3], decoder=Causal(), encoder=Complete())

@@ -10,23 +10,23 @@ from graphut.topology import Edges, from_edges, from_mask, from_parents, parse
 MASK = torch.tensor([[1, 0, 0], [0, 0, 1], [1, 1, 1]], dtype=torch.bool)
 
 
-def test_a_mask_comes_back() -> None:
+def test_from_mask_gives_the_mask_back() -> None:
     assert torch.equal(from_mask(MASK).mask(3), MASK)
     assert torch.equal(from_mask(MASK[:, :2]).mask(3, 2), MASK[:, :2])
 
 
-def test_a_shorter_sentence_has_the_corner_and_a_longer_one_no_more_edges() -> None:
+def test_from_mask_in_shorter_and_longer_sentences() -> None:
     topology = from_mask(MASK)
     assert torch.equal(topology.mask(2), MASK[:2, :2])
     assert torch.equal(topology.mask(5), torch.nn.functional.pad(MASK, (0, 2, 0, 2)))
 
 
-def test_order_and_repetition_do_not_matter() -> None:
+def test_from_edges_ignores_order_and_repetition() -> None:
     assert from_edges([2, 0, 2], [1, 1, 1]) == from_edges(torch.tensor([0, 2]), [1, 1])
     assert from_edges([], []) == parse("edges") and parse("edges").spec() == "edges"
 
 
-def test_a_forest_by_its_parents() -> None:
+def test_from_parents_makes_a_forest() -> None:
     topology = from_parents([1, 3, -1, -1, 1])
     assert topology.num_edges(5) == 5 + 2 * 3
     assert topology.mask(5)[1].tolist() == [True, True, False, True, True]
@@ -44,12 +44,12 @@ def test_a_forest_by_its_parents() -> None:
         ([0], r"parents\[0\] is 0, which is below it"),
     ],
 )
-def test_a_tree_is_a_tree(parents: list[int], words: str) -> None:
+def test_from_parents_refuses_what_is_no_tree(parents: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         from_parents(parents)
 
 
-def test_bad_edges_are_named() -> None:
+def test_edges_names_bad_values() -> None:
     with pytest.raises(ValueError, match="2 sources but 1 destinations"):
         from_edges([0, 1], [0])
     with pytest.raises(ValueError, match="source 4 is the last number and has no destination"):
@@ -61,6 +61,6 @@ def test_bad_edges_are_named() -> None:
 
 
 @pytest.mark.parametrize("mask", [MASK.int(), MASK[0], [[True]]])
-def test_a_mask_is_a_matrix_of_truth_values(mask: Any) -> None:
+def test_from_mask_takes_a_matrix_of_truth_values(mask: Any) -> None:
     with pytest.raises(TypeError, match=r"a mask is a bool tensor \(n_dst, n_src\), got"):
         from_mask(mask)

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from graphut.topology import Causal, Complete, Global, Random, Topology, Window, parse
+from graphut.topology import (
+    Causal,
+    Complete,
+    Global,
+    Random,
+    Topology,
+    Window,
+    parse,
+    spec_signatures,
+)
 from tests.topology import brute
 from tests.topology.brute import Back, Comb
 
@@ -18,7 +27,7 @@ class Two(Back):
 
 
 @given(brute.topologies | brute.with_extra_nodes)
-def test_spec_and_parse_are_inverse(topology: Topology) -> None:
+def test_parse_is_the_inverse_of_spec(topology: Topology) -> None:
     assert parse(topology.spec()) == topology
 
 
@@ -45,11 +54,11 @@ def test_spec_and_parse_are_inverse(topology: Topology) -> None:
         ("window:1|random:8@7&causal", Window(1) | Random(8, 7) & Causal()),
     ],
 )
-def test_specs_read(spec: str, topology: Topology) -> None:
+def test_parse_reads_specs(spec: str, topology: Topology) -> None:
     assert parse(spec) == topology
 
 
-def test_a_topology_is_returned_as_it_is() -> None:
+def test_parse_returns_a_topology_as_it_is() -> None:
     window = Window(3)
     assert parse(window) is window
 
@@ -83,13 +92,20 @@ def test_a_topology_is_returned_as_it_is() -> None:
         ("star&virtual:1", 4, "'star' and 'virtual:1' both have nodes that are no tokens"),
     ],
 )
-def test_errors_point_at_the_place(spec: str, place: int, words: str) -> None:
+def test_parse_errors_point_at_the_position(spec: str, place: int, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         parse(spec)
     assert str(caught.value).splitlines()[1:] == [f"    {spec}", f"    {' ' * place}^"]
 
 
 @pytest.mark.parametrize("spec", [None, 8, ["causal"]])
-def test_only_strings_are_read(spec: Any) -> None:
+def test_parse_refuses_what_is_no_string(spec: Any) -> None:
     with pytest.raises(TypeError, match="read from a string such as"):
         parse(spec)
+
+
+def test_spec_signatures_show_integers_and_seeds() -> None:
+    signatures = spec_signatures()
+    for expected in ("causal", "dilated:radius,dilation", "edges:ends,...", "expander:degree@seed"):
+        assert expected in signatures
+    assert signatures == sorted(signatures)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from graphut.topology import Topology, Window, composition, parse
+from graphut.topology import Topology, Window, parse, register_composition
 
 
-def test_a_function_has_a_name_in_specs() -> None:
-    @composition
+def test_register_composition_names_a_function_in_specs() -> None:
+    @register_composition
     def test_shifted(radius: int, seed: int = 3) -> Topology:
         return Window(radius + seed)
 
@@ -14,9 +14,9 @@ def test_a_function_has_a_name_in_specs() -> None:
     assert parse("test_shifted:2@7|causal").spec() == "window:9|causal"
 
 
-def test_a_name_is_taken_once() -> None:
+def test_register_composition_refuses_a_name_that_is_taken() -> None:
     def window(radius: int) -> Topology:
         return Window(radius)
 
     with pytest.raises(TypeError, match=r"'window', which graphut\.topology\.window\.Window has"):
-        composition(window)
+        register_composition(window)

@@ -23,15 +23,15 @@ def breadth_first(topology: Topology, n: int) -> dict[tuple[int, int], int]:
 
 
 @given(brute.topologies | brute.with_extra_nodes, st.integers(1, 12))
-def test_distances_are_those_of_a_search(topology: Topology, n: int) -> None:
+def test_statistics_distances_equal_a_breadth_first_search(topology: Topology, n: int) -> None:
     distances = breadth_first(topology, n)
     found = statistics(topology, n)
     assert found.diameter == max(distances.values())
     missing = [(i, j) for i in range(n) for j in range(n) if (i, j) not in distances]
-    assert found.deaf == (missing[0] if missing else None)
+    assert found.unreachable == (missing[0] if missing else None)
 
 
-def test_numbers_are_those_of_the_mask() -> None:
+def test_statistics_equal_those_of_the_mask() -> None:
     found = statistics(Window(1) | Global(0), 6)
     degrees = (Window(1) | Global(0)).mask(6).sum(1)
     assert (found.tokens, found.nodes, found.edges) == (6, 6, int(degrees.sum()))
@@ -41,6 +41,6 @@ def test_numbers_are_those_of_the_mask() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 2049])
-def test_a_sentence_has_a_reasonable_length(n: int) -> None:
+def test_statistics_refuses_too_long_a_sentence(n: int) -> None:
     with pytest.raises(ValueError, match=f"1 to 2048 tokens, got {n}"):
         statistics(Window(1), n)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from graphut.experiments.cli.compare import add_compare, compare
 from graphut.experiments.cli.parser import Parser
 from graphut.experiments.wording import counted
-from graphut.topology import Statistics, Topology, parse, spellings, statistics
+from graphut.topology import Topology, parse, spec_signatures, statistics
+from graphut.topology.statistics import Statistics
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,13 +60,13 @@ def describe(topology: Topology, numbers: Statistics) -> str:
 
 
 def _reach(numbers: Statistics) -> str:
-    return "" if numbers.deaf is None else ", of the pairs of which one hears of the other"
+    return "" if numbers.unreachable is None else ", of the pairs of which one hears of the other"
 
 
 def _hearing(numbers: Statistics) -> str:
-    if numbers.deaf is None:
+    if numbers.unreachable is None:
         return f"everyone has heard of everyone after {counted(numbers.diameter, 'step')}"
-    listener, other = numbers.deaf
+    listener, other = numbers.unreachable
     return f"token {listener} never hears of token {other}, in any number of steps"
 
 
@@ -78,7 +79,7 @@ def _parser(argv: Sequence[str]) -> Parser:
         "show",
         help="print what a topology makes of a sentence, and draw it",
         description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
-        f"A spec is made of: {', '.join(spellings())}; joined by | (or) and & (and).",
+        f"A spec is made of: {', '.join(spec_signatures())}; joined by | (or) and & (and).",
     )
     show.add_argument("spec", help='such as "window:3|global:0"')
     show.add_argument(

@@ -14,11 +14,11 @@ from graphut.nn import AdaptiveRecurrence
 from graphut.topology import (
     Complete,
     Topology,
-    cross_layout,
     node_positions,
     token_nodes,
     with_extra_nodes,
 )
+from graphut.topology.cross import cross_layout
 
 
 class PrefixDecoder:

@@ -24,7 +24,7 @@ class EncodedSource:
     lengths : Tensor
         `(batch,)` int64 on the CPU, tokens of each sentence.
     topology : Topology
-        Of cross-attention, from `graphut.topology.cross_topology`.
+        Of cross-attention, from `graphut.topology.cross.cross_topology`.
     """
 
     feat: Tensor

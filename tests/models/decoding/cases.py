@@ -14,13 +14,12 @@ from graphut.nn import AdaptiveRecurrence, HaltingUnit
 from graphut.topology import (
     Complete,
     Topology,
-    cross_layout,
-    cross_topology,
     node_positions,
     parse,
     token_nodes,
     with_extra_nodes,
 )
+from graphut.topology.cross import cross_layout, cross_topology
 from tests.helpers import normal
 from tests.nn.cases import FEATS, build_case, randomised
 

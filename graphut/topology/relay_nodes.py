@@ -1,4 +1,4 @@
-"""Nodes that all tokens share: the relay of a star, and virtual nodes."""
+"""Nodes that all tokens share: virtual nodes, and the relay of a star."""
 
 from __future__ import annotations
 
@@ -7,30 +7,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Run, Topology
-from graphut.topology.batch import spread
-from graphut.topology.checks import check_at_least
+from graphut.topology.base import Interval, Topology
+from graphut.topology.batch import ragged_arange
 
 
 @dataclass(frozen=True)
-class Virtual(Topology):
+class Virtual(Topology, minimum={"nodes": 1}):
     """Extra nodes that see all tokens and are seen by all tokens.
 
     The virtual nodes of Exphormer (arXiv 2303.06147): `2 * nodes * n` edges. They start as
     zero.
 
     As a decoder's, `causal()` leaves them to the last token alone, like a star's relay; the
-    other tokens see nobody, so join them: `window:8&causal|virtual:1&causal`.
+    other tokens see nothing, so join them: `window:8&causal|virtual:1&causal`.
 
     Parameters
     ----------
     nodes : int
-        How many there are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `nodes` is not a positive integer.
+        Number of extra nodes, at least 1.
 
     Examples
     --------
@@ -45,21 +39,20 @@ class Virtual(Topology):
 
     nodes: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(self, nodes=1)
-
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Run:
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
+        """Return the extra nodes for a token, and the tokens for an extra node."""
         token = dst < n_dst
         return torch.where(token, n_src, 0), torch.where(token, n_src + self.nodes, n_src)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
+        """Return `nodes` for every sentence."""
         return torch.full_like(n, self.nodes)
 
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Run:
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return empty intervals: virtual nodes start as zero."""
         return torch.zeros_like(n), torch.zeros_like(n)
 
-    def num_edges(self, n: int) -> int:
+    def _count_edges(self, n: int) -> int:
         return 2 * self.nodes * n
 
 
@@ -91,14 +84,16 @@ class Star(Topology):
     name = "star"
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the ring and the relay for a token, and all nodes for the relay."""
         relay = dst == n_dst
-        row, place = spread(torch.where(relay, n_src + 1, 4))
+        row, position = ragged_arange(torch.where(relay, n_src + 1, 4))
         n, i = n_src[row], dst[row]
-        ring = torch.where(place < 3, (i + place - 1) % n, n)
-        return row, torch.where(relay[row], place, ring)
+        ring = torch.where(position < 3, (i + position - 1) % n, n)
+        return row, torch.where(relay[row], position, ring)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
+        """Return 1, the relay, for every sentence."""
         return torch.ones_like(n)
 
-    def num_edges(self, n: int) -> int:
+    def _count_edges(self, n: int) -> int:
         return n * (2 + min(n - 1, 2)) + n + 1

@@ -27,12 +27,12 @@ def hears_of_later(topology: Topology, n: int) -> bool:
 
 
 @given(brute.topologies | brute.with_extra_nodes, brute.lengths)
-def test_all_paths_through_extra_nodes_count(topology: Topology, n: int) -> None:
+def test_sees_future_counts_all_paths_through_extra_nodes(topology: Topology, n: int) -> None:
     assert topology.sees_future(n) is hears_of_later(topology, n)
 
 
 @pytest.mark.parametrize("topology", [Star(), Virtual(1), Causal() | Virtual(1)])
-def test_a_future_over_two_edges_is_seen(topology: Topology) -> None:
+def test_sees_future_over_two_edges(topology: Topology) -> None:
     assert not topology.mask(6)[:6, :6].triu(2).any() or topology == Star()  # the star's ring
     assert topology.sees_future(6) and not topology.is_causal()
     assert topology.causal().is_causal()
@@ -57,7 +57,7 @@ class Chain(Topology):
         return extra * 0, extra * 0
 
 
-def test_a_future_over_many_edges_is_seen() -> None:
+def test_sees_future_over_many_edges() -> None:
     assert not Chain(7).sees_future(1) and Chain(7).sees_future(2)
 
 
@@ -78,14 +78,14 @@ class Board(Topology):
         return extra * 0, extra * 0 + self.reads
 
 
-def test_what_an_extra_node_starts_as_is_seen() -> None:
+def test_sees_future_in_starts_of_extra_nodes() -> None:
     assert [Board(reads).sees_future(4) for reads in (0, 1, 2, 3)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("spec", ["global:100", "dilated:1,99", "patch:200,1", "edges:100,0"])
-def test_a_future_that_only_long_sentences_have_is_found(spec: str) -> None:
+def test_is_causal_finds_a_future_of_long_sentences_only(spec: str) -> None:
     assert not parse(spec).is_causal()
 
 
-def test_numbers_of_any_size_are_tried_in_reason() -> None:
+def test_is_causal_tries_numbers_of_any_size() -> None:
     assert not parse(f"window:{10**17}").is_causal()

@@ -19,13 +19,13 @@ from tests.helpers import assert_same, gradients, normal
 from tests.topology import brute
 
 
-def test_tokens_are_first_in_each_sentence() -> None:
+def test_token_nodes_are_first_in_each_sentence() -> None:
     assert token_nodes(BinaryPartition(1), [2, 1, 3]).tolist() == [0, 1, 3, 4, 5, 6]
     assert token_nodes(Complete(), [2, 3]).tolist() == list(range(5))
 
 
 @given(brute.with_extra_nodes, brute.batches)
-def test_extra_nodes_start_as_means_of_tokens(topology: Topology, lengths: list[int]) -> None:
+def test_with_extra_nodes_starts_as_means_of_tokens(topology: Topology, lengths: list[int]) -> None:
     feat = normal(sum(lengths), 2, 3)
     found = with_extra_nodes(topology, feat, lengths)
     expected = []
@@ -43,7 +43,7 @@ def test_extra_nodes_start_as_means_of_tokens(topology: Topology, lengths: list[
     assert_same(gradients([found], [feat]), gradients([torch.stack(expected)], [feat]))
 
 
-def test_what_each_starts_as() -> None:
+def test_with_extra_nodes_of_each_topology() -> None:
     feat = torch.tensor([1.0, 3.0, 8.0])[:, None]
     assert with_extra_nodes(Star(), feat, [3]).flatten().tolist() == [1, 3, 8, 4]
     assert with_extra_nodes(Virtual(2), feat, [3]).flatten().tolist() == [1, 3, 8, 0, 0]
@@ -52,22 +52,24 @@ def test_what_each_starts_as() -> None:
 
 
 @given(brute.with_extra_nodes, brute.lengths)
-def test_masks_are_those_of_the_definition(topology: Topology, n: int) -> None:
+def test_mask_with_extra_nodes_equals_the_definition(topology: Topology, n: int) -> None:
     assert torch.equal(topology.mask(n), brute.brute_mask(topology, n, n))
 
 
 @given(brute.with_extra_nodes, brute.lengths)
-def test_causal_halves_are_causal(topology: Topology, n: int) -> None:
+def test_causal_with_extra_nodes_is_causal(topology: Topology, n: int) -> None:
     assert not topology.causal().sees_future(n)
 
 
-def test_as_many_features_as_tokens() -> None:
+def test_with_extra_nodes_refuses_another_number_of_features() -> None:
     with pytest.raises(ValueError, match="3 features for 4 tokens"):
         with_extra_nodes(Star(), torch.zeros(3, 1), [2, 2])
 
 
 @given(brute.with_extra_nodes, brute.batches)
-def test_no_two_extra_nodes_of_a_sentence_are_alike(topology: Topology, lengths: list[int]) -> None:
+def test_node_positions_differ_among_extra_nodes_of_a_sentence(
+    topology: Topology, lengths: list[int]
+) -> None:
     place = node_positions(topology, lengths)
     assert place[token_nodes(topology, lengths)].tolist() == [
         i for n in lengths for i in range(1, n + 1)
@@ -81,7 +83,7 @@ def test_no_two_extra_nodes_of_a_sentence_are_alike(topology: Topology, lengths:
     assert torch.equal(parts[0], node_positions(topology, lengths[:1]))
 
 
-def test_where_each_stands() -> None:
+def test_node_positions_of_each_topology() -> None:
     def extras(spec: str, n: int) -> list[float]:
         return node_positions(parse(spec), [n])[n:].tolist()
 

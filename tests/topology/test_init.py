@@ -20,14 +20,14 @@ def edges_of(layout: EdgeLayout) -> torch.Tensor:
     return torch.stack([row, source])
 
 
-def test_the_catalogue_names_every_topology() -> None:
+def test_catalogue_names_every_topology() -> None:
     specs = "|".join([*ALL, *(str(parse(spec)) for spec in ALL)])
     ours = [name for name, make in registry.items() if make in vars(graphut.topology).values()]
     assert ours and [name for name in ours if name not in specs] == []
 
 
 @pytest.mark.parametrize(("spec", "n"), CASES)
-def test_mask_and_number_of_edges_are_those_of_the_definition(spec: str, n: int) -> None:
+def test_mask_num_edges_and_num_nodes_equal_the_definition(spec: str, n: int) -> None:
     topology = parse(spec)
     mask = brute_mask(topology, n, n)
     assert torch.equal(topology.mask(n), mask)
@@ -36,14 +36,14 @@ def test_mask_and_number_of_edges_are_those_of_the_definition(spec: str, n: int)
 
 
 @pytest.mark.parametrize("spec", TOKENS)
-def test_closed_forms_count_the_edges_of_any_sentence(spec: str) -> None:
+def test_num_edges_in_closed_form_counts_the_layout(spec: str) -> None:
     topology = parse(spec)
     for n in range(1, 40):
         assert topology.num_edges(n) == topology.layout([n]).num_edges
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_a_sentence_is_the_same_in_any_company(spec: str) -> None:
+def test_layout_of_a_sentence_is_the_same_in_any_batch(spec: str) -> None:
     topology, size = parse(spec), ALL[spec]
     lengths = [size, 1, 63, 2, max(size - 1, 1)]
     alone = [topology.layout([n]) for n in lengths]
@@ -56,7 +56,7 @@ def test_a_sentence_is_the_same_in_any_company(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_the_graph_has_the_edges_and_nodes_of_the_layout(spec: str) -> None:
+def test_graph_has_the_edges_and_nodes_of_the_layout(spec: str) -> None:
     topology, lengths = parse(spec), [5, 1, 8]
     graph, layout = topology.graph(lengths), topology.layout(lengths)
     assert graph.batch_num_nodes().tolist() == [topology.num_nodes(n) for n in lengths]
@@ -67,7 +67,7 @@ def test_the_graph_has_the_edges_and_nodes_of_the_layout(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_specs_round_trip(spec: str) -> None:
+def test_spec_round_trips(spec: str) -> None:
     topology = parse(spec)
     assert parse(topology.spec()) == topology
     assert hash(parse(topology.spec())) == hash(topology)
@@ -84,7 +84,7 @@ def test_stable_masks_are_corners_of_longer_ones(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", TOKENS)
-def test_any_destinations_can_be_asked_for(spec: str) -> None:
+def test_sorted_in_edges_takes_any_destinations(spec: str) -> None:
     topology, n = parse(spec), torch.tensor([9, 1, 30, 30])
     dst = torch.tensor([8, 0, 29, 3])
     row, source = topology.sorted_in_edges(dst, n, n)
@@ -94,7 +94,7 @@ def test_any_destinations_can_be_asked_for(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_the_causal_half_is_causal_and_stable_where_it_says_so(spec: str) -> None:
+def test_causal_is_causal_and_stable_where_it_says_so(spec: str) -> None:
     half = parse(spec).causal()
     assert half.is_causal() and half.causal().stable is half.stable
     if half.stable:
@@ -102,7 +102,7 @@ def test_the_causal_half_is_causal_and_stable_where_it_says_so(spec: str) -> Non
             assert torch.equal(half.mask(n), half.mask(n + 1)[:n, :n])
 
 
-def test_what_is_causal() -> None:
+def test_is_causal_of_every_topology() -> None:
     causal = {spec for spec in ALL if parse(spec).is_causal()}
     halves = {"(bigbird:1,1,3@5)&causal", "binary_partition:2&causal"}
     assert causal == {"causal", "strided:4", "fixed:4,2", "ancestors:2"} | halves
@@ -117,13 +117,13 @@ def attend(topology: Topology, n: list[int], backend: str) -> list[torch.Tensor]
 
 @pytest.mark.parametrize("backend", [name for name in ON_CPU if name != "dense"])
 @pytest.mark.parametrize("spec", ALL)
-def test_attention_equals_that_by_masks(spec: str, backend: str) -> None:
+def test_edge_attention_equals_that_by_masks(spec: str, backend: str) -> None:
     topology = parse(spec)
     lengths = [ALL[spec], 1, 9]
     assert_same(attend(topology, lengths, backend), attend(topology, lengths, "dense"))
 
 
 @pytest.mark.parametrize("topology", [Star(), Virtual(1), BinaryPartition(2)])
-def test_a_cross_graph_has_no_extra_nodes(topology: Topology) -> None:
+def test_layout_of_a_cross_graph_refuses_extra_nodes(topology: Topology) -> None:
     with pytest.raises(ValueError, match=f"'{topology}' has nodes that are no tokens"):
         topology.layout([3], [4])

@@ -1,0 +1,55 @@
+"""Find out if tokens can hear of later ones, be it through extra nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from graphut.attention.layout import EdgeLayout, IntervalLayout
+from graphut.topology.batch import positions
+
+ExtraStarts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) -> bool:
+    """Return True if some token of a batch can hear of a later one without a third token.
+
+    The arguments are `topology.layout(lengths)`, the tokens of each sentence, `(batch,)` int64,
+    and `topology.extra_starts`. Where tokens hear only of earlier ones, they do so in any number
+    of steps. Extra nodes are not in that order, so all that they can hear of is found first.
+
+    Examples
+    --------
+    >>> from graphut.topology import Star
+    >>> lengths = torch.tensor([4, 2])
+    >>> sees_future(Star().layout(lengths), lengths, Star().extra_starts)
+    True
+    """
+    if layout.extra_nodes:
+        return _sees_future_through_extras(layout, lengths, extra_starts)
+    if isinstance(layout, IntervalLayout):
+        last = layout.hi - 1
+        return bool(((last > torch.arange(layout.num_dst)) & (last >= layout.lo)).any())
+    row, source, _ = layout.in_edges()
+    return bool((source > row).any())
+
+
+def _sees_future_through_extras(
+    layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts
+) -> bool:
+    position = positions(layout.dst_lengths)
+    n = torch.repeat_interleave(lengths, layout.dst_lengths)
+    extra = position >= n
+    lo, hi = extra_starts(position[extra] - n[extra], n[extra])
+    latest = position.clone()  # the last token of its sentence that each node has heard of
+    latest[extra] = torch.where(hi > lo, hi, 0) - 1
+    row, source, _ = layout.in_edges()
+    into_extra = extra[row]
+    extra_row, extra_source = row[into_extra], source[into_extra]
+    while True:
+        updated = latest.scatter_reduce(0, extra_row, latest[extra_source], "amax")
+        if torch.equal(updated, latest):
+            return bool((latest[source] > position[row])[~into_extra].any())
+        latest = updated

@@ -1,0 +1,132 @@
+"""Extra nodes: their first features and positions, and the nodes of the tokens beside them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut.topology.base import Topology
+from graphut.topology.batch import Lengths, as_lengths, positions, ragged_arange, starts
+
+
+def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
+    """Return the node of each token in `topology.layout(lengths)`: those that a model reads out.
+
+    Parameters
+    ----------
+    topology : Topology
+        The topology of the layout.
+    lengths : sequence of int or Tensor
+        Tokens of each sentence.
+
+    Returns
+    -------
+    Tensor
+        `(num_tokens,)` int64.
+
+    Examples
+    --------
+    >>> from graphut.topology import Star
+    >>> token_nodes(Star(), [2, 3])
+    tensor([0, 1, 3, 4, 5])
+    """
+    lengths = as_lengths(lengths)
+    before = starts(topology.extra_nodes(lengths))
+    return torch.arange(int(lengths.sum())) + torch.repeat_interleave(before, lengths)
+
+
+def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tensor:
+    """Return features of all nodes of a layout: the given ones of tokens, and first ones of extras.
+
+    An extra node starts as the mean of the tokens of `topology.extra_starts`, or as zero.
+
+    Parameters
+    ----------
+    topology, lengths
+        As for `token_nodes`.
+    feat : Tensor
+        `(num_tokens, ...)`, the features of the tokens.
+
+    Returns
+    -------
+    Tensor
+        `(num_nodes, ...)`
+
+    Raises
+    ------
+    ValueError
+        If there are not as many features as tokens.
+
+    Examples
+    --------
+    >>> from graphut.topology import Star
+    >>> with_extra_nodes(Star(), torch.tensor([[1.0], [3.0], [5.0]]), [2, 1]).flatten()
+    tensor([1., 3., 2., 5., 5.])
+    """
+    lengths = as_lengths(lengths)
+    if len(feat) != int(lengths.sum()):
+        raise ValueError(f"{len(feat)} features for {int(lengths.sum())} tokens")
+    if not topology.has_extra_nodes:
+        return feat
+    sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
+    row, position = ragged_arange(hi - lo)
+    token = ((lo + starts(lengths)[sentence])[row] + position).to(feat.device)
+    size = (hi - lo)[row].to(feat).view(-1, *[1] * (feat.dim() - 1))
+    extra = feat.new_zeros(len(sentence), *feat.shape[1:])
+    extra = extra.index_add(0, row.to(feat.device), feat[token] / size)
+    # Sentence by sentence, and within each the tokens, which come first, before the extra nodes.
+    order = torch.cat([torch.repeat_interleave(lengths), sentence]).argsort(stable=True)
+    return torch.cat([feat, extra])[order.to(feat.device)]
+
+
+def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
+    """Return the position of each node of a layout, for its position encoding.
+
+    Tokens are at 1, 2, ... An extra node is at the mean position of the tokens of
+    `topology.extra_starts`, or at 0 without any. Each that starts like an earlier one is one
+    position before it: virtual nodes are at 0, -1, -2, ... and so become different.
+
+    Parameters
+    ----------
+    topology, lengths
+        As for `token_nodes`.
+
+    Returns
+    -------
+    Tensor
+        `(num_nodes,)`, int64, or float64 if the topology has extra nodes.
+
+    Examples
+    --------
+    >>> from graphut.topology import Star, Virtual
+    >>> node_positions(Star(), [2, 3])
+    tensor([1.0000, 2.0000, 1.5000, 1.0000, 2.0000, 3.0000, 2.0000], dtype=torch.float64)
+    >>> node_positions(Virtual(2), [2])
+    tensor([ 1.,  2.,  0., -1.], dtype=torch.float64)
+    """
+    lengths = as_lengths(lengths)
+    position = positions(lengths) + 1
+    if not topology.has_extra_nodes:
+        return position
+    position = with_extra_nodes(topology, position.double(), lengths)
+    is_extra = torch.ones_like(position, dtype=torch.bool)
+    is_extra[token_nodes(topology, lengths)] = False
+    position[is_extra] -= _alike_before(topology, lengths)
+    return position
+
+
+def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the sentence of each extra node, and the interval of tokens that it starts as."""
+    extras = topology.extra_nodes(lengths)
+    sentence = torch.repeat_interleave(extras)
+    return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
+
+
+def _alike_before(topology: Topology, lengths: Tensor) -> Tensor:
+    """Count the extra nodes of its sentence before each one that start as the same tokens."""
+    sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
+    start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
+    _, same, count = start.unique(dim=0, return_inverse=True, return_counts=True)
+    before = torch.empty_like(same)
+    before[same.argsort(stable=True)] = positions(count)
+    return before
