@@ -1,0 +1,110 @@
+"""The steps of `.github/CONTRIBUTING.md` are followed, for toys of each kind."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.attention import edge_attention
+from graphut.attention.backends import BACKENDS
+from graphut.experiments.cli import main
+from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.nn import AdaptiveRecurrence, dense_recurrence
+from graphut.topology import Causal, parse
+from graphut.topology.registry import registry
+from tests.helpers import assert_same, normal
+from tests.nn.cases import MODES, build_step
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
+
+
+def toy(heading: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return a module with the Python code under a heading of the page."""
+    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    [code] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    module = ModuleType("toy")
+    monkeypatch.setitem(sys.modules, "toy", module)
+    exec(compile(code, "CONTRIBUTING.md", "exec"), module.__dict__)
+    return module
+
+
+def test_contributing_names_files_that_exist() -> None:
+    paths = re.findall(r"`((?:graphut|tests|examples)/[\w./]+)`", PAGE)
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_contributing_adds_a_topology(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "every_other"
+    try:
+        toy("Add a topology", monkeypatch)
+        topology = parse(f"{name}&causal")
+        i, j = torch.meshgrid(torch.arange(5), torch.arange(5), indexing="ij")
+        expected = ((i - j) % 2 == 0) & (j <= i)
+        assert torch.equal(topology.mask(5), expected)
+        assert topology.graph([5]).num_edges() == int(expected.sum())
+        assert str(topology) == f"{name}&causal" and topology.stable
+    finally:
+        registry.pop(name, None)
+
+
+def test_contributing_adds_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = toy("Add a backend of attention", monkeypatch).ORACLE64
+    monkeypatch.setitem(BACKENDS, backend.name, backend)
+    layout, rows = Causal().layout([3, 2]), normal(5, 2, 4)
+    found = edge_attention(layout, rows, rows, rows, backend=backend.name)
+    assert_same([found], [edge_attention(layout, rows, rows, rows, backend="torch")])
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_contributing_adds_a_way_of_halting(halted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, feat = Causal().layout([4, 3]), normal(7, 8)
+    halting = toy("Add a way of halting", monkeypatch).HaltAtDegree(layout.in_degrees)
+    layer = AdaptiveRecurrence(build_step(), halting, max_steps=5, halted=halted)
+    out, ponder = layer(layout, feat)
+    assert ponder.steps.tolist() == [1, 2, 3, 4, 1, 2, 3]
+    assert_same([out], dense_recurrence(layer, layout, feat)[:1])
+
+
+def test_contributing_adds_a_task(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task: Any = toy("Add a task", monkeypatch).Doubling
+    assert task().train(0, 0)[0][1] == [t for t in task().train(0, 0)[0][0] for _ in range(2)]
+    monkeypatch.setitem(TASKS, task.name, task)
+    monkeypatch.setitem(
+        TASK_PRESETS, task.name, {name: dict(p) for name, p in task.presets.items()}
+    )
+    run = str(tmp_path / "run")
+    sizes = ["--size", "16", "--epochs", "2", "--batch-size", "8", "--max-steps", "2"]
+    assert main(["train", task.name, "--out", run, *sizes, "--device", "cpu"]) == 0
+    assert main(["eval", run]) == 0
+    assert main(["generate", run, "a b"]) == 0
+    assert "output" in capsys.readouterr().out
+
+
+def test_contributing_keeps_tests_beside_their_modules() -> None:
+    """A module `graphut/a/b.py` has `tests/a/test_b.py`; no test file is without a module."""
+    modules = {
+        path.relative_to(ROOT / "graphut")
+        for path in (ROOT / "graphut").rglob("*.py")
+        if "__pycache__" not in path.parts
+    }
+    files = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
+    expected = {module.with_name(f"test_{module.stem.strip('_')}.py") for module in modules}
+    pages = {Path("test_readme.py"), Path("test_contributing.py")}
+    assert sorted(path for path in files - expected - pages if path.parts[0] != "examples") == []
+    own = {module for module in modules if module.stem not in ("__init__", "__main__")}
+    missing = {
+        module
+        for module in own
+        if module.with_name(f"test_{module.stem.strip('_')}.py") not in files
+    }
+    assert sorted(missing) == []
