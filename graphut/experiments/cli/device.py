@@ -1,4 +1,4 @@
-"""Which device to run on."""
+"""The device to run on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_device(parser: ArgumentParser) -> None:
 
 
 def pick_device(name: str | None) -> torch.device:
-    """The device of a name, or the best one.
+    """Return the device of a name, or the best one.
 
     Raises
     ------

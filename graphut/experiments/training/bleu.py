@@ -15,7 +15,7 @@ class Bleu(NamedTuple):
     score : float
         From 0 to 100.
     signature : str
-        sacreBLEU's: how it was counted, with the version.
+        How it was counted, with the version, as sacreBLEU says it.
     """
 
     score: float
@@ -23,7 +23,7 @@ class Bleu(NamedTuple):
 
 
 def sacrebleu_package() -> ModuleType:
-    """The package `sacrebleu`.
+    """Import the package `sacrebleu`.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def sacrebleu_package() -> ModuleType:
 
 
 def bleu(outputs: Sequence[str], references: Sequence[str]) -> Bleu:
-    """BLEU of a corpus (Papineni et al. 2002), with the defaults of sacreBLEU (arXiv 1804.08771).
+    """Return the BLEU of a corpus (Papineni et al. 2002), as sacreBLEU has it (arXiv 1804.08771).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped.
+"""Checkpoints, which hold all that a run needs to go on as if it had never stopped.
 
 One safetensors file: tensors under their names, and the rest as JSON in its header. A
 single file is either the old checkpoint or the new one, never half of each.
@@ -23,8 +23,8 @@ from graphut._files import write_atomically
 _FORMAT = "graphut checkpoint 2"
 
 
-class Trained(NamedTuple):
-    """What changes while a model is trained, besides random state."""
+class TrainingState(NamedTuple):
+    """All that changes while a model is trained, besides random state."""
 
     model: nn.Module
     optimizer: Optimizer
@@ -32,21 +32,21 @@ class Trained(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Return the device of the model."""
         return next(self.model.parameters()).device
 
 
-def save_checkpoint(path: str | Path, trained: Trained, progress: Mapping[str, Any]) -> None:
+def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
     """Write a checkpoint, atomically; `torch`'s random state goes with it.
 
     Parameters
     ----------
     path : str or Path
         The file.
-    trained : Trained
+    trained : TrainingState
         Model, optimizer and scheduler.
     progress : mapping
-        Anything that is JSON.
+        Further values, as JSON has them.
     """
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
@@ -64,8 +64,8 @@ def save_checkpoint(path: str | Path, trained: Trained, progress: Mapping[str, A
     write_atomically(path, data)
 
 
-def load_checkpoint(path: str | Path, trained: Trained) -> dict[str, Any]:
-    """Put everything back as it was, `torch`'s random state included.
+def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
+    """Restore model, optimizer, scheduler, and `torch`'s random state.
 
     Returns
     -------

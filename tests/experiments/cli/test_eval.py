@@ -75,7 +75,9 @@ def test_a_search_is_kept_with_what_it_found(
     assert main(["eval", str(folder), "--beam-size", "3", "--device", "cpu"]) == 0
     run = Run.open(folder)
     task = run.task()
-    wanted, more = run.learner.record(run.model(), run.vocabularies, task.test, beam_size=3)
+    wanted, more = run.learner.evaluate_in_detail(
+        run.model(), run.vocabularies, task.test, beam_size=3
+    )
     assert capsys.readouterr().out == f"test, 4 sequences: {wanted}\n"
     record = read_json(folder / "evaluation-test.json")
     assert record["options"] == {"beam_size": 3}

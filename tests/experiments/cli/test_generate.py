@@ -23,7 +23,7 @@ def test_a_file_is_answered_line_by_line(
     finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("graphut.experiments.training.learners.generation._AT_ONCE", 2)
+    monkeypatch.setattr("graphut.experiments.training.generation._BATCH", 2)
     texts = ["q d x a", "b", "c a"]
     path = tmp_path / "texts.txt"
     path.write_text("".join(f"{text}\n" for text in texts))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.training.trainer import METRICS
+from graphut.experiments.training.run_files import METRICS
 
 
 def test_info(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

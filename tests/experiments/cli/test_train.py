@@ -16,9 +16,7 @@ from graphut.experiments.presets import PRESETS
 from graphut.experiments.tasks import TASKS, Sort
 from graphut.experiments.training import Run, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.lock import locked
-from graphut.experiments.training.log import read_metrics
-from graphut.experiments.training.trainer import METRICS
+from graphut.experiments.training.run_files import METRICS, locked, read_metrics
 from graphut.experiments.wording import flag
 from tests.experiments.cli.tiny import TINY
 

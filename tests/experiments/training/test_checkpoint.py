@@ -7,8 +7,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from graphut.experiments.training import TrainingConfig, make_optimizer, make_schedule
-from graphut.experiments.training.checkpoint import Trained, load_checkpoint, save_checkpoint
+from graphut.experiments.training import TrainingConfig
+from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from graphut.experiments.training.optimization import make_optimizer, make_schedule
 
 
 class Tied(nn.Module):
@@ -29,14 +30,14 @@ class Tied(nn.Module):
         return out
 
 
-def make(width: int = 3, optimizer: str = "adamw") -> Trained:
+def make(width: int = 3, optimizer: str = "adamw") -> TrainingState:
     model = Tied(width)
     config = TrainingConfig(warmup=2, optimizer=optimizer)  # type: ignore[arg-type]
     made = make_optimizer(model.parameters(), config)
-    return Trained(model, made, make_schedule(made, config, 10))
+    return TrainingState(model, made, make_schedule(made, config, 10))
 
 
-def train(trained: Trained, updates: int) -> None:
+def train(trained: TrainingState, updates: int) -> None:
     for _ in range(updates):
         trained.optimizer.zero_grad()
         trained.model(torch.randn(4, 3)).square().mean().backward()

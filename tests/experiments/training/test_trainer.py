@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Copy
-from graphut.experiments.training import PairEvaluation, Trainer, TrainingConfig, evaluate
+from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.lock import locked
-from graphut.experiments.training.log import read_metrics
-from graphut.experiments.training.trainer import CHECKPOINT, METRICS
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, locked, read_metrics
+from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
     UniversalTransformer,
     UniversalTransformerConfig,
@@ -151,13 +150,13 @@ def test_the_best_model_is_kept(tmp_path: Path) -> None:
     kept = UniversalTransformer.from_pretrained(tmp_path)
     result = evaluate(kept, TASK, TASK.validation)
     assert result == trainer.progress.best
-    assert vars(result) in [line["validation"] for line in metrics(tmp_path)]
+    assert result.metrics in [line["validation"] for line in metrics(tmp_path)]
 
 
 def test_it_stops_when_nothing_gets_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = iter([0.5, 0.4, 0.3, 0.2])
     monkeypatch.setattr(
-        PairLearner, "evaluate", lambda *args: PairEvaluation(next(results), 0.9, 1.5, 1.5)
+        PairLearner, "evaluate", lambda *args: PairLearner.evaluation(next(results), 0.9, 1.5, 1.5)
     )
     config = TrainingConfig(epochs=9, patience=2, warmup=2)
     trainer = make(tmp_path, config)
@@ -166,7 +165,7 @@ def test_it_stops_when_nothing_gets_better(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_it_stops_at_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = PairEvaluation(0.75, 0.9, 1.5, 1.5)
+    found = PairLearner.evaluation(0.75, 0.9, 1.5, 1.5)
     monkeypatch.setattr(PairLearner, "evaluate", lambda *args: found)
     config = TrainingConfig(epochs=9, target_accuracy=0.75)
     lines: list[str] = []
@@ -206,7 +205,7 @@ def test_halting_gone_wrong_again_is_said_again(tmp_path: Path) -> None:
     trainer = make(tmp_path)
     trainer.report = lines.append
     for steps in (1.0, 1.0, 1.5, 1.0):
-        trainer._advise("encoder", steps, accuracy=0.5)
+        trainer._warn("encoder", steps, accuracy=0.5)
     assert len(lines) == 2
 
 
@@ -237,7 +236,7 @@ def test_mixed_precision_is_of_the_forward_pass_alone(tmp_path: Path) -> None:
     for trainer in trainers:
         trainer.model.eval()  # without dropout
         trainer.model.output.register_forward_hook(lambda *args: inside.append(args[-1].dtype))
-        losses.append(trainer._outcome(TASK.validation).loss(0.01))
+        losses.append(trainer._outcome(TASK.validation).total_loss(0.01))
         trainer._step(losses[-1])
         assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
         assert {weight.grad.dtype for weight in trainer.model.parameters()} == {torch.float32}
@@ -285,3 +284,26 @@ def test_it_learns(tmp_path: Path) -> None:
 def test_resume_without_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=CHECKPOINT):
         make(tmp_path).resume()
+
+
+@pytest.mark.parametrize("steps", [1.0, 1.05])
+def test_collapse(steps: float) -> None:
+    warning = halting_warning("encoder", steps, 6, 0.5)
+    assert warning is not None
+    assert f"encoder takes {steps:.2f} of 6 steps: it halts at once" in warning
+
+
+@pytest.mark.parametrize("steps", [5.7, 6.0])
+def test_cap(steps: float) -> None:
+    warning = halting_warning("decoder", steps, 6, 1.0)
+    assert warning is not None
+    assert f"decoder takes {steps:.2f} of 6 steps: it never halts before the cap" in warning
+
+
+@pytest.mark.parametrize(("steps", "cap"), [(1.06, 6), (5.69, 6), (1.0, 1)])
+def test_nothing_to_say(steps: float, cap: int) -> None:
+    assert halting_warning("encoder", steps, cap, 0.5) is None
+
+
+def test_one_step_is_enough_for_what_is_learned() -> None:
+    assert halting_warning("encoder", 1.0, 6, 0.99) is None

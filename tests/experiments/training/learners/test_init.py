@@ -59,4 +59,4 @@ def test_what_a_learner_says_of_itself_is_there(learner: Any) -> None:
     assert set(learner.from_task) <= config
     options = fields(learner.generation_kind)
     assert all(field.metadata["help"] for field in options)
-    assert set(learner.judged_with) <= {field.name for field in options}
+    assert set(learner.evaluation_options) <= {field.name for field in options}

@@ -72,3 +72,14 @@ def test_a_reader_may_go_away() -> None:
 def test_the_compiler_is_not_imported_before_it_is_asked_for() -> None:
     code = "import graphut.experiments.cli, sys; sys.exit('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_version_loads_no_torch() -> None:
+    code = (
+        "import contextlib, sys; from graphut.experiments.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['--version'])\n"
+        "print({'torch', 'dgl', 'numpy'}.isdisjoint(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert found.stdout == f"graphut {graphut.__version__}\nTrue\n"
