@@ -15,12 +15,7 @@ def add_device(parser: ArgumentParser) -> None:
 
 
 def pick_device(name: str | None) -> torch.device:
-    """Return the device of a name, or the best one.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device here.
+    """Return the device of a name, or the best one; raise `ValueError` if it is not here.
 
     Examples
     --------

@@ -40,22 +40,9 @@ def evaluate_set(
     *,
     keep: bool,
 ) -> None:
-    """Print how good a model is on a set.
+    """Print the evaluation of a model on a set, and keep it in the run's folder where asked.
 
-    Parameters
-    ----------
-    run : Run
-        The run, whose learner evaluates, with its vocabularies.
-    model : AdaptiveModel
-        The model.
-    name : str
-        The name of the set.
-    examples : sequence
-        The set.
-    options : mapping
-        For `Learner.evaluate_in_detail`.
-    keep : bool
-        Whether the evaluation is written into the run's folder.
+    The options are those of `Learner.evaluate_in_detail`.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)

@@ -33,17 +33,9 @@ class Interruption:
 
     def __exit__(self, *error: object) -> None:
         """Put the handlers of before back."""
-        self._restore()
-
-    @property
-    def happened(self) -> bool:
-        """Return whether there was a signal."""
-        return self.signal is not None
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = int(number)
-        self._restore()
-
-    def _restore(self) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+        self.__exit__()

@@ -34,22 +34,19 @@ def add_options(
 ) -> None:
     """Add an option for each field of a dataclass: its name, type, help and default.
 
-    An option that is not given leaves no trace, so that only the dataclass knows defaults. An
-    option that the parser has already stays as it is.
+    The help is in the metadata of a field. An option that is not given leaves no trace, so that
+    only the dataclass knows defaults. An option that the parser has already stays as it is.
 
     Parameters
     ----------
-    group : parser or argument group
-        The parser, or a group of it.
-    kind : type
-        A dataclass whose fields have a "help" in their metadata.
+    group, kind : parser or argument group, and dataclass
+        The options of the one become those of the other.
     skip : collection of str
         Fields that are no options.
     presets : mapping of str to mapping
         Values of fields by the name of a preset, for the help; those of the first are defaults.
     hidden : bool
-        Leave the options out of the help, and take any text as a value: they are only to be
-        recognised.
+        Leave the options out of the help, and take any text as a value, only to recognise them.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):

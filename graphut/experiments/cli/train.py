@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         run = open_run()
 
         def should_stop() -> bool:
-            return interruption.happened or time.monotonic() >= deadline
+            return interruption.signal is not None or time.monotonic() >= deadline
 
         over = _fit(run, task, target, should_stop, resume=resume)
     if over and interruption.signal is None:
@@ -85,23 +85,21 @@ def _fit(
         trainer = Trainer(run.model().to(device), task, run.training, run.folder)
         if resume:
             trainer.resume()
-        _announce(trainer)
+        weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+        print(
+            f"{weights:,} weights on {trainer.model.device}; {trainer.updates:,} updates in an "
+            f"epoch, {run.training.epochs} epochs at most",
+            flush=True,
+        )
         return trainer.fit(should_stop)
     except (BlockingIOError, FileExistsError):
         raise  # the run in the folder belongs to another process
     except BaseException as error:
         if not resume and (trainer is None or _learned_nothing(trainer, error)):
-            _remove_run(run)
+            # The folder is then free for a better attempt.
+            for name in (RUN, CHECKPOINT):
+                (run.folder / name).unlink(missing_ok=True)
         raise
-
-
-def _announce(trainer: Trainer) -> None:
-    weights = sum(parameter.numel() for parameter in trainer.model.parameters())
-    print(
-        f"{weights:,} weights on {trainer.model.device}; {trainer.updates:,} updates in an epoch, "
-        f"{trainer.config.epochs} epochs at most",
-        flush=True,
-    )
 
 
 def _learned_nothing(trainer: Trainer, error: BaseException) -> bool:
@@ -109,12 +107,6 @@ def _learned_nothing(trainer: Trainer, error: BaseException) -> bool:
     # A run that diverged in its first epoch would do so again.
     diverged = isinstance(error, FloatingPointError) and progress.epoch == 0
     return progress.update == 0 or diverged
-
-
-def _remove_run(run: Run) -> None:
-    """Make the folder free for a better attempt."""
-    for name in (RUN, CHECKPOINT):
-        (run.folder / name).unlink(missing_ok=True)
 
 
 def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Callable[[], Run]]:

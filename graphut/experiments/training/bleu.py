@@ -8,28 +8,14 @@ from typing import NamedTuple
 
 
 class Bleu(NamedTuple):
-    """How alike translations and references are.
-
-    Parameters
-    ----------
-    score : float
-        From 0 to 100.
-    signature : str
-        How it was counted, with the version, as sacreBLEU says it.
-    """
+    """A score from 0 to 100, and how and with which version sacreBLEU has counted it."""
 
     score: float
     signature: str
 
 
 def sacrebleu_package() -> ModuleType:
-    """Import the package `sacrebleu`.
-
-    Raises
-    ------
-    ImportError
-        If it is not there; the message says how to install it.
-    """
+    """Import `sacrebleu`, or raise `ImportError` that says how to install it."""
     try:
         import sacrebleu
     except ImportError as error:

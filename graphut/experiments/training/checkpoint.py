@@ -37,17 +37,7 @@ class TrainingState(NamedTuple):
 
 
 def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
-    """Write a checkpoint, atomically; `torch`'s random state goes with it.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    trained : TrainingState
-        Model, optimizer and scheduler.
-    progress : mapping
-        Further values, as JSON has them.
-    """
+    """Write a checkpoint, atomically, with `torch`'s random state and the progress as JSON."""
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     for index, state in optimizer["state"].items():
@@ -65,12 +55,7 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
 
 
 def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
-    """Restore model, optimizer, scheduler, and `torch`'s random state.
-
-    Returns
-    -------
-    dict
-        The `progress` that was saved.
+    """Restore model, optimizer, scheduler and `torch`'s random state; return the progress.
 
     Raises
     ------

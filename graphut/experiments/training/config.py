@@ -56,6 +56,7 @@ class TrainingConfig:
     )
 
     def __post_init__(self) -> None:
+        """Check types and ranges."""
         for name, kind in get_type_hints(type(self)).items():
             self._check(name, *fits(getattr(self, name), kind))
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):

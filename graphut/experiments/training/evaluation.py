@@ -61,17 +61,6 @@ def batches_by_length(
 ) -> Iterator[list[T]]:
     """Yield the examples in batches of like work, the shortest first, under a progress bar.
 
-    Parameters
-    ----------
-    examples : sequence
-        The set to evaluate on.
-    batch_size : int
-        Examples in a batch.
-    length : callable
-        Returns the length of an example.
-    name : str
-        What the examples are called, in the plural.
-
     Raises
     ------
     ValueError
@@ -94,20 +83,9 @@ def batches_by_length(
 def save_evaluation(
     folder: str | Path, name: str, count: int, evaluation: Evaluation, details: Mapping[str, Any]
 ) -> None:
-    """Write `evaluation-<name>.json` into the folder of a run.
+    """Write the evaluation on a set of `count` examples into the folder of a run.
 
-    Parameters
-    ----------
-    folder : str or Path
-        The folder of the run.
-    name : str
-        The name of the set.
-    count : int
-        Examples in the set.
-    evaluation : Evaluation
-        The evaluation on the set.
-    details : mapping
-        Further entries of the file.
+    The file is `evaluation-<name>.json`; it has the details beside the metrics.
     """
     head = {"graphut": __version__, "set": name, "examples": count}
     record = {**head, **evaluation.metrics, **details}

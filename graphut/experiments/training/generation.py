@@ -19,15 +19,7 @@ _LABEL_WIDTH = 8  # columns
 
 
 class GeneratedText(NamedTuple):
-    """The answer of a model to a text.
-
-    Parameters
-    ----------
-    text : str
-        The answer alone.
-    with_steps : str
-        The given text and the answer, with the steps of each token or sentence.
-    """
+    """The answer to a text; and both of them, with the steps of each token or sentence."""
 
     text: str
     with_steps: str
@@ -80,16 +72,7 @@ def generate(
 def steps_table(
     label: str, tokens: Sequence[str], steps: Sequence[int], width: int | None = None
 ) -> str:
-    """Return tokens above their steps, in rows that are broken where the terminal ends.
-
-    Parameters
-    ----------
-    label : str
-        The name of the row of tokens.
-    tokens, steps : sequence
-        Tokens, and equally many numbers of steps.
-    width : int, optional
-        Columns to fill; those of the terminal, if not given.
+    """Return tokens above their steps, in rows as wide as the terminal or as `width` columns.
 
     Examples
     --------

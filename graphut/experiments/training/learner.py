@@ -113,23 +113,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         examples: Sequence[Example],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the evaluation of a model, and entries of its file beyond the metrics.
+        """Return the evaluation on examples, and its details: JSON, by length, by group, ...
 
-        Parameters
-        ----------
-        model : AdaptiveModel
-            The model.
-        vocabularies : mapping of str to Vocabulary
-            The vocabularies of the task, whose data need not be there any more.
-        examples : sequence
-            At least one.
-        **options
-            The `evaluation_options` that are not to have their defaults.
-
-        Returns
-        -------
-        tuple
-            The evaluation, and what is JSON: by length, by group, and so on.
+        The vocabularies are those of the task, whose data need not be there any more; the options
+        are those of `evaluation_options` that do not have their defaults.
         """
 
     def evaluate(
@@ -150,19 +137,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         texts: Sequence[str],
         options: Any,
     ) -> Iterator[GeneratedText]:
-        """Yield the answer of a model to each text.
-
-        Parameters
-        ----------
-        model : AdaptiveModel
-            The model.
-        vocabularies : mapping of str to Vocabulary
-            The vocabularies of the task.
-        texts : sequence of str
-            Texts that `Vocabulary.read` can read.
-        options : Any
-            A `generation_kind`.
-        """
+        """Yield the answer to each text; the options are a `generation_kind`."""
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Example]:
         """Return the examples in a file of the user's own, to evaluate on.
@@ -179,22 +154,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     ) -> dict[str, float]:
         """Return the floating-point operations of an example, and their share of all.
 
-        Counted are the steps that were done, forward, with the answers fed in; normalisations
-        and activations are left out. "All" are those if no node halted before `max_steps`.
-
-        Parameters
-        ----------
-        model : AdaptiveModel
-            The model.
-        examples : sequence
-            At least one.
-        batch_size : int
-            Examples in a batch of training: four times as many are run at a time, up to 100.
-
-        Returns
-        -------
-        dict
-            `flops_per_example` and `flops_share`.
+        All would be done if no node halted. Counted are the steps that were done, forward, with
+        the answers fed in, without normalisations and activations. As many examples are run at a
+        time as in 4 batches of training, but at most 100.
         """
         done = everything = 0
         size = min(_MORE_EXAMPLES * batch_size, _MOST_EXAMPLES)

@@ -24,16 +24,9 @@ def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) ->
 
 
 def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
-    """Return the share of the largest learning rate: up on a line, then down on a cosine.
+    """Return the share of the largest learning rate: up on a line, then down on a cosine to 0.
 
-    Parameters
-    ----------
-    done : int
-        Updates done.
-    warmup : int
-        Updates on the way up; half of all updates, if that is less.
-    updates : int
-        Updates in all; then the rate is 0.
+    Counted in updates: those done, those on the way up (half of all, if that is less), and all.
 
     Examples
     --------

@@ -63,11 +63,7 @@ class Totals:
         return {name: part.steps / part.nodes for name, part in self.parts.items()}
 
     def means(self) -> dict[str, float]:
-        """Return the means for `metrics.jsonl`.
-
-        They are the loss of an update, the share of right labels with the answer fed in, the steps
-        of a node, and the share of floating-point operations that halting left to do.
-        """
+        """Return loss of an update, accuracy, steps of a node, and share of all operations."""
         done, everything = (
             sum(getattr(part, name) for part in self.parts.values())
             for name in ("flops", "all_flops")
@@ -86,12 +82,6 @@ class Totals:
             f"loss {self.loss / self.updates:.4f}, {self.accuracy:.2%} of labels "
             f"right, mean steps {steps}"
         )
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Totals:
-        """Return the totals from what `asdict` gives."""
-        parts = {name: PartTotals(**part) for name, part in state["parts"].items()}
-        return cls(**{**state, "parts": parts})
 
 
 # One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.
@@ -126,16 +116,9 @@ class Progress:
         config: TrainingConfig,
         evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """Return the progress of a run that has logged these metrics of its epochs.
+        """Return the progress of a run with these lines in `metrics.jsonl`.
 
-        Parameters
-        ----------
-        metrics : iterable of mapping
-            The lines of `metrics.jsonl`.
-        config : TrainingConfig
-            The settings of the run.
-        evaluation : callable
-            `Learner.evaluation` of the run's learner.
+        `evaluation` is the `Learner.evaluation` of its learner.
         """
         progress = cls()
         for line in metrics:
@@ -171,5 +154,7 @@ class Progress:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
         """Return the progress that `to_dict` has written, with the `Learner.evaluation`."""
+        parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
+        totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])
-        return cls(**{**state, "totals": Totals.from_dict(state["totals"]), "best": best})
+        return cls(**{**state, "totals": totals, "best": best})

@@ -93,14 +93,11 @@ def locked(folder: Path) -> Iterator[None]:
     Traceback (most recent call last):
     BlockingIOError: another process is training in ...
     """
-    lock = FileLock(folder / LOCK)
     try:
-        lock.acquire(timeout=0)
+        lock = FileLock(folder / LOCK).acquire(timeout=0)
     except Timeout:
         raise BlockingIOError(
             f"another process is training in {folder}: wait for it, or give another folder"
         ) from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()

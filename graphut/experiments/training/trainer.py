@@ -115,6 +115,7 @@ class Trainer:
         self.optimizer = make_optimizer(model.parameters(), config)
         self.updates = len(self._batches())
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
+        self._state = TrainingState(model, self.optimizer, self.scheduler)
         self._saved_at = self._counted_at = time.monotonic()
 
     def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
@@ -179,10 +180,6 @@ class Trainer:
         now = time.monotonic()
         self.progress.seconds += now - self._counted_at
         self._counted_at = now
-
-    @property
-    def _state(self) -> TrainingState:
-        return TrainingState(self.model, self.optimizer, self.scheduler)
 
     def _batches(self) -> list[list[Any]]:
         """Return the batches of the epoch, drawn once, since drawing may take a while."""
@@ -283,22 +280,10 @@ class Trainer:
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
-    """Return a warning if the mean steps of an epoch have collapsed or sit at the cap.
-
-    Parameters
-    ----------
-    part : str
-        "encoder" or "decoder".
-    steps : float
-        Mean steps of a token.
-    max_steps : int
-        The most steps that a token may take. If that is one, there is no warning.
-    accuracy : float
-        Share of the labels that were right.
+    """Return a warning if the mean steps of a part have collapsed or sit at the cap.
 
     Examples
     --------
-    >>> halting_warning("decoder", 2.5, 6, 0.5)
     >>> print(halting_warning("decoder", 1.0, 6, 0.5))
     The decoder takes 1.00 of 6 steps: it halts at once. Turn down ponder_weight, turn up
     ponder_warmup, make halting_bias more negative, or set halting_gain to 0.

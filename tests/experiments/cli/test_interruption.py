@@ -11,7 +11,7 @@ from graphut.experiments.cli.interruption import SIGNALS, Interruption
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_is_noted(number: signal.Signals) -> None:
     with Interruption() as interruption:
-        assert not interruption.happened
+        assert interruption.signal is None
         signal.raise_signal(number)
         assert interruption.signal == number
 
@@ -28,7 +28,7 @@ def as_in_a_terminal() -> Iterator[None]:
 def test_the_second_ctrl_c_acts_as_ever() -> None:
     with Interruption() as interruption:
         signal.raise_signal(signal.SIGINT)
-        assert interruption.happened
+        assert interruption.signal == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 

@@ -53,16 +53,7 @@ def learner_of(task: Task | type[Task]) -> AnyLearner:
 
 
 def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evaluation:
-    """Return the evaluation of a model on examples of a task.
-
-    Parameters
-    ----------
-    model : AdaptiveModel
-        The model.
-    task : Task
-        The task that the model has learned.
-    examples : sequence
-        Such as `task.validation`.
+    """Return the evaluation of a model on examples of its task, such as `task.validation`.
 
     Examples
     --------

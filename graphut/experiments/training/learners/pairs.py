@@ -187,29 +187,10 @@ def graph_outcome(
 def decode(
     model: UniversalTransformer, pairs: Sequence[Pair], *, batch_size: int = 200, **options: Any
 ) -> list[Generation]:
-    """Decode the sources, each output's tokens from those before it.
+    """Decode the sources, in batches of sentences of like length; return the outputs in order.
 
-    Parameters
-    ----------
-    model : UniversalTransformer
-        The model.
-    pairs : sequence of Pair
-        Sources and targets. An output that goes on after the longest target is cut off there,
-        unless told otherwise: it is wrong.
-    batch_size : int
-        Sentences decoded at a time.
-    **options
-        For `model.generate`, which is greedy without any.
-
-    Returns
-    -------
-    list of Generation
-        One for each pair, in order.
-
-    Raises
-    ------
-    ValueError
-        If there are no pairs.
+    The options are those of `model.generate`, which is greedy without any. An output that goes on
+    after the longest target is cut off there, unless there is a `max_length`: it is wrong.
     """
     longest = max((len(target) for _, target in pairs), default=0) + 1  # 1 for <eos>
     found: dict[int, Generation] = {}
@@ -252,14 +233,7 @@ def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
 
     Ranges are 1, 2, 5, 10, 20, 50, ... wide, the least that makes at most 20 of them. A row
     says which lengths it has from the shortest to the longest; ranges without a sequence have
-    no row.
-
-    Parameters
-    ----------
-    scores : sequence of PairScore
-        The scores of all pairs.
-    length : str
-        "source_length" or "target_length".
+    no row. The length is "source_length" or "target_length".
 
     Examples
     --------

@@ -162,13 +162,7 @@ def _with_steps(words: Sequence[str], context: Sequence[int], found: Pointing) -
 def score_passages(
     model: UniversalTransformerPointer, passages: Sequence[Passage]
 ) -> list[PassageScore]:
-    """Compare answers with the right ones, from the shortest passage to the longest.
-
-    Raises
-    ------
-    ValueError
-        If there are no passages.
-    """
+    """Compare answers with the right ones, from the shortest passage to the longest."""
     scores = []
     for batch in batches_by_length(passages, _BATCH, lambda p: len(p.context), "passages"):
         found = model.predict([passage.context for passage in batch])

@@ -189,13 +189,7 @@ def _with_steps(text: Sequence[str], found: Classification, answers: Vocabulary)
 def score_questions(
     model: UniversalTransformerClassifier, questions: Sequence[Question]
 ) -> list[QuestionScore]:
-    """Compare answers with the right ones, from the shortest story to the longest.
-
-    Raises
-    ------
-    ValueError
-        If there are no questions.
-    """
+    """Compare answers with the right ones, from the shortest story to the longest."""
     scores = []
     for batch in batches_by_length(questions, _BATCH, lambda q: len(q.facts), "questions"):
         found = model.predict([document(question) for question in batch])

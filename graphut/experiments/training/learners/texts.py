@@ -92,8 +92,7 @@ class TextScores:
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     """Learns texts with a language model, every token from those before it.
 
-    A learner of tasks with other metrics derives from it, with `metrics`, `evaluation` and `show`
-    of its own.
+    A learner with other metrics derives from it, with `metrics` and `evaluation` of its own.
     """
 
     task_kind = TextTask
@@ -210,19 +209,7 @@ def score_texts(
 ) -> TextScores:
     """Run a model over texts, each token with those before it fed in.
 
-    Parameters
-    ----------
-    model : UniversalTransformerLM
-        The model.
-    texts : sequence of Text
-        The texts.
-    candidates : sequence of int
-        Tokens whose logits are kept in the position of the last one of each text.
-
-    Raises
-    ------
-    ValueError
-        If there are no texts.
+    The logits of the candidates are kept in the position of each text's last token.
     """
     most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
     size = max(most // max((len(text.tokens) for text in texts), default=1), 1)
