@@ -25,7 +25,12 @@ def main(argv: Sequence[str]) -> int:
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {data: run.learner.read(data, run.vocabularies)}
     else:
-        sets = _chosen(run.task().test_sets, name, run.task_name)
+        sets = run.task().test_sets
+        if name is not None:
+            if name not in sets:
+                has = ", ".join(sets)
+                raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {has}")
+            sets = {name: sets[name]}
     for label, examples in sets.items():
         evaluate_set(run, model, label, examples, options, keep=data is None)
     return 0
@@ -51,16 +56,6 @@ def evaluate_set(
         asked = {"options": dict(options), "model": model_digest(run.folder)}
         flops = learner.count_flops(model, examples, run.training.batch_size)
         save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **flops, **details})
-
-
-def _chosen(
-    sets: Mapping[str, Sequence[Any]], name: str | None, task: str
-) -> Mapping[str, Sequence[Any]]:
-    if name is None:
-        return sets
-    if name not in sets:
-        raise ValueError(f"{task} has no test set {name!r}; it has: {', '.join(sets)}")
-    return {name: sets[name]}
 
 
 def _parser() -> Parser:

@@ -52,7 +52,10 @@ def main(argv: Sequence[str]) -> int:
 
         over = _fit(run, task, target, should_stop, resume=resume)
     if over and interruption.signal is None:
-        _evaluate(run, task, target)
+        best = run.model().to(target)
+        evaluate_set(run, best, "test", task.test, {}, keep=True)
+        for answer in run.learner.show(best, task):
+            print(f"\n{answer}")
     elif not over:
         print(f"stopped; to go on: graphut train {name} --out {shlex.quote(folder)} --resume")
     return 0 if interruption.signal is None else 128 + interruption.signal
@@ -128,10 +131,3 @@ def _check_same(folder: str, what: str, begun: object, given: object) -> None:
             f"the run in {folder} began with {what} {begun}: it cannot be resumed with {given}; "
             "begin another one, with another --out"
         )
-
-
-def _evaluate(run: Run, task: Task, device: torch.device) -> None:
-    best = run.model().to(device)
-    evaluate_set(run, best, "test", task.test, {}, keep=True)
-    for answer in run.learner.show(best, task):
-        print(f"\n{answer}")

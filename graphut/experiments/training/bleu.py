@@ -33,11 +33,6 @@ def bleu(outputs: Sequence[str], references: Sequence[str]) -> Bleu:
     outputs, references : sequence of str
         Equally many sentences, not tokenised, in the same order.
 
-    Raises
-    ------
-    ImportError
-        If there is no package `sacrebleu`.
-
     Examples
     --------
     >>> found = bleu(["Ein Mann fährt Rad."], ["Ein Mann fährt Rad."])

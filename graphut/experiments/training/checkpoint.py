@@ -42,7 +42,9 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     for index, state in optimizer["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
-    tensors |= {f"random.{name}": value for name, value in _random_state(trained.device).items()}
+    tensors["random.cpu"] = torch.get_rng_state()
+    if trained.device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(trained.device)
     header = {
         "optimizer": optimizer["param_groups"],
         "scheduler": trained.scheduler.state_dict(),
@@ -73,7 +75,9 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"{path} belongs to another model or optimizer: {error}") from None
     trained.scheduler.load_state_dict(header["scheduler"])
-    _set_random_state(_under("random.", tensors), trained.device)
+    torch.set_rng_state(tensors["random.cpu"])
+    if trained.device.type == "cuda" and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"], trained.device)
     progress: dict[str, Any] = header["progress"]
     return progress
 
@@ -106,16 +110,3 @@ def _optimizer_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tenso
         index, _, key = name.partition(".")
         state.setdefault(int(index), {})[key] = value
     return state
-
-
-def _random_state(device: torch.device) -> dict[str, Tensor]:
-    state = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        state["cuda"] = torch.cuda.get_rng_state(device)
-    return state
-
-
-def _set_random_state(state: Mapping[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(state["cpu"])
-    if device.type == "cuda" and "cuda" in state:
-        torch.cuda.set_rng_state(state["cuda"], device)

@@ -22,9 +22,6 @@ Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
 ModelT = TypeVar("ModelT", bound=AdaptiveModel)
 
-_MOST_EXAMPLES = 100  # in a batch without gradients,
-_MORE_EXAMPLES = 4  # which take less memory: so many times as many as in training
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
@@ -72,6 +69,14 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         Fields of the model's configuration that the task decides: see `sizes`.
     examples : str
         What examples are called, in the plural.
+    meanings : mapping of str to str
+        The metrics of an evaluation, each with its meaning.
+    rank_by : sequence of str
+        Of two evaluations, the one with the greater first of these metrics is better; and so on.
+    target_metric : str
+        The metric that `TrainingConfig.target_accuracy` is compared with.
+    summary : str
+        One line of text, with metrics in braces.
     """
 
     task_kind: ClassVar[type[Task]]
@@ -80,6 +85,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     evaluation_options: ClassVar[Sequence[str]] = ()
     from_task: ClassVar[Sequence[str]]
     examples: ClassVar[str]
+    meanings: ClassVar[Mapping[str, str]]
+    rank_by: ClassVar[Sequence[str]]
+    target_metric: ClassVar[str]
+    summary: ClassVar[str]
 
     @property
     def config_kind(self) -> type[ModelConfig]:
@@ -94,16 +103,25 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
         """Return the loss of the model on a batch of training examples."""
 
-    @staticmethod
-    @abstractmethod
-    def evaluation(*args: Any, **metrics: Any) -> Evaluation:
-        """Return the evaluation that has these metrics.
+    @classmethod
+    def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
+        """Return the evaluation with these metrics, given by name or in the order of `meanings`.
 
-        Raises
-        ------
-        TypeError
-            If a metric is missing or unknown.
+        Raise `TypeError` if a metric is missing or unknown.
         """
+        metrics = {**dict(zip(cls.meanings, values, strict=False)), **metrics}
+        if metrics.keys() != cls.meanings.keys():
+            names = ", ".join(cls.meanings)
+            raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
+        metrics = {name: metrics[name] for name in cls.meanings}
+        known = {**metrics, **cls.derived(metrics)}
+        rank = tuple(known[name] for name in cls.rank_by)
+        return Evaluation(metrics, rank, known[cls.target_metric], cls.summary.format(**known))
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `rank_by`, `target_metric` and `summary` name beside the metrics."""
+        return {}
 
     @abstractmethod
     def evaluate_in_detail(
@@ -140,13 +158,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """Yield the answer to each text; the options are a `generation_kind`."""
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Example]:
-        """Return the examples in a file of the user's own, to evaluate on.
-
-        Raises
-        ------
-        ValueError
-            If this kind of tasks has no such files; or if a line cannot be read.
-        """
+        """Return the examples in a user's file; raise `ValueError` if it cannot be read."""
         raise ValueError(f"{path}: {self.examples} cannot be read from a file")
 
     def count_flops(
@@ -159,7 +171,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         time as in 4 batches of training, but at most 100.
         """
         done = everything = 0
-        size = min(_MORE_EXAMPLES * batch_size, _MOST_EXAMPLES)
+        size = min(4 * batch_size, 100)  # without gradients an example takes less memory
         with torch.no_grad(), model.evaluating():
             for batch in in_batches(examples, size):
                 for ponder in self.outcome(model, batch, 0.0).ponders.values():

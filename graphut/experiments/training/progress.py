@@ -77,11 +77,9 @@ class Totals:
 
     def __str__(self) -> str:
         """Return loss, accuracy and steps in a line."""
+        loss = self.loss / self.updates
         steps = " and ".join(f"{steps:.2f}" for steps in self.steps().values())
-        return (
-            f"loss {self.loss / self.updates:.4f}, {self.accuracy:.2%} of labels "
-            f"right, mean steps {steps}"
-        )
+        return f"loss {loss:.4f}, {self.accuracy:.2%} of labels right, mean steps {steps}"
 
 
 # One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.

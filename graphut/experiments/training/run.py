@@ -61,13 +61,7 @@ class Run:
     def create(
         cls, folder: str | Path, task: Task, training: TrainingConfig, model: AdaptiveModel
     ) -> Run:
-        """Write the folder of a new run.
-
-        Raises
-        ------
-        FileExistsError
-            If there is a run in the folder already.
-        """
+        """Write the folder of a new run; raise `FileExistsError` if there is one already."""
         if is_run(folder):
             raise FileExistsError(f"there is a run in {folder} already")
         vocabularies = task.vocabularies
@@ -138,13 +132,7 @@ class Run:
         return task
 
     def moved(self, task: Task) -> Run:
-        """Write down that the data is in another place, where a task has it; return that run.
-
-        Raises
-        ------
-        ValueError, FileNotFoundError
-            If it is other data.
-        """
+        """Write down that the same data is in another place, where a task has it."""
         found = replace(self, task_options=asdict(task))
         found._check_data(task)
         write_json(self.folder / RUN, found._to_dict())
@@ -176,13 +164,7 @@ class Run:
         return self.learner.model_kind.from_pretrained(self.folder)
 
     def trained_model(self, device: torch.device) -> AdaptiveModel:
-        """Return the best model so far, on a device.
-
-        Raises
-        ------
-        ValueError
-            If no epoch is done yet: the model in the folder has learned nothing.
-        """
+        """Return the best model so far, on a device; raise `ValueError` before there is one."""
         if not read_metrics(self.folder / METRICS):
             raise ValueError(
                 f"no epoch of the run in {self.folder} is done, so that there is no model yet: "

@@ -149,16 +149,13 @@ class Trainer:
         with locked(self.folder):
             remember_machine(self.folder, self.model.device)
             self.save()
-            return self._train(should_stop)
-
-    def _train(self, should_stop: Callable[[], bool]) -> bool:
-        while (end := self.progress.end(self.config)) is None:
-            finished = self._train_epoch(should_stop)
-            if finished:
-                self._end_epoch()
-            self.save()
-            if not finished:
-                return False
+            while (end := self.progress.end(self.config)) is None:
+                finished = self._train_epoch(should_stop)
+                if finished:
+                    self._end_epoch()
+                self.save()
+                if not finished:
+                    return False
         self.report(f"done after {self.progress.epoch} epochs: {end}")
         return True
 
@@ -195,13 +192,10 @@ class Trainer:
         self.model.train()
         batches = self._batches()
         done = self.progress.batch
+        name = f"epoch {self.progress.epoch + 1}"
+        # No bar is drawn where the output is not a terminal.
         with tqdm(
-            total=len(batches),
-            initial=done,
-            desc=f"epoch {self.progress.epoch + 1}",
-            unit="batch",
-            leave=False,
-            disable=None,  # no bar where the output is not a terminal
+            total=len(batches), initial=done, desc=name, unit="batch", leave=False, disable=None
         ) as bar:
             for batch in batches[done:]:
                 if should_stop():

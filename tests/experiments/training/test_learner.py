@@ -59,3 +59,12 @@ def test_it_is_what_the_ponders_of_all_batches_say(
         "flops_share": done / everything,
     }
     assert (found["flops_share"] < 1) == adaptive
+
+
+@pytest.mark.parametrize("metrics", [{"token_accuracy": 0.5}, {"wings": 2.0}])
+def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
+    known = {"sequence_accuracy": 0.5, "encoder_steps": 1.0, "decoder_steps": 1.0}
+    found = PairLearner.evaluation(**known, token_accuracy=0.75)
+    assert list(found.metrics) == list(PairLearner.meanings)
+    with pytest.raises(TypeError, match="the metrics are sequence_accuracy, token_accuracy, "):
+        PairLearner.evaluation(0.5, 0.5, **metrics)

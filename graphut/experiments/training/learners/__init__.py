@@ -65,6 +65,3 @@ def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evalu
     True
     """
     return learner_of(task).evaluate(model, task.vocabularies, examples)
-
-
-__all__ = ["LEARNERS", "evaluate", "learner_of"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import torch
 
 from graphut.experiments.tasks import Agreement, Vocabulary
 from graphut.experiments.tasks.agreement import PLURAL, SINGULAR
-from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, score_texts
 from graphut.models import UniversalTransformerLM
@@ -22,6 +21,18 @@ class AgreementLearner(TextLearner):
 
     task_kind = Agreement  # type: ignore[assignment]
     examples: ClassVar[str] = "sentences"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "share of the verbs whose right form is likelier than the wrong one",
+        "balanced_accuracy": "mean of the shares among verbs in the singular and in the plural",
+        "nats": "mean surprisal of a token, verbs included",
+        "steps": "mean steps in which a token was predicted",
+        "verb_steps": "mean steps in which a verb was predicted",
+    }
+    rank_by = ("accuracy", "log_probability")
+    summary = (
+        "{accuracy:.2%} of verbs right ({balanced_accuracy:.2%} balanced); mean steps {steps:.2f}, "
+        "{verb_steps:.2f} before a verb"
+    )
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
         """Return the two forms."""
@@ -42,32 +53,6 @@ class AgreementLearner(TextLearner):
             "steps": tokens["steps"],
             "verb_steps": float(scores.steps[scores.last].double().mean()),
         }
-
-    @staticmethod
-    def evaluation(  # type: ignore[override]
-        accuracy: float, balanced_accuracy: float, nats: float, steps: float, verb_steps: float
-    ) -> Evaluation:
-        """Return the evaluation with these metrics; of equally accurate ones, less surprise wins.
-
-        Parameters
-        ----------
-        accuracy : float
-            Share of the verbs whose right form is likelier than the wrong one.
-        balanced_accuracy : float
-            The mean of that share among verbs in the singular and among those in the plural, as
-            far as there are any: one half for a model that always says the same.
-        nats : float
-            Mean surprisal of a token, verbs included.
-        steps, verb_steps : float
-            Mean steps in which a token, and in which a verb was predicted.
-        """
-        return Evaluation(
-            locals(),
-            rank=(accuracy, -nats),
-            score=accuracy,
-            summary=f"{accuracy:.2%} of verbs right ({balanced_accuracy:.2%} balanced); mean steps "
-            f"{steps:.2f}, {verb_steps:.2f} before a verb",
-        )
 
     def show(self, model: UniversalTransformerLM, task: Agreement) -> Iterator[str]:
         """Yield a few sentences up to the verb, and how likely the right one of two forms is."""

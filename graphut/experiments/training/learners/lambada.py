@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import exp
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from graphut.experiments.tasks import Lambada, Vocabulary
 from graphut.experiments.tasks.words import UNKNOWN
-from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learners.texts import TextLearner, TextScores
 from graphut.models import UniversalTransformerLM
@@ -23,6 +22,28 @@ class LambadaLearner(TextLearner):
 
     task_kind = Lambada  # type: ignore[assignment]
     examples: ClassVar[str] = "passages"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "word_accuracy": "share of last words that were the likeliest; unknown ones are wrong",
+        "word_nats": "mean surprisal of those last words that are in the vocabulary",
+        "known": "share of the last words that are in the vocabulary",
+        "nats": "mean surprisal of a word, with all that are not in the vocabulary as one",
+        "steps": "mean steps in which a word was predicted",
+        "word_steps": "mean steps in which a last word was predicted",
+    }
+    rank_by = ("word_log_probability",)
+    target_metric = "word_accuracy"
+    summary = (
+        "{word_accuracy:.2%} of last words right, perplexity {word_perplexity:.1f} (of the "
+        "{known:.2%} in the vocabulary); perplexity of all words {perplexity:.1f}; mean steps "
+        "{steps:.2f}, {word_steps:.2f} before a last word"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return other forms of the two surprisals."""
+        nats = metrics["word_nats"]
+        last = {"word_log_probability": -nats, "word_perplexity": exp(nats)}
+        return {**TextLearner.derived(metrics), **last}
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
         """Look at the last words by themselves."""
@@ -38,39 +59,6 @@ class LambadaLearner(TextLearner):
             "steps": tokens["steps"],
             "word_steps": float(scores.steps[last].double().mean()),
         }
-
-    @staticmethod
-    def evaluation(  # type: ignore[override]
-        word_accuracy: float,
-        word_nats: float,
-        known: float,
-        nats: float,
-        steps: float,
-        word_steps: float,
-    ) -> Evaluation:
-        """Return the evaluation with these metrics; less surprise by last words is better.
-
-        Parameters
-        ----------
-        word_accuracy : float
-            Share of the passages whose last word was the likeliest; unknown ones are wrong.
-        word_nats : float
-            Mean surprisal of those last words that are in the vocabulary.
-        known : float
-            Share of the last words that are in the vocabulary.
-        nats : float
-            Mean surprisal of a word, with all that are not in the vocabulary as one.
-        steps, word_steps : float
-            Mean steps in which a word, and in which a last word was predicted.
-        """
-        return Evaluation(
-            locals(),
-            rank=(-word_nats,),
-            score=word_accuracy,
-            summary=f"{word_accuracy:.2%} of last words right, perplexity {exp(word_nats):.1f} (of "
-            f"the {known:.2%} in the vocabulary); perplexity of all words {exp(nats):.1f}; mean "
-            f"steps {steps:.2f}, {word_steps:.2f} before a last word",
-        )
 
     def show(self, model: UniversalTransformerLM, task: Lambada) -> Iterator[str]:
         """Yield a few passages, and the model's guess of their last word."""

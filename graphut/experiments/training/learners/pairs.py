@@ -29,29 +29,15 @@ _MOST_ROWS = 20
 
 @dataclass(frozen=True)
 class PairScore:
-    """Counts over one output beside its target.
+    """Counts over one output beside its target."""
 
-    Parameters
-    ----------
-    source_length, target_length : int
-        Tokens, without `<eos>`.
-    right : bool
-        Whether the output is the target.
-    right_tokens : int
-        Tokens of the target, `<eos>` included, that the output has in the same position.
-    output_length : int
-        Tokens of the output, `<eos>` included if it came.
-    encoder_steps, decoder_steps : int
-        Steps of all source tokens, and of all output tokens.
-    """
-
-    source_length: int
-    target_length: int
-    right: bool
-    right_tokens: int
-    output_length: int
-    encoder_steps: int
-    decoder_steps: int
+    source_length: int  # without <eos>
+    target_length: int  # without <eos>
+    right: bool  # whether the output is the target
+    right_tokens: int  # of the target, <eos> included, that the output has in the same position
+    output_length: int  # <eos> included, if it came
+    encoder_steps: int  # of all source tokens
+    decoder_steps: int  # of all output tokens
 
     @classmethod
     def of(cls, result: Generation, pair: Pair) -> PairScore:
@@ -78,6 +64,18 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     evaluation_options = ("beam_size", "length_penalty")
     from_task = ("source_vocab", "target_vocab")
     examples: ClassVar[str] = "sequences"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "sequence_accuracy": "share of sequences that are right from the first token to the last",
+        "token_accuracy": "share of the target's tokens that the output has in the same position",
+        "encoder_steps": "mean steps of a source token",
+        "decoder_steps": "mean steps of an output token, <eos> included",
+    }
+    rank_by: ClassVar[Sequence[str]] = ("sequence_accuracy", "token_accuracy")
+    target_metric: ClassVar[str] = "sequence_accuracy"
+    summary: ClassVar[str] = (
+        "{sequence_accuracy:.2%} of sequences and {token_accuracy:.2%} of tokens right; mean steps "
+        "{encoder_steps:.2f} in the encoder, {decoder_steps:.2f} in the decoder"
+    )
 
     def sizes(self, task: PairTask) -> dict[str, int]:
         """Return the tokens of the two vocabularies."""
@@ -92,31 +90,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         """Return the loss of each target's tokens, predicted from those before them."""
         graph = model.sentence_graph(*zip(*batch, strict=True))
         return graph_outcome(model, graph, label_smoothing)
-
-    @staticmethod
-    def evaluation(
-        sequence_accuracy: float, token_accuracy: float, encoder_steps: float, decoder_steps: float
-    ) -> Evaluation:
-        """Return the evaluation with these metrics; accuracies rank it, and steps do not.
-
-        Parameters
-        ----------
-        sequence_accuracy : float
-            Share of the sequences that are right from the first token to the last.
-        token_accuracy : float
-            Share of the target's tokens, `<eos>` included, that the output has in the same
-            position.
-        encoder_steps, decoder_steps : float
-            Mean steps of a source token, and of an output token, `<eos>` included.
-        """
-        return Evaluation(
-            locals(),
-            rank=(sequence_accuracy, token_accuracy),
-            score=sequence_accuracy,
-            summary=f"{sequence_accuracy:.2%} of sequences and {token_accuracy:.2%} of tokens "
-            f"right; mean steps {encoder_steps:.2f} in the encoder, {decoder_steps:.2f} in the "
-            "decoder",
-        )
 
     def evaluate_in_detail(
         self,

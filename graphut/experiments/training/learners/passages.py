@@ -25,22 +25,12 @@ _LEAST = 1e-12  # of a probability whose logarithm is taken
 
 @dataclass(frozen=True)
 class PassageScore:
-    """One answer beside the right one.
+    """One answer beside the right one."""
 
-    Parameters
-    ----------
-    answerable, right : bool
-        Whether the passage has its answer, and whether that was given.
-    probability : float
-        Probability of the right answer.
-    steps : list of int
-        Steps of each word.
-    """
-
-    answerable: bool
+    answerable: bool  # whether the passage has its answer
     right: bool
-    probability: float
-    steps: list[int]
+    probability: float  # of the right answer
+    steps: list[int]  # of each word
 
     @classmethod
     def of(cls, found: Pointing, passage: Passage) -> PassageScore:
@@ -61,6 +51,20 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
     model_kind = UniversalTransformerPointer
     from_task = ("vocab_size",)
     examples: ClassVar[str] = "passages"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "share of right answers; a passage that does not have its answer is wrong",
+        "answerable_accuracy": "the same over the passages that have it; 0 if there are none",
+        "log_probability": "mean, in nats, of the right answers that can be given",
+        "answerable": "share of the passages that have their answer",
+        "steps": "mean steps of a word",
+        "last_steps": "mean steps of a passage's last word, which asks for the answer",
+    }
+    rank_by = ("accuracy", "log_probability")
+    target_metric = "answerable_accuracy"
+    summary = (
+        "{accuracy:.2%} of answers right, {answerable_accuracy:.2%} of those that can be; mean "
+        "steps {steps:.2f} of a word, {last_steps:.2f} of the last"
+    )
 
     def sizes(self, task: PassageTask) -> dict[str, int]:
         """Return the words of the vocabulary."""
@@ -85,38 +89,6 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
             ponders={"encoder": output.ponder},
         )
 
-    @staticmethod
-    def evaluation(
-        accuracy: float,
-        answerable_accuracy: float,
-        log_probability: float,
-        answerable: float,
-        steps: float,
-        last_steps: float,
-    ) -> Evaluation:
-        """Return the evaluation with these metrics; of two equally accurate ones, the surer wins.
-
-        Parameters
-        ----------
-        accuracy : float
-            Share of right answers. A passage that does not have its answer counts as wrong.
-        answerable_accuracy : float
-            The same over the passages that have it; 0 if there are none.
-        log_probability : float
-            Mean log-probability of the right answers that can be given, in nats.
-        answerable : float
-            Share of the passages that have their answer.
-        steps, last_steps : float
-            Mean steps of a word, and of the last one of a passage, which asks for the answer.
-        """
-        return Evaluation(
-            locals(),
-            rank=(accuracy, log_probability),
-            score=answerable_accuracy,
-            summary=f"{accuracy:.2%} of answers right, {answerable_accuracy:.2%} of those that can "
-            f"be; mean steps {steps:.2f} of a word, {last_steps:.2f} of the last",
-        )
-
     def evaluate_in_detail(
         self,
         model: UniversalTransformerPointer,
@@ -134,7 +106,7 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
         for passage, pointing in zip(passages, found, strict=True):
             words = task.vocabulary.readable(passage.context)
             [right] = task.vocabulary.readable([passage.answer])
-            yield f"{_with_steps(words, passage.context, pointing)}; right: {right}"
+            yield f"{_answer(words, passage.context, pointing).with_steps}; right: {right}"
 
     def generate(
         self,
@@ -147,16 +119,14 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
         for text in texts:
             context = vocabularies["text"].read(text)
             [found] = model.predict([context])
-            words = text.split()
-            answer = words[context.index(found.word)]
-            yield GeneratedText(answer, _with_steps(words, context, found))
+            yield _answer(text.split(), context, found)
 
 
-def _with_steps(words: Sequence[str], context: Sequence[int], found: Pointing) -> str:
-    """Return words with their steps, and the answer."""
+def _answer(words: Sequence[str], context: Sequence[int], found: Pointing) -> GeneratedText:
+    """Return the answer; and the words with their steps, and the answer."""
     answer = words[context.index(found.word)]
-    share = exp(found.log_probability)
-    return f"{steps_table('input', words, found.steps)}\nanswer  {answer} ({share:.1%})"
+    line = f"answer  {answer} ({exp(found.log_probability):.1%})"
+    return GeneratedText(answer, f"{steps_table('input', words, found.steps)}\n{line}")
 
 
 def score_passages(

@@ -30,27 +30,13 @@ _BATCH = 200
 
 @dataclass(frozen=True)
 class QuestionScore:
-    """One answer beside the right one.
-
-    Parameters
-    ----------
-    group : str
-        The group of the question.
-    supporting : int
-        How many facts the right answer follows from.
-    right : bool
-        Whether the right answer was given.
-    log_probability : float
-        Log-probability of the right answer, in nats.
-    steps : list of int
-        Steps of each fact, and of the question, which is last.
-    """
+    """One answer beside the right one."""
 
     group: str
-    supporting: int
+    supporting: int  # how many facts the right answer follows from
     right: bool
-    log_probability: float
-    steps: list[int]
+    log_probability: float  # of the right answer, in nats
+    steps: list[int]  # of each fact, and of the question, which is last
 
     @classmethod
     def of(cls, found: Classification, question: Question) -> QuestionScore:
@@ -71,6 +57,31 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
     model_kind = UniversalTransformerClassifier
     from_task = ("vocab_size", "classes", "longest_sentence")
     examples: ClassVar[str] = "questions"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "share of right answers, on average over the groups of the set",
+        "log_probability": "mean, in nats, of the right answers",
+        "groups": "how many groups there are",
+        "failed": "how many groups have more than 5% of their answers wrong",
+        "steps": "mean steps of a sentence, questions included",
+        "question_steps": "mean steps of a question",
+    }
+    rank_by = ("accuracy", "log_probability")
+    # The geometric mean: a hundred questions to validate on are soon answered without an error.
+    target_metric = "probability"
+    summary = (
+        "{error:.2%} of answers wrong{failures}; mean steps {steps:.2f} of a sentence, "
+        "{question_steps:.2f} of a question"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the error, the geometric mean of probabilities, and the number of failures."""
+        groups, failed = metrics["groups"], metrics["failed"]
+        return {
+            "error": 1 - metrics["accuracy"],
+            "probability": exp(metrics["log_probability"]),
+            "failures": f", {failed} of {groups} tasks failed" if groups > 1 else "",
+        }
 
     def sizes(self, task: QuestionTask) -> dict[str, int]:
         """Return the words and answers, and how many words the longest sentence has."""
@@ -94,41 +105,6 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             ponders={"encoder": output.ponder},
         )
 
-    @staticmethod
-    def evaluation(
-        accuracy: float,
-        log_probability: float,
-        groups: int,
-        failed: int,
-        steps: float,
-        question_steps: float,
-    ) -> Evaluation:
-        """Return the evaluation with these metrics; of two equally accurate ones, the surer wins.
-
-        Its score is the probability of a right answer, on geometric average: a hundred questions
-        to validate on are soon answered without an error.
-
-        Parameters
-        ----------
-        accuracy : float
-            Share of right answers, on average over the groups of the set.
-        log_probability : float
-            Mean log-probability of the right answers, in nats.
-        groups, failed : int
-            How many groups there are, and how many have more than 5% of their answers wrong.
-        steps, question_steps : float
-            Mean steps of a sentence, questions included, and of a question.
-        """
-        metrics = dict(locals())
-        failures = f", {failed} of {groups} tasks failed" if groups > 1 else ""
-        return Evaluation(
-            metrics,
-            rank=(accuracy, log_probability),
-            score=exp(log_probability),
-            summary=f"{1 - accuracy:.2%} of answers wrong{failures}; mean steps {steps:.2f} of a "
-            f"sentence, {question_steps:.2f} of a question",
-        )
-
     def evaluate_in_detail(
         self,
         model: UniversalTransformerClassifier,
@@ -147,7 +123,7 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             text = [task.vocabulary.write(sentence) for sentence in document(question)]
             [found] = model.predict([document(question)])
             right = task.answers.symbols[question.answer]
-            yield f"{_with_steps(text, found, task.answers)}; right: {right}"
+            yield f"{_answer(text, found, task.answers).with_steps}; right: {right}"
 
     def generate(
         self,
@@ -164,7 +140,7 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             if not parts:
                 raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
             [found] = model.predict([[encode.sentence(part) for part in parts]])
-            yield GeneratedText(answers.symbols[found.label], _with_steps(parts, found, answers))
+            yield _answer(parts, found, answers)
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Question]:
         """Return the questions in a file that is like those of bAbI."""
@@ -180,10 +156,10 @@ def document(question: Question) -> list[list[int]]:
     return [*question.facts, question.question]
 
 
-def _with_steps(text: Sequence[str], found: Classification, answers: Vocabulary) -> str:
-    """Return sentences with their steps, and the answer."""
-    share = exp(found.log_probabilities[found.label])
-    return f"{steps_list(text, found.steps)}\nanswer  {answers.symbols[found.label]} ({share:.1%})"
+def _answer(text: Sequence[str], found: Classification, answers: Vocabulary) -> GeneratedText:
+    """Return the answer; and the sentences with their steps, and the answer."""
+    answer, share = answers.symbols[found.label], exp(found.log_probabilities[found.label])
+    return GeneratedText(answer, f"{steps_list(text, found.steps)}\nanswer  {answer} ({share:.1%})")
 
 
 def score_questions(
@@ -232,7 +208,20 @@ def rows_by(scores: Sequence[QuestionScore], name: str) -> list[dict[str, Any]]:
     >>> row["supporting"], row["questions"], row["error"], row["steps"], row["question_steps"]
     (1, 1, 0.0, 2.0, 3.0)
     """
-    return [{name: value, **_row(group)} for value, group in _grouped(scores, name).items()]
+    rows = []
+    for value, group in _grouped(scores, name).items():
+        steps = np.array([step for score in group for step in score.steps])
+        rows.append(
+            {
+                name: value,
+                "questions": len(group),
+                "error": fmean(not score.right for score in group),
+                "steps": steps.mean().item(),
+                "steps_deviation": steps.std().item(),
+                "question_steps": fmean(score.steps[-1] for score in group),
+            }
+        )
+    return rows
 
 
 def _grouped(scores: Sequence[QuestionScore], name: str) -> dict[Any, list[QuestionScore]]:
@@ -240,14 +229,3 @@ def _grouped(scores: Sequence[QuestionScore], name: str) -> dict[Any, list[Quest
     for score in scores:
         groups.setdefault(getattr(score, name), []).append(score)
     return dict(sorted(groups.items()))
-
-
-def _row(scores: Sequence[QuestionScore]) -> dict[str, Any]:
-    steps = np.array([step for score in scores for step in score.steps])
-    return {
-        "questions": len(scores),
-        "error": fmean(not score.right for score in scores),
-        "steps": steps.mean().item(),
-        "steps_deviation": steps.std().item(),
-        "question_steps": fmean(score.steps[-1] for score in scores),
-    }

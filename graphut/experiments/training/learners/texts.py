@@ -31,30 +31,14 @@ _MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
 
 @dataclass(frozen=True, eq=False)
 class TextScores:
-    """The predictions of a model for texts, and for those of their tokens that count.
+    """The predictions of a model for texts, and for those N of their tokens that count."""
 
-    Parameters
-    ----------
-    texts : list of Text
-        From the shortest to the longest.
-    text : Tensor
-        `(N,)` int64, the index in `texts` of each token's text; in order.
-    nats : Tensor
-        `(N,)` float64, the surprisal of each token.
-    right : Tensor
-        `(N,)` bool, whether the token was the likeliest.
-    steps : Tensor
-        `(N,)` int64, the steps in which it was predicted.
-    candidates : Tensor
-        `(texts, C)`, logits of some tokens in the position of each text's last one.
-    """
-
-    texts: list[Text]
-    text: Tensor
-    nats: Tensor
-    right: Tensor
-    steps: Tensor
-    candidates: Tensor
+    texts: list[Text]  # from the shortest to the longest
+    text: Tensor  # (N,) int64: the index in `texts` of each token's text, in order
+    nats: Tensor  # (N,) float64: the surprisal of each token
+    right: Tensor  # (N,) bool: whether the token was the likeliest
+    steps: Tensor  # (N,) int64: the steps in which it was predicted
+    candidates: Tensor  # (texts, C): logits of some tokens in the position of each text's last one
 
     @property
     def last(self) -> Tensor:
@@ -92,7 +76,7 @@ class TextScores:
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     """Learns texts with a language model, every token from those before it.
 
-    A learner with other metrics derives from it, with `metrics` and `evaluation` of its own.
+    A learner with other metrics derives from it, with `metrics` and `meanings` of its own.
     """
 
     task_kind = TextTask
@@ -100,6 +84,23 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     generation_kind = GenerationOptions
     from_task = ("vocab_size",)
     examples: ClassVar[str] = "texts"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "nats": "mean surprisal of a token, the negative logarithm of its probability",
+        "accuracy": "share of the tokens that were the likeliest",
+        "steps": "mean steps of a token",
+    }
+    rank_by: ClassVar[Sequence[str]] = ("log_probability",)
+    target_metric: ClassVar[str] = "accuracy"
+    summary: ClassVar[str] = (
+        "perplexity {perplexity:.3f}, {bits:.4f} bits a token, {accuracy:.2%} of tokens right; "
+        "mean steps {steps:.2f}"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return other forms of the surprisal."""
+        nats = metrics["nats"]
+        return {"log_probability": -nats, "perplexity": exp(nats), "bits": nats / log(2)}
 
     def sizes(self, task: TextTask) -> dict[str, int]:
         """Return the tokens of the vocabulary."""
@@ -126,27 +127,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         """Return the metrics of a model that has these scores."""
         return scores.metrics()
 
-    @staticmethod
-    def evaluation(nats: float, accuracy: float, steps: float) -> Evaluation:
-        """Return the evaluation with these metrics; the less surprised model is better.
-
-        Parameters
-        ----------
-        nats : float
-            Mean surprisal of a token, the negative logarithm of its probability.
-        accuracy : float
-            Share of the tokens that were the likeliest.
-        steps : float
-            Mean steps of a token.
-        """
-        return Evaluation(
-            locals(),
-            rank=(-nats,),
-            score=accuracy,
-            summary=f"perplexity {exp(nats):.3f}, {nats / log(2):.4f} bits a token, "
-            f"{accuracy:.2%} of tokens right; mean steps {steps:.2f}",
-        )
-
     def evaluate_in_detail(
         self,
         model: UniversalTransformerLM,
@@ -157,15 +137,15 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         """Score every token; the details are steps by surprisal, and a row for each group."""
         vocabulary = vocabularies["text"]
         scores = score_texts(model, examples, self.candidates(vocabulary))
-        nats = scores.metrics()["nats"]
+        forms = TextLearner.derived(scores.metrics())
         groups = [
             {"group": name, "examples": len(part.texts), **self.metrics(part, vocabulary)}
             for name, part in scores.by_group().items()
         ]
         return self.evaluation(**self.metrics(scores, vocabulary)), {
             "tokens": len(scores.nats),
-            "perplexity": exp(nats),
-            "bits": nats / log(2),
+            "perplexity": forms["perplexity"],
+            "bits": forms["bits"],
             "by_surprisal": by_surprisal(scores),
             **({"by_group": groups} if groups else {}),
         }

@@ -29,31 +29,26 @@ class TranslationLearner(PairLearner):
 
     task_kind = TranslationTask  # type: ignore[assignment]
     examples: ClassVar[str] = "sentences"
+    meanings: ClassVar[Mapping[str, str]] = {
+        **PairLearner.meanings,
+        "bleu": "BLEU of all sentences together, from 0 to 100",
+    }
+    rank_by = ("bleu",)
+    target_metric = "bleu_share"
+    summary = (
+        "BLEU {bleu:.2f}; mean steps {encoder_steps:.2f} in the encoder, {decoder_steps:.2f} in "
+        "the decoder"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return BLEU as a share of 100."""
+        return {"bleu_share": metrics["bleu"] / 100}
 
     def sizes(self, task: PairTask) -> dict[str, int]:
         """Return the tokens of the two vocabularies, if the package sacrebleu is there."""
         sacrebleu_package()  # that it is missing is not to be found out after an epoch
         return super().sizes(task)
-
-    @staticmethod
-    def evaluation(  # type: ignore[override]
-        bleu: float, **metrics: float
-    ) -> Evaluation:
-        """Return the evaluation with these metrics, which BLEU alone ranks.
-
-        Parameters
-        ----------
-        bleu : float
-            BLEU of all sentences together, from 0 to 100.
-        **metrics
-            The metrics of pairs.
-        """
-        pairs = PairLearner.evaluation(**metrics)
-        summary = (
-            f"BLEU {bleu:.2f}; mean steps {pairs['encoder_steps']:.2f} in the encoder, "
-            f"{pairs['decoder_steps']:.2f} in the decoder"
-        )
-        return Evaluation({**pairs.metrics, "bleu": bleu}, (bleu,), bleu / 100, summary)
 
     def evaluate_in_detail(
         self,

@@ -112,7 +112,7 @@ def test_a_model_of_short_sentences_is_not_asked_for_longer_ones(task: Wmt14) ->
 def test_more_bleu_is_better() -> None:
     def evaluation(bleu: float, accuracy: float) -> Evaluation:
         metrics = dict.fromkeys(("sequence_accuracy", "token_accuracy"), accuracy)
-        return LEARNER.evaluation(bleu, **metrics, encoder_steps=1.0, decoder_steps=1.0)
+        return LEARNER.evaluation(bleu=bleu, **metrics, encoder_steps=1.0, decoder_steps=1.0)
 
     assert evaluation(30.0, 0.9) < evaluation(30.1, 0.1)
     assert not evaluation(30.0, 0.1) < evaluation(30.0, 0.9)
