@@ -10,7 +10,7 @@ from graphut.experiments.training.evaluation import batches_by_length, save_eval
 from graphut.experiments.training.learners.pairs import PairLearner
 
 
-def test_what_is_saved(tmp_path: Path) -> None:
+def test_save_evaluation_writes_metrics_and_details(tmp_path: Path) -> None:
     found = PairLearner.evaluation(0.5, 0.75, 1.0, 2.0)
     save_evaluation(tmp_path, "exactly-400", 2, found, {"by_source_length": [{"from": 1}]})
     assert read_json(tmp_path / "evaluation-exactly-400.json") == {

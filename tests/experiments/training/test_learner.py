@@ -20,7 +20,7 @@ def make(loss: torch.Tensor, *costs: torch.Tensor) -> Outcome:
     return Outcome(loss=loss, right=torch.tensor(1), labels=2, ponders=ponders)
 
 
-def test_the_loss_is_the_prediction_and_the_price_of_every_part() -> None:
+def test_total_loss_adds_the_ponder_cost_of_every_part() -> None:
     loss, first, second = (torch.tensor(x, requires_grad=True) for x in (0.5, 3.0, 5.0))
     total = make(loss, first, second).total_loss(0.25)
     assert total.item() == 0.5 + 0.25 * (3 + 5)
@@ -39,7 +39,7 @@ def make_model(*, adaptive: bool) -> UniversalTransformer:
 
 @pytest.mark.parametrize("adaptive", [True, False])
 @pytest.mark.parametrize(("batch_size", "size"), [(64, 100), (16, 64)])
-def test_it_is_what_the_ponders_of_all_batches_say(
+def test_count_flops_sums_the_ponders_of_all_batches(
     adaptive: bool, batch_size: int, size: int
 ) -> None:
     model = make_model(adaptive=adaptive)

@@ -29,7 +29,7 @@ def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[in
     totals.add(torch.tensor(loss), outcome)
 
 
-def test_means_are_over_updates_over_labels_and_over_nodes() -> None:
+def test_totals_means_are_over_updates_over_labels_and_over_nodes() -> None:
     totals = Totals()
     add(totals, 1.0, labels=2, right=1, encoder=[1, 2, 3], decoder=[4, 4])
     add(totals, 2.0, labels=3, right=3, encoder=[2], decoder=[3, 3, 2])
@@ -43,7 +43,7 @@ def test_means_are_over_updates_over_labels_and_over_nodes() -> None:
     assert str(totals) == "loss 1.5000, 80.00% of labels right, mean steps 2.00 and 3.20"
 
 
-def test_a_model_of_one_part() -> None:
+def test_totals_of_a_model_of_one_part() -> None:
     totals = Totals()
     add(totals, 1.0, labels=2, right=1, encoder=[1, 2])
     assert totals.steps() == {"encoder": 1.5}
@@ -58,7 +58,7 @@ def test_progress_comes_back_from_json() -> None:
         assert Progress.from_dict(state, PairLearner.evaluation) == before
 
 
-def test_as_good_as_the_best_is_the_best_whatever_the_steps() -> None:
+def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
     progress = Progress()
     evaluations = [(0.8, 1.0, 2.0), (0.9, 0.9, 3.0), (0.9, 0.9, 1.0), (0.9, 0.8, 9.0), (0.5, 1, 1)]
     kept, on_target = [], []
@@ -73,7 +73,7 @@ def test_as_good_as_the_best_is_the_best_whatever_the_steps() -> None:
     assert (progress.best_epoch, progress.best) == (3, PairLearner.evaluation(0.9, 0.9, 1.0, 1.0))
 
 
-def test_metrics_tell_how_far_it_came() -> None:
+def test_progress_replayed_from_metrics() -> None:
     found = [PairLearner.evaluation(right, 1.0, 2.0, 2.0) for right in (0.5, 0.9, 0.9, 0.8)]
     metrics = [
         {"epoch": epoch, "update": 7 * epoch, "validation": one.metrics}
@@ -101,6 +101,6 @@ def test_metrics_tell_how_far_it_came() -> None:
         (Progress(epoch=12, best_epoch=11), "all 12 epochs are done"),
     ],
 )
-def test_the_end(progress: Progress, end: str | None) -> None:
+def test_progress_end(progress: Progress, end: str | None) -> None:
     found = progress.end(TrainingConfig(epochs=12, patience=3, target_accuracy=0.9))
     assert (found or "none").startswith(end or "none")

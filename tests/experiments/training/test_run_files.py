@@ -22,7 +22,9 @@ from graphut.experiments.training.run_files import (
 CPU = torch.device("cpu")
 
 
-def test_each_machine_is_remembered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remember_machine_adds_each_machine_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert read_machines(tmp_path) == []
     here = describe_machine(CPU)
     remember_machine(tmp_path, CPU)
@@ -35,13 +37,13 @@ def test_each_machine_is_remembered_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert read_machines(tmp_path) == [here, there]
 
 
-def test_a_broken_file(tmp_path: Path) -> None:
+def test_remember_machine_refuses_a_broken_file(tmp_path: Path) -> None:
     (tmp_path / MACHINES).write_text("[{")
     with pytest.raises(ValueError, match=r"machines\.json is not a JSON file"):
         remember_machine(tmp_path, CPU)
 
 
-def test_lines_come_back(tmp_path: Path) -> None:
+def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
     lines: list[dict[str, Any]] = [
         {"update": 3, "loss": 0.1},
         {"update": 6, "validation": {"x": 1}},
@@ -51,11 +53,11 @@ def test_lines_come_back(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "metrics.jsonl") == lines
 
 
-def test_no_file_has_no_lines(tmp_path: Path) -> None:
+def test_read_metrics_of_no_file(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
-def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+def test_read_metrics_leaves_out_a_line_that_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     append_metrics(path, {"update": 3})
     with path.open("a") as file:
@@ -63,7 +65,7 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert read_metrics(path) == [{"update": 3}]
 
 
-def test_lines_after_an_update_are_dropped(tmp_path: Path) -> None:
+def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     for update in (2, 4, 6):
         append_metrics(path, {"update": update})
@@ -72,7 +74,7 @@ def test_lines_after_an_update_are_dropped(tmp_path: Path) -> None:
     assert read_metrics(path) == [{"update": 2}, {"update": 4}, {"update": 5}]
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"update": 2}\n{"upd\n{"update": 4}\n')
     with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):

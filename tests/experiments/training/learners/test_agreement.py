@@ -30,7 +30,7 @@ def scores_of(rows: list[tuple[int, float, float]]) -> TextScores:
     )
 
 
-def test_the_right_form_must_be_the_likelier_one() -> None:
+def test_metrics_count_verbs_whose_right_form_is_likelier() -> None:
     rows = [(SINGULAR, 2.0, 1.0), (SINGULAR, 1.0, 2.0), (PLURAL, 1.0, 2.0), (PLURAL, 0.5, 0.4)]
     found = LEARNER.metrics(scores_of([*rows, (SINGULAR, 1.0, 1.0)]), WORDS)
     assert found["accuracy"] == pytest.approx(2 / 5)  # a tie is wrong
@@ -38,19 +38,19 @@ def test_the_right_form_must_be_the_likelier_one() -> None:
     assert (found["nats"], found["steps"], found["verb_steps"]) == (1.0, 4.5, 5.0)
 
 
-def test_always_the_same_answer_is_no_better_than_chance() -> None:
+def test_metrics_of_always_the_same_answer_are_balanced_to_chance() -> None:
     rows = [(PLURAL, 0.0, 1.0)] * 9 + [(SINGULAR, 0.0, 1.0)]
     found = LEARNER.metrics(scores_of(rows), WORDS)
     assert found["accuracy"] == pytest.approx(0.9)
     assert found["balanced_accuracy"] == pytest.approx(0.5)
 
 
-def test_one_form_alone() -> None:
+def test_metrics_of_one_form_alone() -> None:
     found = LEARNER.metrics(scores_of([(PLURAL, 0.0, 1.0), (PLURAL, 1.0, 0.0)]), WORDS)
     assert found["accuracy"] == found["balanced_accuracy"] == 0.5
 
 
-def test_forms_are_compared_in_the_place_of_the_verb() -> None:
+def test_evaluate_in_detail_compares_forms_in_the_position_of_the_verb() -> None:
     model = make_language_model().eval()
     texts = [Text([3, 2, verb], group=group) for verb in (SINGULAR, PLURAL) for group in ("a", "b")]
     logits = model([[3, 2, 2]], ends=False).logits[-1].tolist()
@@ -63,7 +63,7 @@ def test_forms_are_compared_in_the_place_of_the_verb() -> None:
     assert {row["accuracy"] for row in more["by_group"]} == {0.5}
 
 
-def test_the_order_of_evaluations() -> None:
+def test_evaluation_order_and_text() -> None:
     found = LEARNER.evaluation(0.9, 0.8, 2.0, 3.0, 4.0)
     assert LEARNER.evaluation(0.8, 0.9, 1.0, 1.0, 1.0) < found
     assert LEARNER.evaluation(0.9, 0.9, 2.1, 1.0, 1.0) < found
@@ -73,7 +73,7 @@ def test_the_order_of_evaluations() -> None:
     )
 
 
-def test_a_few_sentences_are_shown() -> None:
+def test_show_yields_sentences_and_the_share_of_the_right_form() -> None:
     model = make_language_model().eval()
     texts = [Text(WORDS.read("the keys VBP")), Text(WORDS.read("the VBZ"))]
     task: Any = SimpleNamespace(vocabulary=WORDS, test=texts)

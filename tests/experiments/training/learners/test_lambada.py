@@ -16,7 +16,7 @@ LEARNER = LambadaLearner()
 WORDS = Words(["<unk>", "care", "about", "signs", "he", "does"])
 
 
-def test_last_words_are_judged_by_themselves() -> None:
+def test_metrics_look_at_last_words_by_themselves() -> None:
     texts = [Text([3, 4]), Text([3, 3, 5]), Text([4, 4, WORDS.unknown])]
     scores = TextScores(
         texts=texts,
@@ -33,7 +33,7 @@ def test_last_words_are_judged_by_themselves() -> None:
     assert found["nats"] == pytest.approx(49.5 / 8)
 
 
-def test_the_order_of_evaluations() -> None:
+def test_evaluation_order_and_text() -> None:
     found = LEARNER.evaluation(0.1, 5.0, 0.9, 6.0, 2.0, 3.0)
     assert LEARNER.evaluation(0.2, 5.1, 0.9, 5.0, 2.0, 3.0) < found
     assert found.score == 0.1
@@ -43,7 +43,7 @@ def test_the_order_of_evaluations() -> None:
     )
 
 
-def test_a_few_guesses_are_shown() -> None:
+def test_show_yields_guesses_of_last_words() -> None:
     model, text = make_language_model().eval(), Text(WORDS.read("he does care about signs"))
     task: Any = SimpleNamespace(vocabulary=WORDS, test=[text])
     [said] = LEARNER.show(model, task)

@@ -33,7 +33,7 @@ def make_model(**options: Any) -> UniversalTransformer:
     )
 
 
-def test_the_task_decides_the_vocabularies_sizes() -> None:
+def test_sizes_are_those_of_the_vocabularies() -> None:
     program = LteProgram()
     assert LEARNER.sizes(program) == {
         "source_vocab": len(program.source_vocabulary),
@@ -43,7 +43,7 @@ def test_the_task_decides_the_vocabularies_sizes() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model = make_model()
     graph = model.sentence_graph(*zip(*BATCH, strict=True))
     output, labels = model(graph), target_labels(graph)
@@ -59,7 +59,7 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
     assert found.ponders["decoder"].cost == output.decoder.cost
 
 
-def test_the_record_is_by_length() -> None:
+def test_evaluate_in_detail_is_by_length() -> None:
     model = make_model()
     found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
     scores = score(model, TASK.test)
@@ -69,7 +69,7 @@ def test_the_record_is_by_length() -> None:
     }
 
 
-def test_the_search_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_in_detail_passes_options_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model, asked = make_model(), []
     generate = model.generate
 
@@ -83,7 +83,7 @@ def test_the_search_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [{"max_length": longest + 1, "beam_size": 2, "length_penalty": 0.1}]
 
 
-def test_answers_are_shown_with_room_for_the_longest_target_and_its_eos(
+def test_show_leaves_room_for_the_longest_target_and_its_eos(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, asked = make_model(), []
@@ -99,7 +99,7 @@ def test_answers_are_shown_with_room_for_the_longest_target_and_its_eos(
     assert asked == [([source for source, _ in TASK.test[:3]], {"max_length": longest + 1})]
 
 
-def test_steps_stand_under_input_and_output() -> None:
+def test_generate_puts_steps_under_input_and_output() -> None:
     model, letters = make_model(), TASK.source_vocabulary
     texts = ["q d x a", "b", "qdxa"]
     sources = [letters.encode(text.replace(" ", "")) for text in texts]
@@ -117,7 +117,7 @@ def test_steps_stand_under_input_and_output() -> None:
         assert steps == ["steps", *map(str, result.steps)]
 
 
-def test_pairs_of_a_file(tmp_path: Path) -> None:
+def test_read_pairs_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("b a\ta b\n")
     letters = Copy().source_vocabulary
     found = LEARNER.read(str(tmp_path / "pairs.tsv"), Copy().vocabularies)
@@ -143,7 +143,7 @@ def summary(scores: list[PairScore]) -> Evaluation:
         ([6, 5, 7, 7, 7, 7], 1 / 4),
     ],
 )
-def test_accuracies_of_one_output(output: list[int], tokens: float) -> None:
+def test_pair_metrics_of_one_output(output: list[int], tokens: float) -> None:
     # A longer target beside it makes room for outputs that go on.
     pairs = [([2], [5, 6, 7]), ([3], [4] * 9)]
     [found, _] = score(answers({(2,): output, (3,): []}), pairs)
@@ -151,7 +151,7 @@ def test_accuracies_of_one_output(output: list[int], tokens: float) -> None:
     assert (result["sequence_accuracy"], result["token_accuracy"]) == (float(tokens == 1), tokens)
 
 
-def test_an_empty_target() -> None:
+def test_pair_metrics_of_an_empty_target() -> None:
     result = summary(score(answers({(2,): []}), [([2], [])]))
     assert (result["sequence_accuracy"], result["token_accuracy"]) == (1.0, 1.0)
 
@@ -189,7 +189,7 @@ def test_pair_metrics() -> None:
     assert result == PairLearner.evaluation(2 / 3, 7 / 8, (3 * 3 + 1 + 1) / 5, 1.0)
 
 
-def test_score() -> None:
+def test_score_pairs() -> None:
     assert score(answers(TABLE), PAIRS) == [
         PairScore(3, 2, True, 3, 3, 9, 3),
         PairScore(1, 1, True, 2, 2, 1, 2),
@@ -197,24 +197,24 @@ def test_score() -> None:
     ]
 
 
-def test_answers_come_in_order_and_the_shortest_are_decoded_first() -> None:
+def test_decode_keeps_the_order_and_begins_with_the_shortest() -> None:
     model = answers(TABLE)
     found = decode(model, PAIRS, batch_size=2, beam_size=4)
     assert [result.tokens for result in found] == [[7, 7], [8], [9, 8]]
     assert (model.batches, model.options) == ([2, 1], {"beam_size": 4})
 
 
-def test_an_output_that_goes_on_after_the_longest_target_is_wrong() -> None:
+def test_decode_cuts_off_after_the_longest_target() -> None:
     [found] = score(answers({(2,): [7, 7, 7, 7]}), [([2], [7, 7])])
     assert (found.right, found.output_length) == (False, 4)
 
 
-def test_no_pairs() -> None:
+def test_decode_refuses_no_pairs() -> None:
     with pytest.raises(ValueError, match="no pairs"):
         score(answers({}), [])
 
 
-def test_the_better_one_is_the_greater() -> None:
+def test_evaluation_order_and_text() -> None:
     first, second = (
         PairLearner.evaluation(0.5, 0.9, 2.0, 2.0),
         PairLearner.evaluation(0.6, 0.8, 2.0, 2.0),
@@ -240,7 +240,9 @@ def pair_score(length: int, right: bool = True) -> PairScore:
 @pytest.mark.parametrize(
     ("longest", "width"), [(1, 1), (20, 1), (21, 2), (40, 2), (41, 5), (400, 20), (1016, 100)]
 )
-def test_at_most_twenty_rows_that_cover_every_length(longest: int, width: int) -> None:
+def test_by_length_has_at_most_twenty_rows_that_cover_every_length(
+    longest: int, width: int
+) -> None:
     rows = by_length([pair_score(length) for length in range(1, longest + 1)], "source_length")
     assert len(rows) <= 20
     assert all(row["to"] - row["from"] + 1 == row["examples"] <= width for row in rows)
@@ -248,7 +250,7 @@ def test_at_most_twenty_rows_that_cover_every_length(longest: int, width: int) -
     assert rows[-1]["to"] == longest
 
 
-def test_a_row_is_about_its_lengths() -> None:
+def test_by_length_has_the_metrics_of_each_range() -> None:
     rows = by_length([pair_score(1), pair_score(1, right=False), pair_score(3)], "source_length")
     assert rows == [
         {
@@ -272,6 +274,6 @@ def test_a_row_is_about_its_lengths() -> None:
     ]
 
 
-def test_an_empty_target_is_in_the_first_row() -> None:
+def test_by_length_has_an_empty_target_in_the_first_row() -> None:
     [row] = by_length([PairScore(1, 0, True, 1, 1, 1, 1)], "target_length")
     assert (row["from"], row["to"], row["examples"]) == (0, 0, 1)

@@ -37,13 +37,13 @@ def summary(scores: list[PassageScore]) -> Evaluation:
     return LEARNER.evaluation(**passage_metrics(scores))
 
 
-def test_the_task_decides_the_sizes() -> None:
+def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASK) == {"vocab_size": 10}
     assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model = make_model()
     losses, right = [], 0
     for context, answer in BATCH:
@@ -62,7 +62,7 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
     assert set(found.ponders) == {"encoder"}
 
 
-def test_a_passage_without_its_answer_teaches_nothing() -> None:
+def test_outcome_of_a_passage_without_its_answer() -> None:
     model = make_model()
     alone = LEARNER.outcome(model, BATCH, 0.0)
     more = LEARNER.outcome(model, [*BATCH, Passage([2, 3], 9)], 0.0)
@@ -76,7 +76,7 @@ def test_a_passage_without_its_answer_teaches_nothing() -> None:
     assert LEARNER.outcome(model, [Passage([2, 3], 9)], 0.0).loss == 0
 
 
-def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_score_passages_compares_what_the_model_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH", 2)
     model = make_model()
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
@@ -91,7 +91,7 @@ def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> 
         assert score.steps == alone.steps
 
 
-def test_what_cannot_be_answered_is_wrong() -> None:
+def test_passage_metrics_count_what_cannot_be_answered_as_wrong() -> None:
     found = summary(
         [
             PassageScore(True, True, 0.5, [2, 1, 3]),
@@ -115,13 +115,13 @@ def test_what_cannot_be_answered_is_wrong() -> None:
     assert found.score == 0.5
 
 
-def test_a_probability_of_nothing_and_no_answer_at_all() -> None:
+def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
     assert summary([PassageScore(True, False, 0.0, [1])])["log_probability"] < -20
     found = summary([PassageScore(False, False, 0.0, [1])])
     assert (found["answerable_accuracy"], found["log_probability"]) == (0.0, 0.0)
 
 
-def test_the_surer_one_of_two_equally_accurate_ones_is_the_better() -> None:
+def test_evaluation_prefers_the_surer_of_equally_accurate_ones() -> None:
     first, second, third = (
         LEARNER.evaluation(accuracy, 0.9, likely, 1.0, 1.0, 1.0)
         for accuracy, likely in ((0.5, -0.1), (0.5, -0.05), (0.6, -3.0))
@@ -130,12 +130,12 @@ def test_the_surer_one_of_two_equally_accurate_ones_is_the_better() -> None:
     assert LEARNER.evaluation(**first.metrics) == first
 
 
-def test_no_passages() -> None:
+def test_score_passages_refuses_no_passages() -> None:
     with pytest.raises(ValueError, match="there are no passages to evaluate on"):
         score_passages(make_model(), [])
 
 
-def test_it_learns_and_says_what_it_has_learned(tmp_path: Path) -> None:
+def test_passage_learner_learns_and_answers(tmp_path: Path) -> None:
     config = TrainingConfig(epochs=80, batch_size=16, learning_rate=1e-2, warmup=20, patience=80)
     Trainer(make_model(), TASK, config, tmp_path, lambda line: None).fit()
     best = UniversalTransformerPointer.from_pretrained(tmp_path)

@@ -42,13 +42,13 @@ def summary(scores: list[QuestionScore]) -> Evaluation:
     return LEARNER.evaluation(**question_metrics(scores))
 
 
-def test_the_task_decides_the_sizes() -> None:
+def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASK) == {"vocab_size": 2 + 9, "classes": 3, "longest_sentence": 4}
     assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model, batch = make_model(), TASK.test[:7]
     output = model([[*q.facts, q.question] for q in batch])
     logs, answers = output.logits.log_softmax(-1), [q.answer for q in batch]
@@ -60,7 +60,7 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
     assert found.ponders["encoder"].cost == output.ponder.cost
 
 
-def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_score_questions_compares_what_the_model_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH", 3)
     model = make_model()
     questions = [
@@ -79,7 +79,7 @@ def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> 
         assert score.steps == alone.steps
 
 
-def test_accuracy_is_the_mean_of_groups() -> None:
+def test_question_metrics_have_the_mean_accuracy_of_groups() -> None:
     found = summary(SCORES)
     assert found.metrics == {
         "accuracy": 0.75,
@@ -97,12 +97,14 @@ def test_accuracy_is_the_mean_of_groups() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "failed"), [(5, 0), (6, 1)])
-def test_a_task_with_more_than_five_percent_of_errors_has_failed(wrong: int, failed: int) -> None:
+def test_question_metrics_count_groups_with_over_five_percent_of_errors(
+    wrong: int, failed: int
+) -> None:
     scores = [QuestionScore("qa1", 1, i >= wrong, -1.0, [1]) for i in range(100)]
     assert summary(scores)["failed"] == failed
 
 
-def test_rows() -> None:
+def test_rows_by_supporting_and_by_group() -> None:
     first, second = rows_by(SCORES, "supporting")
     assert (first["supporting"], first["questions"], first["error"]) == (1, 1, 0.0)
     assert (second["supporting"], second["questions"], second["error"]) == (2, 2, 0.5)
@@ -112,7 +114,7 @@ def test_rows() -> None:
     assert [row["group"] for row in rows_by(SCORES, "group")] == ["qa1", "qa2"]
 
 
-def test_the_surer_one_of_two_equally_accurate_ones_is_the_better() -> None:
+def test_evaluation_prefers_the_surer_of_equally_accurate_ones() -> None:
     first, second, third = (
         LEARNER.evaluation(accuracy, likely, 1, 0, 9.0 - likely, 1.0)
         for accuracy, likely in ((0.9, -0.1), (0.9, -0.05), (0.95, -3.0))
@@ -122,7 +124,7 @@ def test_the_surer_one_of_two_equally_accurate_ones_is_the_better() -> None:
     assert LEARNER.evaluation(**first.metrics) == first
 
 
-def test_the_record_is_by_group_and_by_supporting_facts() -> None:
+def test_evaluate_in_detail_is_by_group_and_by_supporting_facts() -> None:
     model = make_model()
     found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
     scores = score_questions(model, TASK.test)
@@ -132,12 +134,12 @@ def test_the_record_is_by_group_and_by_supporting_facts() -> None:
     assert {row["group"] for row in more["by_group"]} == {"john", "mary"}
 
 
-def test_no_questions() -> None:
+def test_score_questions_refuses_no_questions() -> None:
     with pytest.raises(ValueError, match="there are no questions to evaluate on"):
         score_questions(make_model(), [])
 
 
-def test_it_learns_and_says_what_it_has_learned(tmp_path: Path) -> None:
+def test_question_learner_learns_and_answers(tmp_path: Path) -> None:
     model = make_model()
     config = TrainingConfig(epochs=60, batch_size=16, learning_rate=1e-2, warmup=20, patience=60)
     said: list[str] = []
@@ -166,12 +168,12 @@ def test_it_learns_and_says_what_it_has_learned(tmp_path: Path) -> None:
     ("text", "message"),
     [("", "'' has no sentence"), (" . ", "has no sentence"), ("Where is Bill?", "symbol 'bill'")],
 )
-def test_texts_that_cannot_be_read(text: str, message: str) -> None:
+def test_generate_refuses_texts_that_cannot_be_read(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(LEARNER.generate(make_model(), TASK.vocabularies, [text], NoOptions()))
 
 
-def test_questions_of_a_file(tmp_path: Path) -> None:
+def test_read_questions_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("1 Mary went hall.\n2 Where is Mary?\thall\t1\n")
     [found] = LEARNER.read(str(path), TASK.vocabularies)

@@ -71,12 +71,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> UniversalTransformerLM:
     return model.eval()
 
 
-def test_the_task_decides_the_sizes() -> None:
+def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASK) == {"vocab_size": 2 + 11}
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model = make_model().eval()
     batch = [Text([3, 4, 5]), Text([6, 1]), Text([7, 7, 7, 8], context=2)]
     found = LEARNER.outcome(model, batch, smoothing)
@@ -91,12 +91,12 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
     assert len(found.ponders["decoder"].steps) == 9
 
 
-def test_it_learns_to_count(trained: UniversalTransformerLM) -> None:
+def test_text_learner_learns_to_count(trained: UniversalTransformerLM) -> None:
     found = evaluate(trained, TASK, TASK.test)
     assert found["accuracy"] == 1.0 and found["nats"] < 0.3
 
 
-def test_the_record_has_the_whole_and_its_groups(trained: UniversalTransformerLM) -> None:
+def test_evaluate_in_detail_has_the_whole_and_its_groups(trained: UniversalTransformerLM) -> None:
     evaluation, more = LEARNER.evaluate_in_detail(trained, TASK.vocabularies, TASK.test)
     scores = score_texts(trained, TASK.test)
     assert evaluation.metrics == scores.metrics()
@@ -111,7 +111,7 @@ def test_the_record_has_the_whole_and_its_groups(trained: UniversalTransformerLM
     assert "by_group" not in LEARNER.evaluate_in_detail(trained, TASK.vocabularies, plain)[1]
 
 
-def test_texts_go_on(trained: UniversalTransformerLM) -> None:
+def test_generate_goes_on_with_texts(trained: UniversalTransformerLM) -> None:
     vocabularies: dict[str, Vocabulary] = {"text": TASK.vocabulary}
     options = GenerationOptions(max_length=5)
     said = list(LEARNER.generate(trained, vocabularies, ["345", "89"], options))
@@ -123,7 +123,7 @@ def test_texts_go_on(trained: UniversalTransformerLM) -> None:
         assert steps.split()[0] == "steps" and len(steps.split()) == 1 + len(expected)
 
 
-def test_a_text_is_drawn_the_same_from_the_same_seed() -> None:
+def test_generate_draws_the_same_from_the_same_seed() -> None:
     model, vocabularies = make_model(), {"text": TASK.vocabulary}
 
     def draw(seed: int) -> list[str]:
@@ -133,13 +133,13 @@ def test_a_text_is_drawn_the_same_from_the_same_seed() -> None:
     assert draw(0) == draw(0) != draw(1)
 
 
-def test_an_empty_text_goes_on_from_nothing(trained: UniversalTransformerLM) -> None:
+def test_generate_goes_on_from_nothing(trained: UniversalTransformerLM) -> None:
     options = GenerationOptions(max_length=3)
     [said] = LEARNER.generate(trained, {"text": TASK.vocabulary}, [""], options)
     assert len(said.text) == 3
 
 
-def test_a_few_test_texts_are_shown(trained: UniversalTransformerLM) -> None:
+def test_show_yields_a_few_test_texts(trained: UniversalTransformerLM) -> None:
     said = list(LEARNER.show(trained, TASK))
     assert len(said) == 2
     for block, text in zip(said, TASK.test, strict=False):
@@ -147,12 +147,12 @@ def test_a_few_test_texts_are_shown(trained: UniversalTransformerLM) -> None:
 
 
 @pytest.mark.parametrize("max_length", [2, 8, 40])
-def test_what_is_shown_fits_the_model(max_length: int) -> None:
+def test_show_fits_the_model(max_length: int) -> None:
     for said in LEARNER.show(make_model(max_length=max_length), TASK):
         assert len(said.partition("\n")[0]) in range(1, max_length + 1)
 
 
-def test_an_unknown_character_is_quoted(tmp_path: Path) -> None:
+def test_generate_quotes_an_unknown_character(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown symbol 'x'"):
         list(
             LEARNER.generate(
@@ -183,7 +183,7 @@ def naive(model: UniversalTransformerLM, text: Text) -> list[tuple[float, bool, 
 
 
 @pytest.mark.parametrize("most", [1, 12, 2**14])
-def test_scores_are_those_of_each_token_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_score_texts_is_as_each_token_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_TOKENS", most)
     model = make_language_model()
     scores = score_texts(model, TEXTS, [4, 7])
@@ -206,7 +206,7 @@ def test_scores_are_those_of_each_token_alone(most: int, monkeypatch: pytest.Mon
     assert len(set(scores.steps.tolist())) > 1 and len(set(scores.right.tolist())) == 2
 
 
-def test_an_evaluation_is_the_mean_over_tokens() -> None:
+def test_text_scores_metrics_are_means_over_tokens() -> None:
     model = make_language_model().eval()
     rows = [row for text in TEXTS for row in naive(model, text)]
     found = score_texts(model, TEXTS).metrics()
@@ -214,7 +214,7 @@ def test_an_evaluation_is_the_mean_over_tokens() -> None:
         assert found[name] == pytest.approx(sum(column) / len(rows), abs=1e-5)
 
 
-def test_groups_are_scored_as_if_there_were_no_others() -> None:
+def test_text_scores_by_group_are_as_if_there_were_no_others() -> None:
     model = make_language_model()
     groups = score_texts(model, TEXTS, [4]).by_group()
     assert list(groups) == ["a", "b"]
@@ -225,7 +225,7 @@ def test_groups_are_scored_as_if_there_were_no_others() -> None:
             torch.testing.assert_close(getattr(part, column), getattr(alone, column))
 
 
-def test_steps_by_surprisal() -> None:
+def test_by_surprisal_has_steps_of_ten_parts() -> None:
     torch.manual_seed(0)
     nats, steps = torch.rand(1003).double(), torch.randint(1, 9, (1003,))
     whole = torch.zeros(1003, dtype=torch.int64)
@@ -238,13 +238,13 @@ def test_steps_by_surprisal() -> None:
     assert all(a["to"] <= b["from"] for a, b in pairwise(rows))
 
 
-def test_few_tokens_make_few_rows() -> None:
+def test_by_surprisal_of_few_tokens() -> None:
     assert [
         row["tokens"] for row in by_surprisal(score_texts(make_language_model(), TEXTS[:1]))
     ] == [1] * 5
 
 
-def test_the_order_of_evaluations() -> None:
+def test_evaluation_order_and_text() -> None:
     better, worse = LEARNER.evaluation(1.5, 0.2, 3.0), LEARNER.evaluation(1.6, 0.9, 1.0)
     assert worse < better and not better < worse
     assert worse.score == 0.9
@@ -255,6 +255,6 @@ def test_the_order_of_evaluations() -> None:
     )
 
 
-def test_no_texts() -> None:
+def test_score_texts_refuses_no_texts() -> None:
     with pytest.raises(ValueError, match="there are no texts to evaluate on"):
         score_texts(make_language_model(), [])

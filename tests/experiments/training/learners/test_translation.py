@@ -60,11 +60,11 @@ def answering(
     return asked
 
 
-def test_translations_are_learned_so(task: Wmt14) -> None:
+def test_learner_of_a_translation_task(task: Wmt14) -> None:
     assert isinstance(learner_of(task), TranslationLearner)
 
 
-def test_bleu_is_of_the_texts(
+def test_evaluate_in_detail_has_the_bleu_of_the_texts(
     monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
 ) -> None:
     model = make_model(task)
@@ -91,7 +91,7 @@ def test_bleu_is_of_the_texts(
     }
 
 
-def test_the_search_reaches_the_model(
+def test_evaluate_in_detail_passes_options_to_the_model(
     monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
 ) -> None:
     model = make_model(task)
@@ -104,12 +104,12 @@ def test_the_search_reaches_the_model(
     assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
 
 
-def test_a_model_of_short_sentences_is_not_asked_for_longer_ones(task: Wmt14) -> None:
+def test_evaluate_in_detail_keeps_to_the_model_s_max_length(task: Wmt14) -> None:
     model = make_model(task, max_length=40)
     LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)  # it would refuse
 
 
-def test_more_bleu_is_better() -> None:
+def test_evaluation_ranks_by_bleu() -> None:
     def evaluation(bleu: float, accuracy: float) -> Evaluation:
         metrics = dict.fromkeys(("sequence_accuracy", "token_accuracy"), accuracy)
         return LEARNER.evaluation(bleu=bleu, **metrics, encoder_steps=1.0, decoder_steps=1.0)
@@ -121,7 +121,7 @@ def test_more_bleu_is_better() -> None:
     assert LEARNER.evaluation(**metrics) == evaluation(30.0, 0.9)
 
 
-def test_text_in_and_text_out(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+def test_generate_answers_text_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
     model = make_model(task)
     answering(monkeypatch, model, {"two men": "zwei  Männer"}, task)
     [said] = LEARNER.generate(model, task.vocabularies, [" two men"], GenerationOptions())
@@ -134,13 +134,13 @@ def test_text_in_and_text_out(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> N
     )
 
 
-def test_without_sacrebleu_nothing_begins(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+def test_sizes_need_sacrebleu(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"pip install graphut\[translation\]"):
         LEARNER.sizes(task)
 
 
-def test_a_file_of_sentences(task: Wmt14, tmp_path: Path) -> None:
+def test_read_sentences_of_a_file(task: Wmt14, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("A man.\tEin Mann.\n")
     write = task.source_vocabulary.write
