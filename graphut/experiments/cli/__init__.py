@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments; those of the process, if not given.
+        The arguments; of the process, if not given.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Each command's module is imported when it is called for.

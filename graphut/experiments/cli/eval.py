@@ -45,10 +45,7 @@ def evaluate_set(
     *,
     keep: bool,
 ) -> None:
-    """Print the evaluation of a model on a set, and keep it in the run's folder where asked.
-
-    The options are those of `Learner.evaluate_in_detail`.
-    """
+    """Print the evaluation of a model on a set; write it into the run's folder if `keep`."""
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
     print(f"{name}, {len(examples)} {learner.examples}: {evaluation}", flush=True)

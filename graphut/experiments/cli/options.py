@@ -39,8 +39,10 @@ def add_options(
 
     Parameters
     ----------
-    group, kind : parser or argument group, and dataclass
-        The options of the one become those of the other.
+    group : parser or argument group
+        The place for the options.
+    kind : type
+        The dataclass.
     skip : collection of str
         Fields that are no options.
     presets : mapping of str to mapping
@@ -59,7 +61,7 @@ def add_options(
 
 
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
-    """Return a dataclass with those of the options that are its fields.
+    """Return a dataclass, made of the options that are its fields.
 
     Raises
     ------

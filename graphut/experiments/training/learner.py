@@ -53,7 +53,7 @@ class Outcome:
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
-    """How the tasks of a kind are learned, evaluated and shown.
+    """The way in which tasks of one kind are learned, evaluated and shown.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         Fields of the model's configuration that the task decides: see `sizes`.
     examples : str
         What examples are called, in the plural.
-    meanings : mapping of str to str
+    metric_meanings : mapping of str to str
         The metrics of an evaluation, each with its meaning.
     rank_by : sequence of str
         Of two evaluations, the one with the greater first of these metrics is better; and so on.
@@ -85,7 +85,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     evaluation_options: ClassVar[Sequence[str]] = ()
     from_task: ClassVar[Sequence[str]]
     examples: ClassVar[str]
-    meanings: ClassVar[Mapping[str, str]]
+    metric_meanings: ClassVar[Mapping[str, str]]
     rank_by: ClassVar[Sequence[str]]
     target_metric: ClassVar[str]
     summary: ClassVar[str]
@@ -105,22 +105,22 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return the evaluation with these metrics, given by name or in the order of `meanings`.
+        """Return the evaluation with these metrics, given by name or in the order of `metric_meanings`.
 
         Raise `TypeError` if a metric is missing or unknown.
         """
-        metrics = {**dict(zip(cls.meanings, values, strict=False)), **metrics}
-        if metrics.keys() != cls.meanings.keys():
-            names = ", ".join(cls.meanings)
+        metrics = {**dict(zip(cls.metric_meanings, values, strict=False)), **metrics}
+        if metrics.keys() != cls.metric_meanings.keys():
+            names = ", ".join(cls.metric_meanings)
             raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
-        metrics = {name: metrics[name] for name in cls.meanings}
+        metrics = {name: metrics[name] for name in cls.metric_meanings}
         known = {**metrics, **cls.derived(metrics)}
         rank = tuple(known[name] for name in cls.rank_by)
         return Evaluation(metrics, rank, known[cls.target_metric], cls.summary.format(**known))
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `rank_by`, `target_metric` and `summary` name beside the metrics."""
+        """Return values that `rank_by`, `target_metric` and `summary` name beside the metrics."""
         return {}
 
     @abstractmethod
@@ -133,8 +133,8 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return the evaluation on examples, and its details: JSON, by length, by group, ...
 
-        The vocabularies are those of the task, whose data need not be there any more; the options
-        are those of `evaluation_options` that do not have their defaults.
+        The vocabularies belong to the task, whose data need not be there any more. The options
+        have names from `evaluation_options`.
         """
 
     def evaluate(
@@ -155,7 +155,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         texts: Sequence[str],
         options: Any,
     ) -> Iterator[GeneratedText]:
-        """Yield the answer to each text; the options are a `generation_kind`."""
+        """Yield the answer to each text; `options` is a `generation_kind`."""
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Example]:
         """Return the examples in a user's file; raise `ValueError` if it cannot be read."""

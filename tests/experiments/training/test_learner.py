@@ -65,6 +65,6 @@ def test_count_flops_sums_the_ponders_of_all_batches(
 def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
     known = {"sequence_accuracy": 0.5, "encoder_steps": 1.0, "decoder_steps": 1.0}
     found = PairLearner.evaluation(**known, token_accuracy=0.75)
-    assert list(found.metrics) == list(PairLearner.meanings)
+    assert list(found.metrics) == list(PairLearner.metric_meanings)
     with pytest.raises(TypeError, match="the metrics are sequence_accuracy, token_accuracy, "):
         PairLearner.evaluation(0.5, 0.5, **metrics)

@@ -17,11 +17,11 @@ _NUM_SHOWN = 3
 
 
 class AgreementLearner(TextLearner):
-    """Asks a language model at the end of each text which form of the verb is likelier."""
+    """The learner of agreement: a language model says which form of the last verb is likelier."""
 
     task_kind = Agreement  # type: ignore[assignment]
     examples: ClassVar[str] = "sentences"
-    meanings: ClassVar[Mapping[str, str]] = {
+    metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of the verbs whose right form is likelier than the wrong one",
         "balanced_accuracy": "mean of the shares among verbs in the singular and in the plural",
         "nats": "mean surprisal of a token, verbs included",

@@ -18,11 +18,11 @@ _NUM_SHOWN = 2
 
 
 class LambadaLearner(TextLearner):
-    """Evaluates a language model on the last word of each passage."""
+    """The learner of LAMBADA: a language model is evaluated on the last word of each passage."""
 
     task_kind = Lambada  # type: ignore[assignment]
     examples: ClassVar[str] = "passages"
-    meanings: ClassVar[Mapping[str, str]] = {
+    metric_meanings: ClassVar[Mapping[str, str]] = {
         "word_accuracy": "share of last words that were the likeliest; unknown ones are wrong",
         "word_nats": "mean surprisal of those last words that are in the vocabulary",
         "known": "share of the last words that are in the vocabulary",

@@ -56,7 +56,7 @@ class PairScore:
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
-    """Learns pairs with an encoder and a decoder, and evaluates what is decoded."""
+    """The learner of pairs, with an encoder and a decoder: it evaluates what is decoded."""
 
     task_kind = PairTask
     model_kind = UniversalTransformer
@@ -64,7 +64,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     evaluation_options = ("beam_size", "length_penalty")
     from_task = ("source_vocab", "target_vocab")
     examples: ClassVar[str] = "sequences"
-    meanings: ClassVar[Mapping[str, str]] = {
+    metric_meanings: ClassVar[Mapping[str, str]] = {
         "sequence_accuracy": "share of sequences that are right from the first token to the last",
         "token_accuracy": "share of the target's tokens that the output has in the same position",
         "encoder_steps": "mean steps of a source token",

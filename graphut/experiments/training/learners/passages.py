@@ -45,13 +45,13 @@ class PassageScore:
 
 
 class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer]):
-    """Learns passages with a pointer at their words."""
+    """The learner of passages, with a pointer at their words."""
 
     task_kind = PassageTask
     model_kind = UniversalTransformerPointer
     from_task = ("vocab_size",)
     examples: ClassVar[str] = "passages"
-    meanings: ClassVar[Mapping[str, str]] = {
+    metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers; a passage that does not have its answer is wrong",
         "answerable_accuracy": "the same over the passages that have it; 0 if there are none",
         "log_probability": "mean, in nats, of the right answers that can be given",

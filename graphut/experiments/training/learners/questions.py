@@ -51,13 +51,13 @@ class QuestionScore:
 
 
 class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassifier]):
-    """Learns questions with a classifier of sentences, which reads the question last."""
+    """The learner of questions, with a classifier of sentences that reads the question last."""
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
     from_task = ("vocab_size", "classes", "longest_sentence")
     examples: ClassVar[str] = "questions"
-    meanings: ClassVar[Mapping[str, str]] = {
+    metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers, on average over the groups of the set",
         "log_probability": "mean, in nats, of the right answers",
         "groups": "how many groups there are",

@@ -74,9 +74,9 @@ class TextScores:
 
 
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
-    """Learns texts with a language model, every token from those before it.
+    """The learner of texts, with a language model: every token from those before it.
 
-    A learner with other metrics derives from it, with `metrics` and `meanings` of its own.
+    A learner with other metrics derives from it, with `metrics` and `metric_meanings` of its own.
     """
 
     task_kind = TextTask
@@ -84,7 +84,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     generation_kind = GenerationOptions
     from_task = ("vocab_size",)
     examples: ClassVar[str] = "texts"
-    meanings: ClassVar[Mapping[str, str]] = {
+    metric_meanings: ClassVar[Mapping[str, str]] = {
         "nats": "mean surprisal of a token, the negative logarithm of its probability",
         "accuracy": "share of the tokens that were the likeliest",
         "steps": "mean steps of a token",

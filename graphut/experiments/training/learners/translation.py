@@ -22,15 +22,15 @@ _LONGER = 50
 
 
 class TranslationLearner(PairLearner):
-    """Learns translations as pairs, and evaluates them by BLEU: text beside text.
+    """The learner of translations: they are pairs, and evaluated by BLEU, text beside text.
 
     An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
     """
 
     task_kind = TranslationTask  # type: ignore[assignment]
     examples: ClassVar[str] = "sentences"
-    meanings: ClassVar[Mapping[str, str]] = {
-        **PairLearner.meanings,
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        **PairLearner.metric_meanings,
         "bleu": "BLEU of all sentences together, from 0 to 100",
     }
     rank_by = ("bleu",)
