@@ -105,7 +105,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return the evaluation with these metrics, given by name or in the order of `metric_meanings`.
+        """Return the evaluation with these metrics, by name or in the order of the meanings.
 
         Raise `TypeError` if a metric is missing or unknown.
         """
