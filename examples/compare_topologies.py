@@ -44,7 +44,7 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonRepo
     figure = new_figure(7, 4.5)
     axes = figure.subplots()
     edges = [row.edges for row in report.rows]
-    right = [100 * row.evaluations[0].token_accuracy for row in report.rows]
+    right = [100 * row.evaluations[0]["token_accuracy"] for row in report.rows]
     windows = len(WINDOWS)
     axes.plot(edges[:windows], right[:windows], "o-", color=BLUE, label="windows")
     axes.plot(edges[windows:], right[windows:], "s", color=ORANGE, label="shortcuts")

@@ -1,4 +1,4 @@
-"""What this machine is called, and what runs on it."""
+"""A description of this machine: processors, and versions of packages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PACKAGES = ("torch", "dgl", "numpy", "tokenizers")
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
-    """The names of processors, threads, and versions: what a measurement depends on.
+    """Return the names of processors, threads, and versions, on which a measurement depends.
 
     Parameters
     ----------
     device : torch.device
-        Where the work is done: a GPU is named if it is one.
+        The device of the work: if it is a GPU, its name is part of the description.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 
 
 def package_version(package: str) -> str | None:
-    """The version of a package; `None` if it is not installed."""
+    """Return the version of a package; `None` if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,10 +1,10 @@
-"""Counts, long names and options, as people read them."""
+"""Counts and options as text."""
 
 from __future__ import annotations
 
 
 def counted(count: int, what: str) -> str:
-    """A count of things.
+    """Return a count of things.
 
     Examples
     --------
@@ -15,7 +15,7 @@ def counted(count: int, what: str) -> str:
 
 
 def flag(name: str) -> str:
-    """The option of a field.
+    """Return the option of a field.
 
     Examples
     --------

@@ -15,15 +15,8 @@ from graphut.experiments.bench.machine import dated_machine
 from graphut.experiments.bench.problem import CPU
 from graphut.experiments.bench.timing import interleaved
 from graphut.experiments.tasks import PairTask
-from graphut.experiments.training import (
-    PairEvaluation,
-    Run,
-    Trainer,
-    TrainingConfig,
-    judge,
-    summarize,
-)
-from graphut.experiments.training.learners.pairs import graph_outcome
+from graphut.experiments.training import Evaluation, Run, Trainer, TrainingConfig
+from graphut.experiments.training.learners.pairs import PairLearner, graph_outcome
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.sentences import CROSS, DECODE, ENCODE
 from graphut.topology import Topology
@@ -155,8 +148,8 @@ class Comparison:
         Trainer(model, self.task, run.training, run.folder, report=say).fit()
         return UniversalTransformer.from_pretrained(run.folder).to(self.device)
 
-    def _judge(self, model: UniversalTransformer) -> PairEvaluation:
-        return summarize(judge(model, self.task.test))
+    def _judge(self, model: UniversalTransformer) -> Evaluation:
+        return PairLearner().evaluate(model, self.task.vocabularies, self.task.test)
 
 
 class _Batch:
@@ -174,7 +167,7 @@ class _Batch:
         for model in self.models:
             model.train()
             outcome = graph_outcome(model, self.graph)
-            torch.autograd.backward(outcome.loss(self.ponder_weight))
+            torch.autograd.backward(outcome.total_loss(self.ponder_weight))
             model.zero_grad()
             model.eval()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from graphut.experiments.bench.table import aligned, digits
-from graphut.experiments.training import PairEvaluation
+from graphut.experiments.training import Evaluation
 from graphut.topology import Topology
 
 _HEAD = ["sequences right", "tokens right", "edges", "ms a batch", "encoder steps", "decoder steps"]
@@ -26,18 +26,18 @@ class ComparisonRow:
         Edges of a sentence, on average over a batch.
     seconds : float
         Of a forward and a backward pass over that batch: the median, on average over seeds.
-    evaluations : list of PairEvaluation
+    evaluations : list of Evaluation
         Of the best model of each seed, on the test set.
     """
 
     topology: Topology
     edges: float
     seconds: float
-    evaluations: list[PairEvaluation]
+    evaluations: list[Evaluation]
 
     def values(self, name: str) -> list[float]:
         """A field of the evaluations, one value for each seed."""
-        return [getattr(evaluation, name) for evaluation in self.evaluations]
+        return [evaluation[name] for evaluation in self.evaluations]
 
     def cells(self) -> list[str]:
         """A line of the table."""
@@ -53,7 +53,7 @@ class ComparisonRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The row for a JSON file."""
-        evaluations = [asdict(evaluation) for evaluation in self.evaluations]
+        evaluations = [evaluation.metrics for evaluation in self.evaluations]
         return {**vars(self), "topology": str(self.topology), "evaluations": evaluations}
 
 

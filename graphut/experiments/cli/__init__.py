@@ -1,5 +1,4 @@
-"""The command line: `graphut train`, `graphut eval`, `graphut generate`, `graphut info`,
-`graphut bench`, `graphut topology`, `graphut results`."""
+"""The command line: `graphut train`, `eval`, `generate`, `info`, `bench`, `topology`, `results`."""
 
 from __future__ import annotations
 
@@ -10,11 +9,11 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from graphut import __version__
-from graphut.experiments.cli.parser import Parser
+from graphut.experiments.cli.options import Parser
 
 COMMANDS = {
     "train": "train a model on a task, into a folder",
-    "eval": "judge the model in a folder on its test set",
+    "eval": "evaluate the model in a folder on its test set",
     "generate": "answer sequences with the model in a folder, and show its steps",
     "info": "say what is in a folder",
     "bench": "measure which backend is fastest here, and what halting saves",
@@ -29,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments; those of the process, if not given.
+        The arguments; of the process, if not given.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Each command's module is imported when it is called for.

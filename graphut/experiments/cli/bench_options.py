@@ -13,7 +13,7 @@ from graphut.experiments.bench.gate import TOLERANCE
 from graphut.experiments.bench.scaling import NODES, WINDOW
 from graphut.experiments.bench.sizes import parse_bounds
 from graphut.experiments.cli.device import add_device
-from graphut.experiments.cli.parser import Parser
+from graphut.experiments.cli.options import Parser
 
 T = TypeVar("T")
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in TOLERANCE}

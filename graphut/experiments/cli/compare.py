@@ -13,8 +13,7 @@ from graphut._files import write_json
 from graphut.experiments.bench import Comparison, ComparisonReport
 from graphut.experiments.bench.comparison import PARTS
 from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.options import add_options, build
-from graphut.experiments.cli.parser import Parser
+from graphut.experiments.cli.options import Parser, add_options, build
 from graphut.experiments.presets import PRESETS, preset_of
 from graphut.experiments.tasks import TASKS, PairTask
 from graphut.experiments.training import TrainingConfig

@@ -1,4 +1,4 @@
-"""Which device to run on."""
+"""The device to run on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ def add_device(parser: ArgumentParser) -> None:
 
 
 def pick_device(name: str | None) -> torch.device:
-    """The device of a name, or the best one.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device here.
+    """Return the device of a name, or the best one; raise `ValueError` if it is not here.
 
     Examples
     --------

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphut.experiments.cli.best_model import best_model
 from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.judging import judge_set
-from graphut.experiments.cli.options import check_options
-from graphut.experiments.cli.parser import Parser
-from graphut.experiments.cli.search_options import add_search_options
+from graphut.experiments.cli.options import Parser, add_options, check_options, field_names
 from graphut.experiments.training import Run
+from graphut.experiments.training.evaluation import save_evaluation
+from graphut.experiments.training.learners import LEARNERS
+from graphut.experiments.training.run_files import model_digest
+from graphut.models.base import AdaptiveModel
 
 
 def main(argv: Sequence[str]) -> int:
@@ -20,31 +20,45 @@ def main(argv: Sequence[str]) -> int:
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
     target = pick_device(device)
     run = Run.open(folder)
-    check_options(options, run.learner.judged_with, f"the task {run.task_name}")
-    model = best_model(run, target)
+    check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
+    model = run.trained_model(target)
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {data: run.learner.read(data, run.vocabularies)}
     else:
-        sets = _chosen(run.task().test_sets, name, run.task_name)
+        sets = run.task().test_sets
+        if name is not None:
+            if name not in sets:
+                has = ", ".join(sets)
+                raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {has}")
+            sets = {name: sets[name]}
     for label, examples in sets.items():
-        judge_set(run, model, label, examples, options, keep=data is None)
+        evaluate_set(run, model, label, examples, options, keep=data is None)
     return 0
 
 
-def _chosen(
-    sets: Mapping[str, Sequence[Any]], name: str | None, task: str
-) -> Mapping[str, Sequence[Any]]:
-    if name is None:
-        return sets
-    if name not in sets:
-        raise ValueError(f"{task} has no test set {name!r}; it has: {', '.join(sets)}")
-    return {name: sets[name]}
+def evaluate_set(
+    run: Run,
+    model: AdaptiveModel,
+    name: str,
+    examples: Sequence[Any],
+    options: Mapping[str, Any],
+    *,
+    keep: bool,
+) -> None:
+    """Print the evaluation of a model on a set; write it into the run's folder if `keep`."""
+    learner = run.learner
+    evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
+    print(f"{name}, {len(examples)} {learner.examples}: {evaluation}", flush=True)
+    if keep:
+        asked = {"options": dict(options), "model": model_digest(run.folder)}
+        flops = learner.count_flops(model, examples, run.training.batch_size)
+        save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **flops, **details})
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="graphut eval",
-        description="Judge the best model of a run: let it answer, and compare with what is "
+        description="Evaluate the best model of a run: let it answer, and compare with what is "
         "right. What is found on a test set is kept in the folder too, as a whole "
         "and in parts: evaluation-NAME.json.",
     )
@@ -55,5 +69,8 @@ def _parser() -> Parser:
         "--data", metavar="FILE", help="pairs or stories of one's own, not the test sets"
     )
     add_device(parser)
-    add_search_options(parser, lambda learner: learner.judged_with)
+    group = parser.add_argument_group("where the model writes")
+    for learner in LEARNERS.values():
+        others = set(field_names(learner.generation_kind)) - set(learner.evaluation_options)
+        add_options(group, learner.generation_kind, others)
     return parser

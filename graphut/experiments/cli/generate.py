@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from graphut.experiments.cli.best_model import best_model
 from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.options import build, check_options, field_names
-from graphut.experiments.cli.parser import Parser
-from graphut.experiments.cli.search_options import add_search_options
+from graphut.experiments.cli.options import (
+    Parser,
+    add_options,
+    build,
+    check_options,
+    field_names,
+)
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.training import Run
+from graphut.experiments.training.learners import LEARNERS
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print what a model says of texts, and under each token the number of steps it took."""
+    """Print the answers of a model to texts, and under each token the number of steps it took."""
     options = vars(_parser().parse_args(argv))
     folder, device, plain = (options.pop(key) for key in ("folder", "device", "plain"))
     run = Run.open(folder)
@@ -23,14 +27,14 @@ def main(argv: Sequence[str]) -> int:
     learner = run.learner
     check_options(options, field_names(learner.generation_kind), f"the task {run.task_name}")
     asked = build(learner.generation_kind, options)
-    model = best_model(run, pick_device(device))
-    for said in learner.generate(model, run.vocabularies, texts, asked):
-        print(said.answer if plain else f"\n{said.shown}")
+    model = run.trained_model(pick_device(device))
+    for generated in learner.generate(model, run.vocabularies, texts, asked):
+        print(generated.text if plain else f"\n{generated.with_steps}")
     return 0
 
 
 def _texts(given: list[str], path: str | None) -> list[str]:
-    """Those of the command line, or of a file."""
+    """Return the texts of the command line, or of a file."""
     if bool(given) == (path is not None):
         raise ValueError("give either texts, or a file of them with --input")
     if path is None:
@@ -54,5 +58,7 @@ def _parser() -> Parser:
     parser.add_argument("--input", metavar="FILE", help="a text in each line; - is standard input")
     parser.add_argument("--plain", action="store_true", help="print the answers alone")
     add_device(parser)
-    add_search_options(parser, lambda learner: field_names(learner.generation_kind))
+    group = parser.add_argument_group("where the model writes")
+    for learner in LEARNERS.values():
+        add_options(group, learner.generation_kind)
     return parser

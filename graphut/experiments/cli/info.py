@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphut.experiments.cli.parser import Parser
+from graphut.experiments.cli.options import Parser
 from graphut.experiments.training import Run
-from graphut.experiments.training.log import read_metrics
 from graphut.experiments.training.progress import Progress
-from graphut.experiments.training.trainer import METRICS
+from graphut.experiments.training.run_files import METRICS, read_metrics
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,7 +33,7 @@ def _progress(run: Run) -> str:
     metrics = read_metrics(run.folder / METRICS)
     if not metrics:
         return "no epoch is done yet"
-    found = Progress.replayed(metrics, run.training, run.learner.evaluation_kind)
+    found = Progress.replayed(metrics, run.training, run.learner.evaluation)
     return (
         f"{found.epoch} epochs, {found.update} updates, {metrics[-1]['seconds']} seconds; "
         f"best on the validation set: {found.best}, after {found.best_epoch} epochs"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """A context in which the first Ctrl-C or SIGTERM is noted, and a second one acts as ever.
+    """A context in which the first Ctrl-C or SIGTERM is noted, and a second one acts as usual.
 
     `signal` is its number, or `None`.
 
@@ -27,26 +27,15 @@ class Interruption:
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Interruption:
+        """Put the handlers in place."""
         self._handlers = {number: signal.signal(number, self._note) for number in SIGNALS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._restore()
-
-    @property
-    def happened(self) -> bool:
-        """Whether there was a signal."""
-        return self.signal is not None
+    def __exit__(self, *error: object) -> None:
+        """Put the handlers of before back."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = int(number)
-        self._restore()
-
-    def _restore(self) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+        self.__exit__()

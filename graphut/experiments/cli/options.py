@@ -1,16 +1,27 @@
-"""Command-line options from the fields of dataclasses, and dataclasses from options."""
+"""Argument parsers, options from the fields of dataclasses, and dataclasses from options."""
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, BooleanOptionalAction, _ActionsContainer
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, _ActionsContainer
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graphut.experiments.wording import flag
 
 T = TypeVar("T")
+
+
+class Parser(ArgumentParser):
+    """An `ArgumentParser` with errors of one line, and without abbreviated options."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**options, allow_abbrev=False)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2."""
+        self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
 
 
 def add_options(
@@ -23,25 +34,25 @@ def add_options(
 ) -> None:
     """Add an option for each field of a dataclass: its name, type, help and default.
 
-    An option that is not given leaves no trace, so that only the dataclass knows defaults.
+    The help is in the metadata of a field. An option that is not given leaves no trace, so that
+    only the dataclass knows defaults. An option that the parser has already stays as it is.
 
     Parameters
     ----------
     group : parser or argument group
-        Where to add them.
+        The place for the options.
     kind : type
-        A dataclass whose fields have a "help" in their metadata.
+        The dataclass.
     skip : collection of str
         Fields that are no options.
     presets : mapping of str to mapping
         Values of fields by the name of a preset, for the help; those of the first are defaults.
     hidden : bool
-        Leave the options out of the help, and take any text as a value: they are only to be
-        recognised.
+        Leave the options out of the help, and take any text as a value, only to recognise them.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):
-        if field.name not in skip:
+        if field.name not in skip and flag(field.name) not in group._option_string_actions:
             help = SUPPRESS if hidden else _help(field, presets).replace("%", "%%")
             reader = _reader(hints[field.name], any_text=hidden)
             group.add_argument(
@@ -50,7 +61,7 @@ def add_options(
 
 
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
-    """A dataclass from those of the options that are its fields.
+    """Return a dataclass, made of the options that are its fields.
 
     Raises
     ------
@@ -79,7 +90,7 @@ def check_options(options: Iterable[str], known: Collection[str], owner: str) ->
 
 
 def field_names(kind: type[Any]) -> list[str]:
-    """Names of a dataclass's fields."""
+    """Return the names of a dataclass's fields."""
     return [field.name for field in fields(kind)]
 
 
@@ -102,7 +113,7 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _reader(annotation: Any, any_text: bool) -> dict[str, Any]:
-    """What argparse needs to read a value of a type."""
+    """Return the arguments of `add_argument` for values of a type."""
     if get_origin(annotation) in (Union, UnionType):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     if annotation is bool:

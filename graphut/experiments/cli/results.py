@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from graphut._files import write_atomically
-from graphut.experiments.cli.parser import Parser
+from graphut.experiments.cli.options import Parser
 from graphut.experiments.results import (
     add_bench,
     add_run,

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from graphut.experiments.cli.compare import add_compare, compare
-from graphut.experiments.cli.parser import Parser
+from graphut.experiments.cli.options import Parser
 from graphut.experiments.wording import counted
 from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics

@@ -13,19 +13,19 @@ import torch
 
 from graphut._files import is_path
 from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.eval import evaluate_set
 from graphut.experiments.cli.interruption import Interruption
-from graphut.experiments.cli.judging import judge_set
 from graphut.experiments.cli.options import build, check_options, field_names
 from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.presets import preset_of
 from graphut.experiments.tasks import TASKS, Task
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.run import RUN
-from graphut.experiments.training.trainer import CHECKPOINT
+from graphut.experiments.training.run_files import CHECKPOINT
 
 
 def main(argv: Sequence[str]) -> int:
-    """Train, and at the end judge the best model on the test set and show a few answers."""
+    """Train, and at the end evaluate the best model on the test set and show a few answers."""
     arguments = read_options(argv)
     name, folder, resume, device, minutes, preset = (
         arguments.pop(key) for key in ("task", "out", "resume", "device", "minutes", "preset")
@@ -41,25 +41,28 @@ def main(argv: Sequence[str]) -> int:
     if preset is not None or not resume:
         arguments = {**preset_of(name, preset), **arguments}
     begin = _resumed if resume else _begun
-    task, run_of = begin(folder, name, arguments)
+    task, open_run = begin(folder, name, arguments)
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
     with Interruption() as interruption:
-        run = run_of()
+        run = open_run()
 
         def should_stop() -> bool:
-            return interruption.happened or time.monotonic() >= deadline
+            return interruption.signal is not None or time.monotonic() >= deadline
 
         over = _fit(run, task, target, should_stop, resume=resume)
     if over and interruption.signal is None:
-        _judge(run, task, target)
+        best = run.model().to(target)
+        evaluate_set(run, best, "test", task.test, {}, keep=True)
+        for answer in run.learner.show(best, task):
+            print(f"\n{answer}")
     elif not over:
         print(f"stopped; to go on: graphut train {name} --out {shlex.quote(folder)} --resume")
     return 0 if interruption.signal is None else 128 + interruption.signal
 
 
 def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Callable[[], Run]]:
-    """The task, with its data read, and what makes the run's folder."""
+    """Return the task, with its data read, and a function that makes the run's folder."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or give another --out")
     task = build(TASKS[name], options)
@@ -79,46 +82,38 @@ def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Ca
 def _fit(
     run: Run, task: Task, device: torch.device, should_stop: Callable[[], bool], *, resume: bool
 ) -> bool:
-    """Train; what fails before it has learned anything leaves no run behind."""
+    """Train; a run that fails before it has learned anything is removed."""
     trainer = None
     try:
         trainer = Trainer(run.model().to(device), task, run.training, run.folder)
         if resume:
             trainer.resume()
-        _announce(trainer)
+        weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+        print(
+            f"{weights:,} weights on {trainer.model.device}; {trainer.updates:,} updates in an "
+            f"epoch, {run.training.epochs} epochs at most",
+            flush=True,
+        )
         return trainer.fit(should_stop)
     except (BlockingIOError, FileExistsError):
-        raise  # what is in the folder is another process's
+        raise  # the run in the folder belongs to another process
     except BaseException as error:
         if not resume and (trainer is None or _learned_nothing(trainer, error)):
-            _give_up(run)
+            # The folder is then free for a better attempt.
+            for name in (RUN, CHECKPOINT):
+                (run.folder / name).unlink(missing_ok=True)
         raise
-
-
-def _announce(trainer: Trainer) -> None:
-    weights = sum(parameter.numel() for parameter in trainer.model.parameters())
-    print(
-        f"{weights:,} weights on {trainer.model.device}; {trainer.updates:,} updates in an epoch, "
-        f"{trainer.config.epochs} epochs at most",
-        flush=True,
-    )
 
 
 def _learned_nothing(trainer: Trainer, error: BaseException) -> bool:
     progress = trainer.progress
-    # What diverged in its first epoch would do so again.
+    # A run that diverged in its first epoch would do so again.
     diverged = isinstance(error, FloatingPointError) and progress.epoch == 0
     return progress.update == 0 or diverged
 
 
-def _give_up(run: Run) -> None:
-    """Nothing was learned: the folder need not stand in the way of a better attempt."""
-    for name in (RUN, CHECKPOINT):
-        (run.folder / name).unlink(missing_ok=True)
-
-
 def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Callable[[], Run]]:
-    """The task, with its data read and checked, and its run."""
+    """Return the task, with its data read and checked, and a function that returns its run."""
     run = Run.open(folder)
     _check_same(folder, "task", run.task_name, name)
     task = build(TASKS[name], {**run.task_options, **options})
@@ -126,8 +121,8 @@ def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, 
     for option, value in {**options, **asdict(task)}.items():
         if not (is_path(begun[option]) and is_path(value)):  # data may be moved
             _check_same(folder, option, begun[option], value)
-    found = run if asdict(task) == run.task_options else run.moved(task)
-    return found.task(), lambda: found
+    run = run if asdict(task) == run.task_options else run.moved(task)
+    return run.task(), lambda: run
 
 
 def _check_same(folder: str, what: str, begun: object, given: object) -> None:
@@ -136,10 +131,3 @@ def _check_same(folder: str, what: str, begun: object, given: object) -> None:
             f"the run in {folder} began with {what} {begun}: it cannot be resumed with {given}; "
             "begin another one, with another --out"
         )
-
-
-def _judge(run: Run, task: Task, device: torch.device) -> None:
-    best = run.model().to(device)
-    judge_set(run, best, "test", task.test, {}, keep=True)
-    for said in run.learner.show(best, task):
-        print(f"\n{said}")

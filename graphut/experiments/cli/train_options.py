@@ -9,8 +9,7 @@ from inspect import getdoc
 from typing import Any
 
 from graphut.experiments.cli.device import add_device
-from graphut.experiments.cli.options import add_options, field_names
-from graphut.experiments.cli.parser import Parser
+from graphut.experiments.cli.options import Parser, add_options
 from graphut.experiments.presets import MEANINGS, PRESETS, SMALL
 from graphut.experiments.tasks import TASKS, Task
 from graphut.experiments.training import TrainingConfig, learner_of
@@ -19,13 +18,13 @@ from graphut.models.config import ModelConfig
 
 
 def read_options(argv: Sequence[str]) -> dict[str, Any]:
-    """The options of a command line, the task's name among them, wherever it stands."""
+    """Return the options of a command line, the task's name among them, wherever it stands."""
     task = argv[0] if argv and argv[0] in TASKS else _parser(None).parse_args(argv).task
     return vars(_parser(task).parse_args(argv))
 
 
 def _parser(task: str | None) -> Parser:
-    """The options of a task, if it is known, are in the help; those of the others are not."""
+    """Return a parser with help for the options of a task, or for those that all tasks have."""
     parser = Parser(
         prog="graphut train" + (f" {task}" if task else ""),
         usage=f"graphut train {task or 'TASK'} --out FOLDER [options]",
@@ -37,14 +36,12 @@ def _parser(task: str | None) -> Parser:
     parser.add_argument("task", choices=TASKS, metavar="TASK", help=help)
     presets = PRESETS.get(task or "", {})
     _add_run_options(parser, presets)
-    known: set[str] = set()
-    for title, (kind, skip) in _shown_kinds(task).items():
-        add_options(parser.add_argument_group(title), kind, skip, presets=presets)
-        known |= set(field_names(kind))
+    from_task = learner_of(TASKS[task]).from_task if task else ()
+    for title, kind in _shown_kinds(task).items():
+        add_options(parser.add_argument_group(title), kind, from_task, presets=presets)
     # Of other tasks too, so that a wrong one can be told from an unknown one.
     for kind in (*TASKS.values(), *(learner.config_kind for learner in LEARNERS.values())):
-        add_options(parser, kind, known, hidden=True)
-        known |= set(field_names(kind))
+        add_options(parser, kind, from_task, hidden=True)
     return parser
 
 
@@ -67,16 +64,12 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     add_device(parser)
 
 
-def _shown_kinds(task: str | None) -> dict[str, tuple[type[Any], Collection[str]]]:
-    """The dataclasses whose fields are in the help, but for some, each under a title."""
+def _shown_kinds(task: str | None) -> dict[str, type[Any]]:
+    """Return the dataclasses whose fields are in the help, each with a title."""
     if task is None:
-        return {"training": (TrainingConfig, ()), "model": (ModelConfig, ())}
-    learner = learner_of(TASKS[task])
-    return {
-        "task": (TASKS[task], ()),
-        "training": (TrainingConfig, ()),
-        "model": (learner.config_kind, learner.from_task),
-    }
+        return {"training": TrainingConfig, "model": ModelConfig}
+    model = learner_of(TASKS[task]).config_kind
+    return {"task": TASKS[task], "training": TrainingConfig, "model": model}
 
 
 def _summary(task: type[Task]) -> str:

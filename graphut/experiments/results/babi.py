@@ -12,7 +12,7 @@ from graphut.experiments.results.family import Entry, Family, Variant, variant_n
 from graphut.experiments.results.markdown import NOTHING, code, number, percent, table
 from graphut.experiments.results.paper import BABI_ERROR
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.training.learners.question_judgement import FAILED
+from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
 
 TASKS = range(1, 21)

@@ -15,11 +15,13 @@ from graphut.experiments.results.setup import Setup, option_words, without_folde
 from graphut.experiments.results.thinning import rounded, thinned
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Evaluation, Run, learner_of
-from graphut.experiments.training.evaluations import model_digest
-from graphut.experiments.training.log import read_metrics
-from graphut.experiments.training.machines import read_machines
 from graphut.experiments.training.progress import Progress
-from graphut.experiments.training.trainer import METRICS
+from graphut.experiments.training.run_files import (
+    METRICS,
+    model_digest,
+    read_machines,
+    read_metrics,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,7 +95,7 @@ class RunRecord:
         model, lines = run.model(), read_metrics(run.folder / METRICS)
         if not lines:
             raise ValueError(f"{folder}: no epoch is done yet")
-        progress = Progress.replayed(lines, run.training, run.learner.evaluation_kind)
+        progress = Progress.replayed(lines, run.training, run.learner.evaluation)
         found = cls(
             name=name or "",
             task=run.task_name,
@@ -171,7 +173,7 @@ class RunRecord:
 
 
 def _evaluation(task: str, values: Mapping[str, Any]) -> Evaluation:
-    return learner_of(TASKS[task]).evaluation_kind.from_dict(values)
+    return learner_of(TASKS[task]).evaluation(**values)
 
 
 def _evaluations(folder: Path) -> dict[str, dict[str, Any]]:

@@ -8,28 +8,14 @@ from typing import NamedTuple
 
 
 class Bleu(NamedTuple):
-    """How alike translations and references are.
-
-    Parameters
-    ----------
-    score : float
-        From 0 to 100.
-    signature : str
-        sacreBLEU's: how it was counted, with the version.
-    """
+    """A score from 0 to 100, and how and with which version sacreBLEU has counted it."""
 
     score: float
     signature: str
 
 
 def sacrebleu_package() -> ModuleType:
-    """The package `sacrebleu`.
-
-    Raises
-    ------
-    ImportError
-        If it is not there; the message says how to install it.
-    """
+    """Import `sacrebleu`, or raise `ImportError` that says how to install it."""
     try:
         import sacrebleu
     except ImportError as error:
@@ -40,17 +26,12 @@ def sacrebleu_package() -> ModuleType:
 
 
 def bleu(outputs: Sequence[str], references: Sequence[str]) -> Bleu:
-    """BLEU of a corpus (Papineni et al. 2002), with the defaults of sacreBLEU (arXiv 1804.08771).
+    """Return the BLEU of a corpus (Papineni et al. 2002), as sacreBLEU has it (arXiv 1804.08771).
 
     Parameters
     ----------
     outputs, references : sequence of str
         Equally many sentences, not tokenised, in the same order.
-
-    Raises
-    ------
-    ImportError
-        If there is no package `sacrebleu`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped.
+"""Checkpoints, which hold all that a run needs to go on as if it had never stopped.
 
 One safetensors file: tensors under their names, and the rest as JSON in its header. A
 single file is either the old checkpoint or the new one, never half of each.
@@ -23,8 +23,8 @@ from graphut._files import write_atomically
 _FORMAT = "graphut checkpoint 2"
 
 
-class Trained(NamedTuple):
-    """What changes while a model is trained, besides random state."""
+class TrainingState(NamedTuple):
+    """All that changes while a model is trained, besides random state."""
 
     model: nn.Module
     optimizer: Optimizer
@@ -32,27 +32,19 @@ class Trained(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Return the device of the model."""
         return next(self.model.parameters()).device
 
 
-def save_checkpoint(path: str | Path, trained: Trained, progress: Mapping[str, Any]) -> None:
-    """Write a checkpoint, atomically; `torch`'s random state goes with it.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    trained : Trained
-        Model, optimizer and scheduler.
-    progress : mapping
-        Anything that is JSON.
-    """
+def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
+    """Write a checkpoint, atomically, with `torch`'s random state and the progress as JSON."""
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     for index, state in optimizer["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
-    tensors |= {f"random.{name}": value for name, value in _random_state(trained.device).items()}
+    tensors["random.cpu"] = torch.get_rng_state()
+    if trained.device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(trained.device)
     header = {
         "optimizer": optimizer["param_groups"],
         "scheduler": trained.scheduler.state_dict(),
@@ -64,13 +56,8 @@ def save_checkpoint(path: str | Path, trained: Trained, progress: Mapping[str, A
     write_atomically(path, data)
 
 
-def load_checkpoint(path: str | Path, trained: Trained) -> dict[str, Any]:
-    """Put everything back as it was, `torch`'s random state included.
-
-    Returns
-    -------
-    dict
-        The `progress` that was saved.
+def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
+    """Restore model, optimizer, scheduler and `torch`'s random state; return the progress.
 
     Raises
     ------
@@ -88,7 +75,9 @@ def load_checkpoint(path: str | Path, trained: Trained) -> dict[str, Any]:
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"{path} belongs to another model or optimizer: {error}") from None
     trained.scheduler.load_state_dict(header["scheduler"])
-    _set_random_state(_under("random.", tensors), trained.device)
+    torch.set_rng_state(tensors["random.cpu"])
+    if trained.device.type == "cuda" and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"], trained.device)
     progress: dict[str, Any] = header["progress"]
     return progress
 
@@ -121,16 +110,3 @@ def _optimizer_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tenso
         index, _, key = name.partition(".")
         state.setdefault(int(index), {})[key] = value
     return state
-
-
-def _random_state(device: torch.device) -> dict[str, Tensor]:
-    state = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        state["cuda"] = torch.cuda.get_rng_state(device)
-    return state
-
-
-def _set_random_state(state: Mapping[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(state["cpu"])
-    if device.type == "cuda" and "cuda" in state:
-        torch.cuda.set_rng_state(state["cuda"], device)

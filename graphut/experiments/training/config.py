@@ -1,4 +1,4 @@
-"""How to train."""
+"""The settings of training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphut.models.config import fits, option
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How to train: the fields are the options of `graphut train`, with the same help.
+    """The settings of training: the options of `graphut train`, with the same help.
 
     An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
     training examples, and ends with an evaluation on the validation examples.
@@ -56,6 +56,7 @@ class TrainingConfig:
     )
 
     def __post_init__(self) -> None:
+        """Check types and ranges."""
         for name, kind in get_type_hints(type(self)).items():
             self._check(name, *fits(getattr(self, name), kind))
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
@@ -66,7 +67,7 @@ class TrainingConfig:
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
 
     def autocasts(self, device: str) -> bool:
-        """Whether the forward pass is to be in bfloat16 on a device of that kind.
+        """Return whether the forward pass is in bfloat16 on a device of that kind.
 
         Examples
         --------

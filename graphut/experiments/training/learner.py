@@ -1,21 +1,22 @@
-"""What the training loop and the command line need to know of a kind of tasks."""
+"""The interface between the tasks of one kind, and the training loop and the command line."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
+import torch
 from torch import Tensor
 
 from graphut.experiments.tasks import Task, Vocabulary
+from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.generation import GeneratedText, NoOptions
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import Ponder
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
@@ -24,11 +25,11 @@ ModelT = TypeVar("ModelT", bound=AdaptiveModel)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """What a model makes of a batch.
+    """The loss of a model on a batch, and what the metrics of an epoch are made of.
 
     Parameters
     ----------
-    prediction : Tensor
+    loss : Tensor
         A scalar: the mean over labels of the cross-entropy, in nats.
     right : Tensor
         A scalar: how many labels are the likeliest.
@@ -38,147 +39,113 @@ class Outcome:
         How long the nodes of each part pondered, such as "encoder" and "decoder".
     """
 
-    prediction: Tensor
+    loss: Tensor
     right: Tensor
     labels: int
     ponders: Mapping[str, Ponder]
 
-    def loss(self, ponder_weight: float) -> Tensor:
-        """What is minimised: the prediction's price and that of pondering (arXiv 1603.08983,
-        Eq. 13), each part's the mean over its nodes."""
-        return self.prediction + ponder_weight * sum(p.cost for p in self.ponders.values())
+    def total_loss(self, ponder_weight: float) -> Tensor:
+        """Return the loss plus the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
-
-class Evaluation(ABC):
-    """How good a model is on a set of examples; the better one is the greater.
-
-    A frozen dataclass of numbers derives from it.
-    """
-
-    @property
-    @abstractmethod
-    def rank(self) -> tuple[float, ...]:
-        """What decides which of two is the better one: the first number in which they differ."""
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """One line."""
-
-    @abstractmethod
-    def reached(self, target: float) -> bool:
-        """Whether it is as good as `TrainingConfig.target_accuracy` asks for."""
-
-    def __lt__(self, other: Evaluation) -> bool:
-        return self.rank < other.rank
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return asdict(self)  # type: ignore[call-overload,no-any-return]
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_dict` has written."""
-        return cls(**state)
-
-
-class Said(NamedTuple):
-    """What a model says of a text.
-
-    Parameters
-    ----------
-    answer : str
-        That alone.
-    shown : str
-        The text and the answer, with the steps of each.
-    """
-
-    answer: str
-    shown: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoOptions:
-    """Nothing to choose in generating."""
+        The cost of each part is the mean over its nodes.
+        """
+        return self.loss + ponder_weight * sum(p.cost for p in self.ponders.values())
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
-    """How the tasks of a kind are learned, judged and shown.
+    """The way in which tasks of one kind are learned, evaluated and shown.
 
     Attributes
     ----------
     task_kind : type of Task
-        Which tasks: those that derive from it, and from no other learner's that derives from it.
+        The tasks: those that derive from it, and from no other learner's that derives from it.
     model_kind : type of AdaptiveModel
-        Which model learns them.
-    evaluation_kind : type of Evaluation
-        How it is judged.
+        The model that learns them.
     generation_kind : type
         A dataclass: the options of `generate`, each with a "help" in its metadata.
-    judged_with : sequence of str
-        Those of them that `record` takes too.
+    evaluation_options : sequence of str
+        The fields of `generation_kind` that `evaluate_in_detail` takes too.
     from_task : sequence of str
         Fields of the model's configuration that the task decides: see `sizes`.
     examples : str
-        What examples are called.
+        What examples are called, in the plural.
+    metric_meanings : mapping of str to str
+        The metrics of an evaluation, each with its meaning.
+    rank_by : sequence of str
+        Of two evaluations, the one with the greater first of these metrics is better; and so on.
+    target_metric : str
+        The metric that `TrainingConfig.target_accuracy` is compared with.
+    summary : str
+        One line of text, with metrics in braces.
     """
 
     task_kind: ClassVar[type[Task]]
     model_kind: ClassVar[type[AdaptiveModel]]
-    evaluation_kind: ClassVar[type[Evaluation]]
     generation_kind: ClassVar[type[Any]] = NoOptions
-    judged_with: ClassVar[Sequence[str]] = ()
+    evaluation_options: ClassVar[Sequence[str]] = ()
     from_task: ClassVar[Sequence[str]]
     examples: ClassVar[str]
+    metric_meanings: ClassVar[Mapping[str, str]]
+    rank_by: ClassVar[Sequence[str]]
+    target_metric: ClassVar[str]
+    summary: ClassVar[str]
 
     @property
     def config_kind(self) -> type[ModelConfig]:
-        """What the model's configuration is."""
+        """Return the class of the model's configuration."""
         return self.model_kind.config_kind
 
     @abstractmethod
     def sizes(self, task: TaskT) -> dict[str, int]:
-        """The values of `from_task` for a task."""
+        """Return the values of `from_task` for a task."""
 
     @abstractmethod
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
-        """What the model makes of a batch of training examples."""
+        """Return the loss of the model on a batch of training examples."""
+
+    @classmethod
+    def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
+        """Return the evaluation with these metrics, by name or in the order of the meanings.
+
+        Raise `TypeError` if a metric is missing or unknown.
+        """
+        metrics = {**dict(zip(cls.metric_meanings, values, strict=False)), **metrics}
+        if metrics.keys() != cls.metric_meanings.keys():
+            names = ", ".join(cls.metric_meanings)
+            raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
+        metrics = {name: metrics[name] for name in cls.metric_meanings}
+        known = {**metrics, **cls.derived(metrics)}
+        rank = tuple(known[name] for name in cls.rank_by)
+        return Evaluation(metrics, rank, known[cls.target_metric], cls.summary.format(**known))
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values that `rank_by`, `target_metric` and `summary` name beside the metrics."""
+        return {}
 
     @abstractmethod
-    def record(
+    def evaluate_in_detail(
         self,
         model: ModelT,
         vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Example],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """How good a model is, and what the record of a test set keeps beyond that.
+        """Return the evaluation on examples, and its details: JSON, by length, by group, ...
 
-        Parameters
-        ----------
-        model : AdaptiveModel
-            The model.
-        vocabularies : mapping of str to Vocabulary
-            Those of the task it has learned: its data need not be there any more.
-        examples : sequence
-            At least one.
-        **options
-            Those of `judged_with` that are not to have their defaults.
-
-        Returns
-        -------
-        tuple
-            The evaluation, and what is JSON: by length, by group, and so on.
+        The vocabularies belong to the task, whose data need not be there any more. The options
+        have names from `evaluation_options`.
         """
 
     def evaluate(
         self, model: ModelT, vocabularies: Mapping[str, Vocabulary], examples: Sequence[Example]
     ) -> Evaluation:
-        """How good a model is: `record` without the record."""
-        return self.record(model, vocabularies, examples)[0]
+        """Return the evaluation of a model, without details."""
+        return self.evaluate_in_detail(model, vocabularies, examples)[0]
 
     @abstractmethod
     def show(self, model: ModelT, task: TaskT) -> Iterator[str]:
-        """What a model says of a few test examples, each with its steps."""
+        """Yield the answers of a model to a few test examples, each with its steps."""
 
     @abstractmethod
     def generate(
@@ -187,30 +154,30 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         vocabularies: Mapping[str, Vocabulary],
         texts: Sequence[str],
         options: Any,
-    ) -> Iterator[Said]:
-        """What a model says of each text.
-
-        Parameters
-        ----------
-        model : AdaptiveModel
-            The model.
-        vocabularies : mapping of str to Vocabulary
-            As for `record`.
-        texts : sequence of str
-            Read by `Vocabulary.read`.
-        options : Any
-            A `generation_kind`.
-        """
+    ) -> Iterator[GeneratedText]:
+        """Yield the answer to each text; `options` is a `generation_kind`."""
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Example]:
-        """Examples in a file of the user's own, to be judged by.
-
-        Raises
-        ------
-        ValueError
-            If this kind of tasks has no such files; or if a line cannot be read.
-        """
+        """Return the examples in a user's file; raise `ValueError` if it cannot be read."""
         raise ValueError(f"{path}: {self.examples} cannot be read from a file")
+
+    def count_flops(
+        self, model: ModelT, examples: Sequence[Example], batch_size: int
+    ) -> dict[str, float]:
+        """Return the floating-point operations of an example, and their share of all.
+
+        All would be done if no node halted. Counted are the steps that were done, forward, with
+        the answers fed in, without normalisations and activations. As many examples are run at a
+        time as in 4 batches of training, but at most 100.
+        """
+        done = everything = 0
+        size = min(4 * batch_size, 100)  # without gradients an example takes less memory
+        with torch.no_grad(), model.evaluating():
+            for batch in in_batches(examples, size):
+                for ponder in self.outcome(model, batch, 0.0).ponders.values():
+                    done += int(ponder.flops)
+                    everything += int(ponder.all_flops)
+        return {"flops_per_example": done / len(examples), "flops_share": done / everything}
 
 
 AnyLearner = Learner[Any, Any, Any]

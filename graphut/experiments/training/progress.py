@@ -1,8 +1,8 @@
-"""How far a run has come: small records that a checkpoint keeps as JSON."""
+"""The progress of a run: small records that a checkpoint keeps as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.learner import Evaluation, Outcome
+from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.learner import Outcome
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Totals:
 
     @torch.no_grad()
     def add(self, loss: Tensor, outcome: Outcome) -> None:
-        """Add an update; the device is waited for once."""
+        """Add an update; this waits for the device once."""
         counts = [(p.steps.sum(), p.flops, p.all_flops) for p in outcome.ponders.values()]
         # Exact in float64: counts stay far below 2^53.
         values = (loss, outcome.right, *(count for part in counts for count in part))
@@ -54,16 +55,15 @@ class Totals:
 
     @property
     def accuracy(self) -> float:
-        """Share of right labels, with the answer fed in."""
+        """Return the share of right labels, with the answer fed in."""
         return self.right / self.labels
 
     def steps(self) -> dict[str, float]:
-        """Mean steps of a node, by part."""
+        """Return the mean steps of a node, by part."""
         return {name: part.steps / part.nodes for name, part in self.parts.items()}
 
     def means(self) -> dict[str, float]:
-        """Loss of an update, share of right labels with the answer fed in, steps of a node, and
-        the share of floating-point operations that were left to do."""
+        """Return loss of an update, accuracy, steps of a node, and share of all operations."""
         done, everything = (
             sum(getattr(part, name) for part in self.parts.values())
             for name in ("flops", "all_flops")
@@ -76,17 +76,10 @@ class Totals:
         }
 
     def __str__(self) -> str:
+        """Return loss, accuracy and steps in a line."""
+        loss = self.loss / self.updates
         steps = " and ".join(f"{steps:.2f}" for steps in self.steps().values())
-        return (
-            f"loss {self.loss / self.updates:.4f}, {self.accuracy:.2%} of labels "
-            f"right, mean steps {steps}"
-        )
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Totals:
-        """What `asdict` gives."""
-        parts = {name: PartTotals(**part) for name, part in state["parts"].items()}
-        return cls(**{**state, "parts": parts})
+        return f"loss {loss:.4f}, {self.accuracy:.2%} of labels right, mean steps {steps}"
 
 
 # One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.
@@ -95,7 +88,7 @@ IN_A_ROW = 3
 
 @dataclass
 class Progress:
-    """How far a run has come."""
+    """The progress of a run."""
 
     epoch: int = 0  # epochs done
     batch: int = 0  # batches done of the next one
@@ -106,9 +99,9 @@ class Progress:
     best_epoch: int = 0
     on_target: int = 0  # epochs in a row, up to the last, that reached the target accuracy
 
-    def judge(self, evaluation: Evaluation, target_accuracy: float) -> bool:
+    def update_best(self, evaluation: Evaluation, target_accuracy: float) -> bool:
         """Take the evaluation of an epoch; return whether no earlier one was better."""
-        self.on_target = self.on_target + 1 if evaluation.reached(target_accuracy) else 0
+        self.on_target = self.on_target + 1 if evaluation.score >= target_accuracy else 0
         if self.best is not None and evaluation < self.best:
             return False
         self.best, self.best_epoch = evaluation, self.epoch
@@ -119,17 +112,20 @@ class Progress:
         cls,
         metrics: Iterable[Mapping[str, Any]],
         config: TrainingConfig,
-        evaluation_kind: type[Evaluation],
+        evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """How far a run came that has logged these metrics of its epochs."""
+        """Return the progress of a run with these lines in `metrics.jsonl`.
+
+        `evaluation` is the `Learner.evaluation` of its learner.
+        """
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
-            progress.judge(evaluation_kind.from_dict(line["validation"]), config.target_accuracy)
+            progress.update_best(evaluation(**line["validation"]), config.target_accuracy)
         return progress
 
     def end(self, config: TrainingConfig) -> str | None:
-        """Why the run is over, if it is.
+        """Return why the run is over, or `None` if it is not.
 
         Examples
         --------
@@ -150,17 +146,13 @@ class Progress:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return asdict(self)
+        """Return plain numbers, for JSON."""
+        return {**asdict(self), "best": self.best and self.best.metrics}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any], evaluation_kind: type[Evaluation]) -> Progress:
-        """What `to_dict` has written, with evaluations of a kind."""
-        best = state["best"]
-        return cls(
-            **{
-                **state,
-                "totals": Totals.from_dict(state["totals"]),
-                "best": None if best is None else evaluation_kind.from_dict(best),
-            }
-        )
+    def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
+        """Return the progress that `to_dict` has written, with the `Learner.evaluation`."""
+        parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
+        totals = Totals(**{**state["totals"], "parts": parts})
+        best = state["best"] and evaluation(**state["best"])
+        return cls(**{**state, "totals": totals, "best": best})

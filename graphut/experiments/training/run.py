@@ -1,11 +1,14 @@
-"""The folder of a run, from which it can be resumed and its model be used."""
+"""The folder of a training run, from which it can be resumed and its model be used."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from graphut import __version__
 from graphut._files import is_path, read_json, write_json
@@ -14,6 +17,7 @@ from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
+from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 
@@ -22,7 +26,7 @@ RUN = "run.json"
 
 @dataclass(frozen=True)
 class Run:
-    """What a run's folder says of it; `Run.create` makes one, `Run.open` reads it.
+    """The description of a training run; `Run.create` writes its folder, `Run.open` reads it.
 
     The folder is also that of a pretrained model, the best of the run so far; a `Trainer`
     on the same folder adds a checkpoint and the metrics.
@@ -36,11 +40,11 @@ class Run:
     task_options : dict
         The fields of the task.
     vocabulary_names : list of str
-        Those of `Task.vocabularies`; each is in a file, `<name>_vocabulary.json`.
+        The names of `Task.vocabularies`; each is in a file, `<name>_vocabulary.json`.
     training : TrainingConfig
-        How it is trained.
+        The settings of training.
     version : str
-        The graphut that began it.
+        The version of graphut that began it.
     digests : dict
         SHA-256 of the task's `unchecked_files`.
     """
@@ -57,13 +61,7 @@ class Run:
     def create(
         cls, folder: str | Path, task: Task, training: TrainingConfig, model: AdaptiveModel
     ) -> Run:
-        """Write the folder of a new run.
-
-        Raises
-        ------
-        FileExistsError
-            If there is a run in the folder already.
-        """
+        """Write the folder of a new run; raise `FileExistsError` if there is one already."""
         if is_run(folder):
             raise FileExistsError(f"there is a run in {folder} already")
         vocabularies = task.vocabularies
@@ -116,11 +114,11 @@ class Run:
 
     @property
     def learner(self) -> AnyLearner:
-        """The learner of its task."""
+        """Return the learner of its task."""
         return learner_of(TASKS[self.task_name])
 
     def task(self) -> Task:
-        """The task that the run is about, with its data read and compared with that of the run.
+        """Return the task, with its data read and compared with that of the run.
 
         Raises
         ------
@@ -134,13 +132,7 @@ class Run:
         return task
 
     def moved(self, task: Task) -> Run:
-        """The run with its data in another place, where a task has it; from now on.
-
-        Raises
-        ------
-        ValueError, FileNotFoundError
-            If it is other data.
-        """
+        """Write down that the same data is in another place, where a task has it."""
         found = replace(self, task_options=asdict(task))
         found._check_data(task)
         write_json(self.folder / RUN, found._to_dict())
@@ -168,12 +160,21 @@ class Run:
             )
 
     def model(self) -> AdaptiveModel:
-        """The best model so far, on the CPU."""
+        """Return the best model so far, on the CPU; the first one, if no epoch is done yet."""
         return self.learner.model_kind.from_pretrained(self.folder)
+
+    def trained_model(self, device: torch.device) -> AdaptiveModel:
+        """Return the best model so far, on a device; raise `ValueError` before there is one."""
+        if not read_metrics(self.folder / METRICS):
+            raise ValueError(
+                f"no epoch of the run in {self.folder} is done, so that there is no model yet: "
+                f"graphut train {self.task_name} --out {shlex.quote(str(self.folder))} --resume"
+            )
+        return self.model().to(device)
 
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
-        """Those of the task when the run began."""
+        """Return the vocabularies of the task when the run began."""
         kind = TASKS[self.task_name].vocabulary_kind
         return {name: kind.load(self._vocabulary_file(name)) for name in self.vocabulary_names}
 
@@ -192,5 +193,5 @@ class Run:
 
 
 def is_run(folder: str | Path) -> bool:
-    """Whether there is a run in a folder."""
+    """Return whether there is a run in a folder."""
     return Path(folder, RUN).is_file()

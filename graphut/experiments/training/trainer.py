@@ -15,48 +15,61 @@ from tqdm import tqdm
 
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.training.advice import ponder_advice
-from graphut.experiments.training.checkpoint import Trained, load_checkpoint, save_checkpoint
+from graphut.experiments.training.checkpoint import (
+    TrainingState,
+    load_checkpoint,
+    save_checkpoint,
+)
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.evaluations import evaluate
-from graphut.experiments.training.learner import Evaluation, Outcome
-from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.lock import locked
-from graphut.experiments.training.log import append_metrics, drop_metrics_after
-from graphut.experiments.training.machines import remember_machine
-from graphut.experiments.training.optimizer import make_optimizer, make_schedule
+from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.learner import Outcome
+from graphut.experiments.training.learners import evaluate, learner_of
+from graphut.experiments.training.optimization import (
+    make_optimizer,
+    make_schedule,
+    ponder_factor,
+)
 from graphut.experiments.training.progress import Progress, Totals
-from graphut.experiments.training.schedules import ponder_factor
+from graphut.experiments.training.run_files import (
+    CHECKPOINT,
+    METRICS,
+    append_metrics,
+    drop_metrics_after,
+    locked,
+    remember_machine,
+)
 from graphut.models.base import AdaptiveModel
 
-CHECKPOINT = "checkpoint.safetensors"
-METRICS = "metrics.jsonl"
 SAVE_EVERY = 600.0  # seconds, within an epoch
+
+_COLLAPSED = 1.05  # steps
+_AT_CAP = 0.95  # of the cap
+_LEARNED = 0.98  # of the labels: a model that gets these right needs no more steps
 
 
 class Trainer:
-    """Trains a model on a task, and keeps what it learns in a folder.
+    """The training of a model on a task, in a folder.
 
     The folder gets the best model so far (`save_pretrained`), a checkpoint to resume from,
-    the metrics of each epoch, and what machine this is.
+    the metrics of each epoch, and a description of this machine.
 
     Parameters
     ----------
     model : AdaptiveModel
-        On the device to train on; of the kind that learns the task.
+        The model, on the device to train on; of the kind that learns the task.
     task : Task
-        What to learn.
+        The task to learn.
     config : TrainingConfig
-        How.
+        The settings of training.
     folder : str or Path
-        Made if it is not there.
+        The folder, which is made if it is not there.
     report : callable, optional
-        Gets a line of text for each epoch, and advice.
+        Gets a line of text for each epoch, and warnings.
 
     Attributes
     ----------
     updates : int
-        How many an epoch has.
+        How many updates an epoch has.
 
     Examples
     --------
@@ -97,11 +110,12 @@ class Trainer:
             )
         self.progress = Progress()
         self._owns_folder = False
-        self._advised: set[str] = set()
-        self._drawn: tuple[int, list[list[Any]]] | None = None
+        self._warned: set[str] = set()
+        self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
         self.updates = len(self._batches())
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
+        self._state = TrainingState(model, self.optimizer, self.scheduler)
         self._saved_at = self._counted_at = time.monotonic()
 
     def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
@@ -135,16 +149,13 @@ class Trainer:
         with locked(self.folder):
             remember_machine(self.folder, self.model.device)
             self.save()
-            return self._train(should_stop)
-
-    def _train(self, should_stop: Callable[[], bool]) -> bool:
-        while (end := self.progress.end(self.config)) is None:
-            finished = self._train_epoch(should_stop)
-            if finished:
-                self._end_epoch()
-            self.save()
-            if not finished:
-                return False
+            while (end := self.progress.end(self.config)) is None:
+                finished = self._train_epoch(should_stop)
+                if finished:
+                    self._end_epoch()
+                self.save()
+                if not finished:
+                    return False
         self.report(f"done after {self.progress.epoch} epochs: {end}")
         return True
 
@@ -152,13 +163,13 @@ class Trainer:
         """Write a checkpoint."""
         self._count_seconds()
         self._saved_at = time.monotonic()
-        save_checkpoint(self.folder / CHECKPOINT, self._trained, self.progress.to_dict())
+        save_checkpoint(self.folder / CHECKPOINT, self._state, self.progress.to_dict())
 
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit."""
         with locked(self.folder):  # another process may be writing what is read and cut here
-            state = load_checkpoint(self.folder / CHECKPOINT, self._trained)
-            self.progress = Progress.from_dict(state, self.learner.evaluation_kind)
+            state = load_checkpoint(self.folder / CHECKPOINT, self._state)
+            self.progress = Progress.from_dict(state, self.learner.evaluation)
             drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
 
@@ -167,31 +178,24 @@ class Trainer:
         self.progress.seconds += now - self._counted_at
         self._counted_at = now
 
-    @property
-    def _trained(self) -> Trained:
-        return Trained(self.model, self.optimizer, self.scheduler)
-
     def _batches(self) -> list[list[Any]]:
-        """Those of the epoch, which may take a while to draw: they are drawn once."""
+        """Return the batches of the epoch, drawn once, since drawing may take a while."""
         seed, epoch = self.config.seed, self.progress.epoch
-        if self._drawn is None or self._drawn[0] != epoch:
+        if self._epoch_batches is None or self._epoch_batches[0] != epoch:
             examples = self.task.train(seed, epoch)
             order = np.random.default_rng([seed, epoch]).permutation(len(examples)).tolist()
             shuffled = [examples[index] for index in order]
-            self._drawn = epoch, list(in_batches(shuffled, self.config.batch_size))
-        return self._drawn[1]
+            self._epoch_batches = epoch, list(in_batches(shuffled, self.config.batch_size))
+        return self._epoch_batches[1]
 
     def _train_epoch(self, should_stop: Callable[[], bool]) -> bool:
         self.model.train()
         batches = self._batches()
         done = self.progress.batch
+        name = f"epoch {self.progress.epoch + 1}"
+        # No bar is drawn where the output is not a terminal.
         with tqdm(
-            total=len(batches),
-            initial=done,
-            desc=f"epoch {self.progress.epoch + 1}",
-            unit="batch",
-            leave=False,
-            disable=None,  # no bar where nobody watches
+            total=len(batches), initial=done, desc=name, unit="batch", leave=False, disable=None
         ) as bar:
             for batch in batches[done:]:
                 if should_stop():
@@ -205,7 +209,7 @@ class Trainer:
 
     def _update(self, batch: list[Any]) -> None:
         outcome = self._outcome(batch)
-        loss = outcome.loss(self._ponder_weight())
+        loss = outcome.total_loss(self._ponder_weight())
         self._step(loss)
         self.progress.totals.add(loss, outcome)
         self.progress.update += 1
@@ -238,7 +242,7 @@ class Trainer:
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
-        if progress.judge(evaluation, self.config.target_accuracy):
+        if progress.update_best(evaluation, self.config.target_accuracy):
             self.model.save_pretrained(self.folder)
         self._log(totals, evaluation)
 
@@ -252,18 +256,43 @@ class Trainer:
             "learning_rate": self.scheduler.get_last_lr()[0],
             "ponder_weight": self._ponder_weight(),
             **totals.means(),
-            "validation": evaluation.to_dict(),
+            "validation": evaluation.metrics,
         }
         append_metrics(self.folder / METRICS, metrics)
         self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
         # Before, pondering has not had its full price yet.
         if self.model.config.adaptive and progress.update >= self.config.ponder_warmup:
             for part, steps in totals.steps().items():
-                self._advise(part, steps, totals.accuracy)
+                self._warn(part, steps, totals.accuracy)
 
-    def _advise(self, part: str, steps: float, accuracy: float) -> None:
-        """Say what is wrong with an epoch's mean steps, when it was not so the epoch before."""
-        advice = ponder_advice(part, steps, self.model.max_steps, accuracy)
-        if advice and part not in self._advised:
-            self.report(advice)
-        (self._advised.add if advice else self._advised.discard)(part)
+    def _warn(self, part: str, steps: float, accuracy: float) -> None:
+        """Report what is wrong with an epoch's mean steps, if it was not so the epoch before."""
+        warning = halting_warning(part, steps, self.model.max_steps, accuracy)
+        if warning and part not in self._warned:
+            self.report(warning)
+        (self._warned.add if warning else self._warned.discard)(part)
+
+
+def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
+    """Return a warning if the mean steps of a part have collapsed or sit at the cap.
+
+    Examples
+    --------
+    >>> print(halting_warning("decoder", 1.0, 6, 0.5))
+    The decoder takes 1.00 of 6 steps: it halts at once. Turn down ponder_weight, turn up
+    ponder_warmup, make halting_bias more negative, or set halting_gain to 0.
+    """
+    if max_steps == 1:
+        return None
+    if steps <= _COLLAPSED and accuracy < _LEARNED:
+        return (
+            f"The {part} takes {steps:.2f} of {max_steps} steps: it halts at once. Turn down "
+            "ponder_weight, turn up ponder_warmup, make halting_bias more negative, or set "
+            "halting_gain to 0."
+        )
+    if steps >= _AT_CAP * max_steps:
+        return (
+            f"The {part} takes {steps:.2f} of {max_steps} steps: it never halts before the cap. "
+            "Turn up ponder_weight, halting_bias or max_steps, or lower threshold."
+        )
+    return None

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from graphut.experiments.bench import ComparisonReport, ComparisonRow
-from graphut.experiments.training import PairEvaluation
+from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.topology import parse
 
 
 def row(spec: str, *accuracies: float) -> ComparisonRow:
-    found = [PairEvaluation(share, (1 + share) / 2, 1.5, 2.5) for share in accuracies]
+    found = [PairLearner.evaluation(share, (1 + share) / 2, 1.5, 2.5) for share in accuracies]
     return ComparisonRow(parse(spec), 225.0, 0.0123, found)
 
 

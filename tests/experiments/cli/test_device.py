@@ -6,16 +6,16 @@ import torch
 from graphut.experiments.cli.device import pick_device
 
 
-def test_the_best_device_is_taken_if_none_is_named() -> None:
+def test_pick_device_takes_the_best_if_none_is_named() -> None:
     assert pick_device(None).type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def test_a_device_that_is_not_here() -> None:
+def test_pick_device_refuses_one_that_is_not_here() -> None:
     with pytest.raises(ValueError, match=r"there is no device 'cuda:99' here: .*$"):
         pick_device("cuda:99")
 
 
 @pytest.mark.parametrize("name", ["abacus", "meta", "mps", ""])
-def test_a_device_of_another_kind(name: str) -> None:
+def test_pick_device_refuses_another_kind(name: str) -> None:
     with pytest.raises(ValueError, match=f'must be "cpu", "cuda" or, .*; got {name!r}'):
         pick_device(name)

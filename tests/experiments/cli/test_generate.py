@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import shlex
+from dataclasses import fields
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from graphut._files import read_json
 from graphut.experiments.cli import main
+from graphut.experiments.tasks import TASKS, agreement, lambada_files
+from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import GenerationOptions, Run
+from graphut.experiments.wording import flag
+from tests.experiments.cli.tiny import MODEL
+from tests.experiments.tasks.tiny import GENERATED
 
 
-def test_the_options_reach_the_learner(
+def test_generate_passes_options_to_the_learner(
     finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", str(finished_run), "q d x a", "qdxa", "--max-length", "9"]) == 0
@@ -19,11 +28,11 @@ def test_the_options_reach_the_learner(
     assert capsys.readouterr().out == "".join(f"\n{shown}\n" for _, shown in said)
 
 
-def test_a_file_is_answered_line_by_line(
+def test_generate_answers_a_file_line_by_line(
     finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("graphut.experiments.training.learners.generation._AT_ONCE", 2)
+    monkeypatch.setattr("graphut.experiments.training.generation._BATCH", 2)
     texts = ["q d x a", "b", "c a"]
     path = tmp_path / "texts.txt"
     path.write_text("".join(f"{text}\n" for text in texts))
@@ -42,14 +51,14 @@ def test_a_file_is_answered_line_by_line(
 
 
 @pytest.mark.parametrize("argv", [[], ["a", "--input", "texts.txt"]])
-def test_texts_are_given_in_one_way(
+def test_generate_takes_texts_in_one_way(
     finished_run: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", str(finished_run), *argv]) == 2
     assert "give either texts, or a file of them" in capsys.readouterr().err
 
 
-def test_draws_depend_on_the_seed(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_draws_by_the_seed(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def drawn(seed: int) -> str:
         argv = ["--temperature", "5", "--max-length", "30", "--seed", str(seed)]
         assert main(["generate", str(finished_run), "q d x a", *argv]) == 0
@@ -58,7 +67,7 @@ def test_draws_depend_on_the_seed(finished_run: Path, capsys: pytest.CaptureFixt
     assert drawn(1) == drawn(1) != drawn(2)
 
 
-def test_a_program_is_read_as_python_reads_it(
+def test_generate_reads_a_program_as_python_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes = ["--epoch-size", "8", "--held-out", "2", "--epochs", "1", "--d-model", "8"]
@@ -70,7 +79,7 @@ def test_a_program_is_read_as_python_reads_it(
     assert "".join(shown) == "input" + program.replace("\n", "⏎").replace(" ", "␣")
 
 
-def test_an_output_without_an_end_says_so(
+def test_generate_says_that_an_output_has_no_end(
     finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", str(finished_run), "q d x a", "--max-length", "1"]) == 0
@@ -90,9 +99,145 @@ def test_an_output_without_an_end_says_so(
         (["a", "--max-length", "-3"], "-3"),
     ],
 )
-def test_bad_input_takes_one_line(
+def test_generate_refuses_bad_input_in_one_line(
     finished_run: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", str(finished_run), *argv]) == 2
     text = capsys.readouterr().err
     assert text.startswith("graphut: ") and message in text
+
+
+SENTENCES = ["VBZ\tthe key", "VBP\tthe keys", "VBZ\tthe key to the cabinets", "VBP\tthe dogs"]
+PASSAGES = [f"he saw a {animal} , and fed the {animal}" for animal in ("cat", "dog", "owl", "ox")]
+
+
+@pytest.fixture
+def text_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Small files under the names of the published ones."""
+    prefixes = ["numpred.val", *(f"numpred.test.{n}" for n in range(1, 6))]
+    for number, name in enumerate(prefixes):
+        lines = "\n".join(f"{line}{' one' * number}" for line in SENTENCES * 2)
+        (tmp_path / name).write_text(lines + "\n")
+    passages = ["lambada_development_plain_text.txt", "lambada_test_plain_text.txt"]
+    for name in passages:
+        (tmp_path / name).write_text("\n".join(PASSAGES * 3) + "\n")
+    (tmp_path / "text.txt").write_text("to be, or not to be.\n" * 40)
+    (tmp_path / "novel.txt").write_text("once , the dog was here . " * 9)
+    for where, name, files in (
+        (agreement, "_DATA", prefixes),
+        (lambada_files, "LAMBADA", passages),
+    ):
+        monkeypatch.setattr(where, name, DataSet("from nowhere", dict.fromkeys(files)))
+    return tmp_path
+
+
+def run(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(argv) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "prompt", "kept"),
+    [
+        ("char-lm", "--data text.txt --window 16 --epoch-size 8", "to be\nor ", "by_surprisal"),
+        (
+            "agreement",
+            "--data . --split small --held-out 2",
+            "the key to the lighthouse",
+            "by_group",
+        ),
+        ("lambada", "--data . --held-out 4", "he saw a unicorn", "by_surprisal"),
+        ("lambada", "--data . --novels novel.txt --epoch-size 4", "once , the dog", "by_surprisal"),
+    ],
+)
+def test_generate_after_train_and_eval_of_texts(
+    task: str,
+    options: str,
+    prompt: str,
+    kept: str,
+    text_files: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(text_files)
+    said = run(["train", task, "--out", "run", *shlex.split(options), *MODEL], capsys)
+    assert "epoch 1: loss" in said and "\ntext " in said
+    first = read_json(text_files / "run" / "evaluation-test.json")
+    assert first[kept] and 0 < first["flops_share"] <= 1
+    assert run(["eval", "run", "--device", "cpu"], capsys).startswith("test, ")
+    assert read_json(text_files / "run" / "evaluation-test.json") == first
+    argv = ["generate", "run", prompt, "--max-length", "5", "--device", "cpu"]
+    for more in ([], ["--temperature", "0.9", "--top-p", "0.8"], ["--beam-size", "2"]):
+        text, table = run([*argv, *more], capsys).strip("\n").split("\n\n", 1)
+        assert text.startswith(prompt.replace("lighthouse", "<unk>").replace("unicorn", "<unk>"))
+        assert table.startswith("text ") and "\nsteps " in table
+
+
+def test_generate_names_an_unknown_character(
+    text_files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(text_files)
+    options = shlex.split("--data text.txt --window 16 --epoch-size 8")
+    run(["train", "char-lm", "--out", "run", *options, *MODEL], capsys)
+    assert main(["generate", "run", "to be?", "--device", "cpu"]) == 2
+    assert "graphut: unknown symbol '?'; known are: ⏎ ␣ , . b" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("char-lm --data other.txt", "other.txt"),
+        ("char-lm --data text.txt", "has 840 characters: too few for windows of 128"),
+        ("agreement --data .", "numpred.test.0"),
+        ("lambada --data . --novels nothing", "nothing"),
+        ("char-lm --data text.txt --topology window:3", r"topology must be causal"),
+    ],
+)
+def test_train_writes_nothing_after_a_mistake(
+    options: str,
+    message: str,
+    text_files: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(text_files)
+    window = ["--window", "16"] if "topology" in options else []
+    assert main(["train", *shlex.split(options), "--out", "run", *window]) == 2
+    assert message in capsys.readouterr().err
+    assert not (text_files / "run").exists()
+
+
+SIZES = {
+    "epoch_size": 8,
+    "train_size": 8,
+    "held_out": 4,
+    "mean_length": 3,
+    "train_length": 4,
+    "test_length": 6,
+    "length": 2,
+    "longest": 10,
+}
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generate_after_train_and_eval_of_every_task(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind: Any = TASKS[name]
+    options = [
+        text
+        for field in fields(kind)
+        if field.name in SIZES
+        for text in (flag(field.name), str(SIZES[field.name]))
+    ]
+    folder = str(tmp_path)
+    assert main(["train", name, "--out", folder, *options, *MODEL]) == 0
+    run = Run.open(folder)
+    sets = run.task().test_sets
+    capsys.readouterr()
+    assert main(["eval", folder, "--device", "cpu"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(",")[0] for line in lines] == list(sets)
+    text = run.vocabularies["source"].write(sets["test"][0][0])
+    assert main(["generate", folder, text, "--device", "cpu"]) == 0
+    assert capsys.readouterr().out.lstrip().startswith("input ")

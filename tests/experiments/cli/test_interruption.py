@@ -9,9 +9,9 @@ from graphut.experiments.cli.interruption import SIGNALS, Interruption
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_is_noted(number: signal.Signals) -> None:
+def test_interruption_notes_a_signal(number: signal.Signals) -> None:
     with Interruption() as interruption:
-        assert not interruption.happened
+        assert interruption.signal is None
         signal.raise_signal(number)
         assert interruption.signal == number
 
@@ -25,15 +25,15 @@ def as_in_a_terminal() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("as_in_a_terminal")
-def test_the_second_ctrl_c_acts_as_ever() -> None:
+def test_interruption_lets_the_second_ctrl_c_act() -> None:
     with Interruption() as interruption:
         signal.raise_signal(signal.SIGINT)
-        assert interruption.happened
+        assert interruption.signal == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
 
-def test_handlers_are_put_back() -> None:
+def test_interruption_puts_handlers_back() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with Interruption():
         assert [signal.getsignal(number) for number in SIGNALS] != before

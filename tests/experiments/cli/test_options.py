@@ -7,7 +7,6 @@ from typing import Any, Literal
 import pytest
 
 from graphut.experiments.cli.options import add_options, build, check_options
-from graphut.experiments.wording import flag
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ def help_text(kind: Any, **options: Any) -> str:
     return " ".join(parser(kind, **options).format_help().split())
 
 
-def test_values_are_read_as_their_types() -> None:
+def test_add_options_reads_values_as_their_types() -> None:
     argv = ["--size", "3", "--share", ".25", "--hollow", "--colour", "blue", "--long-name", "x"]
     assert parse(*argv) == {
         "size": 3,
@@ -46,18 +45,20 @@ def test_values_are_read_as_their_types() -> None:
     assert parse("--no-hollow") == {"hollow": False}
 
 
-def test_what_is_not_given_leaves_no_trace() -> None:
+def test_add_options_leaves_no_trace_of_what_is_not_given() -> None:
     assert parse() == {}
 
 
 @pytest.mark.parametrize("argv", [["--size", "1.5"], ["--colour", "green"], ["--made-of", "x"]])
-def test_what_does_not_fit_is_refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_add_options_refuses_what_does_not_fit(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         parse(*argv)
     assert argv[0] in capsys.readouterr().err
 
 
-def test_help_has_every_field_with_its_default() -> None:
+def test_add_options_help_has_every_field_with_its_default() -> None:
     text = help_text(Shape)
     assert "--size N edge, in cm (required)" in text
     assert "--share X in % of all (default: 0.5)" in text
@@ -67,7 +68,7 @@ def test_help_has_every_field_with_its_default() -> None:
     assert "made" not in text
 
 
-def test_help_has_the_presets() -> None:
+def test_add_options_help_has_the_presets() -> None:
     presets = {
         "small": {"colour": "blue"},
         "large": {"colour": "red", "size": 9},
@@ -78,7 +79,7 @@ def test_help_has_the_presets() -> None:
     assert "edge, in cm (required; large, wide: 9)" in text
 
 
-def test_hidden_options_are_read() -> None:
+def test_add_options_reads_hidden_options() -> None:
     assert "--size" not in help_text(Shape, hidden=True)
     argv = ["--size", "3", "--colour", "green", "--no-hollow"]
     found = vars(parser(Shape, hidden=True).parse_args(argv))
@@ -96,11 +97,7 @@ def test_build_names_what_is_missing() -> None:
         build(Shape, {"share": 0.25})
 
 
-def test_flag() -> None:
-    assert flag("long_name") == "--long-name"
-
-
-def test_an_option_of_others_is_quoted() -> None:
+def test_check_options_quotes_an_option_of_others() -> None:
     check_options(["long_name"], ["size", "long_name"], "a shape")
     with pytest.raises(ValueError, match="--long-name is no option of a shape"):
         check_options({"long_name": "x"}, ["size"], "a shape")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from dataclasses import fields
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -13,17 +12,14 @@ import torch
 
 from graphut.experiments.cli import main
 from graphut.experiments.presets import PRESETS
-from graphut.experiments.tasks import TASKS, Sort
-from graphut.experiments.training import Run, TrainingConfig, is_run, learner_of
+from graphut.experiments.tasks import Sort
+from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.lock import locked
-from graphut.experiments.training.log import read_metrics
-from graphut.experiments.training.trainer import METRICS
-from graphut.experiments.wording import flag
+from graphut.experiments.training.run_files import METRICS, locked, read_metrics
 from tests.experiments.cli.tiny import TINY
 
 
-def test_it_ends_with_the_test_set_and_a_few_answers(
+def test_train_ends_with_the_test_set_and_a_few_answers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "copy", "--out", str(tmp_path / "run"), *TINY]) == 0
@@ -35,7 +31,7 @@ def test_it_ends_with_the_test_set_and_a_few_answers(
     assert [line.split()[0] for line in lines[-5:] if line] == ["input", "steps", "output", "steps"]
 
 
-def test_the_options_reach_the_run(finished_run: Path) -> None:
+def test_train_passes_options_to_the_run(finished_run: Path) -> None:
     run = Run.open(finished_run)
     assert run.task() == Sort(mean_length=3, length_deviation=1, epoch_size=16, held_out=4)
     tuned = {name: PRESETS["sort"]["small"][name] for name in ("learning_rate", "ponder_weight")}
@@ -43,7 +39,9 @@ def test_the_options_reach_the_run(finished_run: Path) -> None:
     assert run.model().config.d_model == 8
 
 
-def test_a_preset_gives_way_to_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_train_prefers_an_option_to_a_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     preset = {"patience": 5, "batch_size": 3, "d_model": 16, "short_share": 0.5}
     monkeypatch.setitem(PRESETS, "copy", {"small": {"patience": 6}, "huge": preset})
     main(["train", "copy", "--preset", "huge", "--out", str(tmp_path / "run"), *TINY])
@@ -53,38 +51,7 @@ def test_a_preset_gives_way_to_an_option(tmp_path: Path, monkeypatch: pytest.Mon
     assert run.task_options["short_share"] == 0.5
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_help_shows_every_option_of_a_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", task, "--help"])
-    text = capsys.readouterr().out
-    learner = learner_of(TASKS[task])
-    kinds: list[Any] = [TASKS[task], TrainingConfig, learner.config_kind]
-    names = {field.name for kind in kinds for field in fields(kind)}
-    missing = {name for name in names if f"  {flag(name)}" not in text}
-    assert missing == set(learner.from_task)
-    others = {field.name for kind in TASKS.values() for field in fields(kind)} - names
-    assert not {name for name in others if f"  {flag(name)} " in text}
-
-
-def test_help_shows_every_task(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    text = capsys.readouterr().out
-    assert all(f"\n  {name} " in text for name in TASKS)
-    assert "--learning-rate" in text and "--d-model" in text
-    assert "--mean-length" not in text and "--encoder-topology" not in text
-
-
-def test_the_task_may_come_last(tmp_path: Path) -> None:
-    argv = [*TINY, "--encoder-topology", "window:2", "--out", str(tmp_path / "run")]
-    assert main(["train", *argv, "copy"]) == 0
-    run = Run.open(tmp_path / "run")
-    assert run.task_options["mean_length"] == 3
-    assert run.model().config.to_dict()["encoder_topology"] == "window:2"
-
-
-def test_resuming_with_another_preset(
+def test_train_refuses_to_resume_with_another_preset(
     finished_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(PRESETS, "sort", {"large": {"d_model": 512}})
@@ -93,7 +60,7 @@ def test_resuming_with_another_preset(
     assert "began with d_model 8: it cannot be resumed with 512" in capsys.readouterr().err
 
 
-def test_pairs(
+def test_train_on_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "pairs.tsv"
@@ -126,7 +93,7 @@ def test_pairs(
         (["sort", "--resume"], "there is no run in"),
     ],
 )
-def test_bad_input_takes_one_line(
+def test_train_refuses_bad_input_in_one_line(
     tmp_path: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", *argv, "--out", str(tmp_path / "run")]) == 2
@@ -135,7 +102,9 @@ def test_bad_input_takes_one_line(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_has_a_folder_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_gives_a_run_a_folder_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("mine")
     for out in ("", str(tmp_path / "file")):
         assert main(["train", "sort", "--out", out]) == 2
@@ -144,7 +113,7 @@ def test_a_run_has_a_folder_of_its_own(tmp_path: Path, capsys: pytest.CaptureFix
         )
 
 
-def test_a_run_that_learned_nothing_is_no_run(
+def test_train_removes_a_run_that_learned_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
@@ -153,7 +122,7 @@ def test_a_run_that_learned_nothing_is_no_run(
     assert main(argv) == 0
 
 
-def test_an_interrupted_beginning_is_no_run(
+def test_train_removes_a_run_interrupted_at_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(run: Run) -> None:
@@ -166,7 +135,9 @@ def test_an_interrupted_beginning_is_no_run(
     assert main(argv) == 0
 
 
-def test_examples_are_drawn_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_train_draws_examples_once_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: list[int] = []
     draw = Sort.train
     monkeypatch.setattr(
@@ -176,7 +147,7 @@ def test_examples_are_drawn_once_an_epoch(tmp_path: Path, monkeypatch: pytest.Mo
     assert drawn == [0, 1]
 
 
-def test_a_run_older_than_an_option_is_resumed(tmp_path: Path, finished_run: Path) -> None:
+def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: Path) -> None:
     path = Path(copytree(finished_run, tmp_path / "run"), "run.json")
     state = json.loads(path.read_text())
     del state["task_options"]["fixed"]
@@ -184,7 +155,7 @@ def test_a_run_older_than_an_option_is_resumed(tmp_path: Path, finished_run: Pat
     assert main(["train", "sort", "--out", str(path.parent), "--resume"]) == 0
 
 
-def test_a_run_that_another_process_began_at_once_is_left_alone(
+def test_train_leaves_a_run_alone_that_another_process_began(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with locked(tmp_path):
@@ -193,7 +164,7 @@ def test_a_run_that_another_process_began_at_once_is_left_alone(
     assert is_run(tmp_path)
 
 
-def test_a_folder_with_a_run_is_left_alone(
+def test_train_leaves_a_folder_with_a_run_alone(
     finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.read_bytes() for path in finished_run.iterdir()}
@@ -211,14 +182,16 @@ def test_a_folder_with_a_run_is_left_alone(
         (["copy"], "began with task sort: it cannot be resumed with copy"),
     ],
 )
-def test_a_run_is_resumed_as_it_began(
+def test_train_resumes_a_run_as_it_began(
     finished_run: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", *argv, "--out", str(finished_run), "--resume"]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_data_may_be_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_resumes_after_data_was_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
     options = TINY[TINY.index("--batch-size") :]
@@ -237,7 +210,7 @@ def test_data_may_be_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_ready_to_be_resumed(
+def test_train_stops_on_a_signal_ready_to_be_resumed(
     tmp_path: Path,
     number: signal.Signals,
     monkeypatch: pytest.MonkeyPatch,
@@ -266,7 +239,7 @@ def test_a_signal_stops_it_ready_to_be_resumed(
     assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4]
 
 
-def test_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_stops_after_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["train", "copy", "--out", str(tmp_path / "run"), "--minutes", "1e-9", *TINY]
     assert main(argv) == 0
     text = capsys.readouterr().out
@@ -279,7 +252,7 @@ def test_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", [["eval"], ["generate", "a"]])
-def test_before_the_first_epoch_is_done_there_is_no_model(
+def test_generate_and_eval_need_an_epoch_done(
     tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, *text = command
@@ -290,7 +263,7 @@ def test_before_the_first_epoch_is_done_there_is_no_model(
     assert hint in capsys.readouterr().err
 
 
-def test_a_run_that_diverges_at_once_does_not_stand_in_the_way(
+def test_train_removes_a_run_that_diverges_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]

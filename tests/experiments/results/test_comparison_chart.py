@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from graphut.experiments.bench import ComparisonReport, ComparisonRow
-from graphut.experiments.training import PairEvaluation
+from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.plotting import draw_comparison
 from graphut.topology import parse
 
@@ -11,7 +11,7 @@ SPECS = ["complete", "window:1|global:0,1,2,3,4,5,6,7,8,9"]
 
 
 def report(*seeds: int) -> ComparisonReport:
-    evaluations = [PairEvaluation(0.5 + 0.1 * seed, 0.75, 1.5, 2.5) for seed in seeds]
+    evaluations = [PairLearner.evaluation(0.5 + 0.1 * seed, 0.75, 1.5, 2.5) for seed in seeds]
     rows = [ComparisonRow(parse(spec), 100.0, 0.02, evaluations) for spec in SPECS]
     return ComparisonReport("sort", "encoder", seeds, 10, rows, {})
 

@@ -14,8 +14,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.results import RunRecord
 from graphut.experiments.training import Run
-from graphut.experiments.training.log import read_metrics
-from graphut.experiments.training.trainer import METRICS
+from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.results.tiny import make_record
 
 

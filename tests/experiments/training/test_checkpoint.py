@@ -7,8 +7,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from graphut.experiments.training import TrainingConfig, make_optimizer, make_schedule
-from graphut.experiments.training.checkpoint import Trained, load_checkpoint, save_checkpoint
+from graphut.experiments.training import TrainingConfig
+from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from graphut.experiments.training.optimization import make_optimizer, make_schedule
 
 
 class Tied(nn.Module):
@@ -29,14 +30,14 @@ class Tied(nn.Module):
         return out
 
 
-def make(width: int = 3, optimizer: str = "adamw") -> Trained:
+def make(width: int = 3, optimizer: str = "adamw") -> TrainingState:
     model = Tied(width)
     config = TrainingConfig(warmup=2, optimizer=optimizer)  # type: ignore[arg-type]
     made = make_optimizer(model.parameters(), config)
-    return Trained(model, made, make_schedule(made, config, 10))
+    return TrainingState(model, made, make_schedule(made, config, 10))
 
 
-def train(trained: Trained, updates: int) -> None:
+def train(trained: TrainingState, updates: int) -> None:
     for _ in range(updates):
         trained.optimizer.zero_grad()
         trained.model(torch.randn(4, 3)).square().mean().backward()
@@ -45,7 +46,7 @@ def train(trained: Trained, updates: int) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-def test_it_goes_on_as_if_it_had_never_stopped(tmp_path: Path, optimizer: str) -> None:
+def test_load_checkpoint_goes_on_as_if_it_had_never_stopped(tmp_path: Path, optimizer: str) -> None:
     straight = make(optimizer=optimizer)
     train(straight, 3)
     save_checkpoint(tmp_path / "checkpoint", straight, {"update": 3, "best": 0.1})
@@ -63,20 +64,20 @@ def test_it_goes_on_as_if_it_had_never_stopped(tmp_path: Path, optimizer: str) -
     assert resumed.model.first.weight is resumed.model.second.weight
 
 
-def test_before_the_first_update(tmp_path: Path) -> None:
+def test_load_checkpoint_of_before_the_first_update(tmp_path: Path) -> None:
     first, second = make(), make()
     save_checkpoint(tmp_path / "checkpoint", first, {})
     load_checkpoint(tmp_path / "checkpoint", second)
     assert torch.equal(first.model.first.weight, second.model.first.weight)
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_load_checkpoint_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no checkpoint .*none"):
         load_checkpoint(tmp_path / "none", make())
 
 
 @pytest.mark.parametrize("size", [0, 7, 100, -1])
-def test_a_truncated_file(tmp_path: Path, size: int) -> None:
+def test_load_checkpoint_refuses_a_truncated_file(tmp_path: Path, size: int) -> None:
     path = tmp_path / "checkpoint"
     save_checkpoint(path, make(), {})
     path.write_bytes(path.read_bytes()[:size])
@@ -84,14 +85,14 @@ def test_a_truncated_file(tmp_path: Path, size: int) -> None:
         load_checkpoint(path, make())
 
 
-def test_a_foreign_file(tmp_path: Path) -> None:
+def test_load_checkpoint_refuses_a_foreign_file(tmp_path: Path) -> None:
     path = tmp_path / "foreign"
     save_file({"weight": torch.zeros(2)}, path)
     with pytest.raises(ValueError, match="foreign is no checkpoint of this version: None"):
         load_checkpoint(path, make())
 
 
-def test_another_model(tmp_path: Path) -> None:
+def test_load_checkpoint_refuses_another_model(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     save_checkpoint(path, make(width=4), {})
     with pytest.raises(ValueError, match="belongs to another model"):

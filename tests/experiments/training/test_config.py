@@ -33,10 +33,10 @@ from graphut.experiments.training import TrainingConfig
         ("precision", "float64"),
     ],
 )
-def test_a_value_out_of_range_is_quoted(name: str, value: Any) -> None:
+def test_training_config_quotes_a_value_out_of_range(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name} must be .*, got {value!r}"):
         TrainingConfig(**{name: value})
 
 
-def test_every_field_has_help() -> None:
+def test_training_config_has_help_for_every_field() -> None:
     assert all(field.metadata["help"] for field in fields(TrainingConfig))

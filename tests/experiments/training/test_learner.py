@@ -3,19 +3,68 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
+from graphut.experiments.tasks import Sort
 from graphut.experiments.training import Outcome
+from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.models import UniversalTransformer, UniversalTransformerConfig
+
+LEARNER = PairLearner()
+TASK = Sort(mean_length=4, held_out=120)  # more than a batch
 
 
-def make(prediction: torch.Tensor, *costs: torch.Tensor) -> Outcome:
+def make(loss: torch.Tensor, *costs: torch.Tensor) -> Outcome:
     ponders: Any = {str(i): SimpleNamespace(cost=cost) for i, cost in enumerate(costs)}
-    return Outcome(prediction=prediction, right=torch.tensor(1), labels=2, ponders=ponders)
+    return Outcome(loss=loss, right=torch.tensor(1), labels=2, ponders=ponders)
 
 
-def test_the_loss_is_the_prediction_and_the_price_of_every_part() -> None:
-    prediction, first, second = (torch.tensor(x, requires_grad=True) for x in (0.5, 3.0, 5.0))
-    loss = make(prediction, first, second).loss(0.25)
-    assert loss.item() == 0.5 + 0.25 * (3 + 5)
-    gradients = torch.autograd.grad(loss, [prediction, first, second])
+def test_total_loss_adds_the_ponder_cost_of_every_part() -> None:
+    loss, first, second = (torch.tensor(x, requires_grad=True) for x in (0.5, 3.0, 5.0))
+    total = make(loss, first, second).total_loss(0.25)
+    assert total.item() == 0.5 + 0.25 * (3 + 5)
+    gradients = torch.autograd.grad(total, [loss, first, second])
     assert [float(gradient) for gradient in gradients] == [1.0, 0.25, 0.25]
+
+
+def make_model(*, adaptive: bool) -> UniversalTransformer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, "dropout": 0.5}
+    config = UniversalTransformerConfig(
+        **LEARNER.sizes(TASK), **sizes, adaptive=adaptive  # type: ignore[arg-type]
+    )  # fmt: skip
+    return UniversalTransformer(config).train()
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize(("batch_size", "size"), [(64, 100), (16, 64)])
+def test_count_flops_sums_the_ponders_of_all_batches(
+    adaptive: bool, batch_size: int, size: int
+) -> None:
+    model = make_model(adaptive=adaptive)
+    found = LEARNER.count_flops(model, TASK.test, batch_size)
+    assert model.training
+
+    model.eval()
+    done = everything = 0
+    # What a halted node is projected for depends on the longest in its batch.
+    for batch in (TASK.test[:size], TASK.test[size:]):
+        output = model(model.sentence_graph(*zip(*batch, strict=True)))
+        for ponder in (output.encoder, output.decoder):
+            done += int(ponder.flops)
+            everything += int(ponder.all_flops)
+    assert found == {
+        "flops_per_example": done / len(TASK.test),
+        "flops_share": done / everything,
+    }
+    assert (found["flops_share"] < 1) == adaptive
+
+
+@pytest.mark.parametrize("metrics", [{"token_accuracy": 0.5}, {"wings": 2.0}])
+def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
+    known = {"sequence_accuracy": 0.5, "encoder_steps": 1.0, "decoder_steps": 1.0}
+    found = PairLearner.evaluation(**known, token_accuracy=0.75)
+    assert list(found.metrics) == list(PairLearner.metric_meanings)
+    with pytest.raises(TypeError, match="the metrics are sequence_accuracy, token_accuracy, "):
+        PairLearner.evaluation(0.5, 0.5, **metrics)

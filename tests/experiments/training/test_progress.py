@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.training import Outcome, PairEvaluation, TrainingConfig
+from graphut.experiments.training import Outcome, TrainingConfig
+from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.progress import Progress, Totals
 
 
@@ -20,7 +21,7 @@ def ponder(steps: list[int]) -> Any:
 
 def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[int]) -> None:
     outcome = Outcome(
-        prediction=torch.tensor(9.0),
+        loss=torch.tensor(9.0),
         right=torch.tensor(right),
         labels=labels,
         ponders={name: ponder(steps) for name, steps in ponders.items()},
@@ -28,7 +29,7 @@ def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[in
     totals.add(torch.tensor(loss), outcome)
 
 
-def test_means_are_over_updates_over_labels_and_over_nodes() -> None:
+def test_totals_means_are_over_updates_over_labels_and_over_nodes() -> None:
     totals = Totals()
     add(totals, 1.0, labels=2, right=1, encoder=[1, 2, 3], decoder=[4, 4])
     add(totals, 2.0, labels=3, right=3, encoder=[2], decoder=[3, 3, 2])
@@ -42,7 +43,7 @@ def test_means_are_over_updates_over_labels_and_over_nodes() -> None:
     assert str(totals) == "loss 1.5000, 80.00% of labels right, mean steps 2.00 and 3.20"
 
 
-def test_a_model_of_one_part() -> None:
+def test_totals_of_a_model_of_one_part() -> None:
     totals = Totals()
     add(totals, 1.0, labels=2, right=1, encoder=[1, 2])
     assert totals.steps() == {"encoder": 1.5}
@@ -50,33 +51,37 @@ def test_a_model_of_one_part() -> None:
 
 
 def test_progress_comes_back_from_json() -> None:
-    progress = Progress(epoch=2, batch=3, update=9, best=PairEvaluation(0.1, 0.2, 3.0, 4.0))
+    progress = Progress(epoch=2, batch=3, update=9, best=PairLearner.evaluation(0.1, 0.2, 3.0, 4.0))
     add(progress.totals, 0.1, labels=1, right=1, encoder=[1, 2], decoder=[3])
     for before in (progress, Progress()):
         state = json.loads(json.dumps(before.to_dict()))
-        assert Progress.from_dict(state, PairEvaluation) == before
+        assert Progress.from_dict(state, PairLearner.evaluation) == before
 
 
-def test_as_good_as_the_best_is_the_best_whatever_the_steps() -> None:
+def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
     progress = Progress()
     evaluations = [(0.8, 1.0, 2.0), (0.9, 0.9, 3.0), (0.9, 0.9, 1.0), (0.9, 0.8, 9.0), (0.5, 1, 1)]
     kept, on_target = [], []
     for epoch, (sequences, tokens, steps) in enumerate(evaluations, 1):
         progress.epoch = epoch
-        kept.append(progress.judge(PairEvaluation(sequences, tokens, steps, steps), 0.9))
+        kept.append(
+            progress.update_best(PairLearner.evaluation(sequences, tokens, steps, steps), 0.9)
+        )
         on_target.append(progress.on_target)
     assert kept == [True, True, True, False, False]
     assert on_target == [0, 1, 2, 3, 0]
-    assert (progress.best_epoch, progress.best) == (3, PairEvaluation(0.9, 0.9, 1.0, 1.0))
+    assert (progress.best_epoch, progress.best) == (3, PairLearner.evaluation(0.9, 0.9, 1.0, 1.0))
 
 
-def test_metrics_tell_how_far_it_came() -> None:
-    found = [PairEvaluation(right, 1.0, 2.0, 2.0) for right in (0.5, 0.9, 0.9, 0.8)]
+def test_progress_replayed_from_metrics() -> None:
+    found = [PairLearner.evaluation(right, 1.0, 2.0, 2.0) for right in (0.5, 0.9, 0.9, 0.8)]
     metrics = [
-        {"epoch": epoch, "update": 7 * epoch, "validation": one.to_dict()}
+        {"epoch": epoch, "update": 7 * epoch, "validation": one.metrics}
         for epoch, one in enumerate(found, 1)
     ]
-    progress = Progress.replayed(metrics, TrainingConfig(target_accuracy=0.8), PairEvaluation)
+    progress = Progress.replayed(
+        metrics, TrainingConfig(target_accuracy=0.8), PairLearner.evaluation
+    )
     assert progress == Progress(4, 0, 28, best=found[2], best_epoch=3, on_target=3)
 
 
@@ -84,7 +89,7 @@ def test_metrics_tell_how_far_it_came() -> None:
     ("progress", "end"),
     [
         (Progress(), None),
-        (Progress(epoch=4, best_epoch=2, best=PairEvaluation(0.89, 1, 1, 1)), None),
+        (Progress(epoch=4, best_epoch=2, best=PairLearner.evaluation(0.89, 1, 1, 1)), None),
         (Progress(epoch=3, best_epoch=2, on_target=2), None),
         (
             Progress(epoch=3, on_target=3),
@@ -96,6 +101,6 @@ def test_metrics_tell_how_far_it_came() -> None:
         (Progress(epoch=12, best_epoch=11), "all 12 epochs are done"),
     ],
 )
-def test_the_end(progress: Progress, end: str | None) -> None:
+def test_progress_end(progress: Progress, end: str | None) -> None:
     found = progress.end(TrainingConfig(epochs=12, patience=3, target_accuracy=0.9))
     assert (found or "none").startswith(end or "none")

@@ -27,7 +27,7 @@ def write_pairs(path: Path, symbol: str) -> Pairs:
     return Pairs(path)
 
 
-def test_open_reads_what_create_has_written(tmp_path: Path) -> None:
+def test_run_open_reads_what_create_has_written(tmp_path: Path) -> None:
     task = Copy(mean_length=4)
     created = create(tmp_path / "run", task)
     assert is_run(tmp_path / "run") and not is_run(tmp_path)
@@ -38,20 +38,22 @@ def test_open_reads_what_create_has_written(tmp_path: Path) -> None:
     assert run.vocabularies == task.vocabularies
 
 
-def test_the_model_comes_back(tmp_path: Path) -> None:
+def test_run_model_comes_back(tmp_path: Path) -> None:
     torch.manual_seed(0)
     run = create(tmp_path, Copy())
     first, second = run.model().state_dict(), run.model().state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_a_folder_holds_one_run(tmp_path: Path) -> None:
+def test_run_create_refuses_a_folder_with_a_run(tmp_path: Path) -> None:
     create(tmp_path, Copy())
     with pytest.raises(FileExistsError, match=r"there is a run in .* already"):
         create(tmp_path, Copy())
 
 
-def test_a_run_on_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_task_finds_pairs_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write_pairs(Path("pairs.tsv"), "y")
     create(Path("run"), Pairs("pairs.tsv"))
@@ -59,7 +61,7 @@ def test_a_run_on_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert Run.open(".").task().vocabularies["target"].symbols == ("x", "y")
 
 
-def test_pairs_that_have_changed(tmp_path: Path) -> None:
+def test_run_task_refuses_pairs_that_have_changed(tmp_path: Path) -> None:
     create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
     lines = (tmp_path / "pairs.tsv").read_text().splitlines(keepends=True)
     (tmp_path / "pairs.tsv").write_text("".join([*lines[1:], lines[0]]))  # the same symbols
@@ -72,14 +74,14 @@ def test_pairs_that_have_changed(tmp_path: Path) -> None:
         run.task()
 
 
-def test_pairs_that_are_gone(tmp_path: Path) -> None:
+def test_run_task_refuses_pairs_that_are_gone(tmp_path: Path) -> None:
     create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
     (tmp_path / "pairs.tsv").unlink()
     with pytest.raises(FileNotFoundError, match=r"there is no .*pairs\.tsv any more, on which"):
         Run.open(tmp_path / "run").task()
 
 
-def test_a_run_of_before_there_were_digests(tmp_path: Path) -> None:
+def test_run_task_of_before_there_were_digests(tmp_path: Path) -> None:
     create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
     state = read_json(tmp_path / "run" / RUN)
     del state["digests"]
@@ -89,7 +91,7 @@ def test_a_run_of_before_there_were_digests(tmp_path: Path) -> None:
         Run.open(tmp_path / "run").task()
 
 
-def test_no_run(tmp_path: Path) -> None:
+def test_run_open_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no run in .*: it has no run\.json"):
         Run.open(tmp_path)
 
@@ -104,7 +106,7 @@ def test_no_run(tmp_path: Path) -> None:
         ("training", None),
     ],
 )
-def test_a_foreign_description(tmp_path: Path, key: str, value: object) -> None:
+def test_run_open_refuses_a_foreign_description(tmp_path: Path, key: str, value: object) -> None:
     create(tmp_path, Copy())
     state = read_json(tmp_path / RUN)
     write_json(tmp_path / RUN, state | {key: value})
@@ -112,7 +114,7 @@ def test_a_foreign_description(tmp_path: Path, key: str, value: object) -> None:
         Run.open(tmp_path)
 
 
-def test_a_description_of_another_version(tmp_path: Path) -> None:
+def test_run_open_refuses_another_version(tmp_path: Path) -> None:
     create(tmp_path, Copy())
     state = read_json(tmp_path / RUN)
     del state["vocabularies"]
@@ -121,7 +123,7 @@ def test_a_description_of_another_version(tmp_path: Path) -> None:
         Run.open(tmp_path)
 
 
-def test_a_truncated_description(tmp_path: Path) -> None:
+def test_run_open_refuses_a_truncated_description(tmp_path: Path) -> None:
     create(tmp_path, Copy())
     path = tmp_path / RUN
     path.write_bytes(path.read_bytes()[:-9])

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Copy
-from graphut.experiments.training import PairEvaluation, Trainer, TrainingConfig, evaluate
+from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.lock import locked
-from graphut.experiments.training.log import read_metrics
-from graphut.experiments.training.trainer import CHECKPOINT, METRICS
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, locked, read_metrics
+from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
     UniversalTransformer,
     UniversalTransformerConfig,
@@ -64,7 +63,7 @@ def assert_same_end(first: Trainer, second: Trainer) -> None:
 
 
 @pytest.mark.parametrize("updates", [0, 1, 3, 5, 8])
-def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path: Path, updates: int) -> None:
+def test_trainer_resumes_a_stopped_run_to_the_last_bit(tmp_path: Path, updates: int) -> None:
     straight = make(tmp_path / "straight")
     assert straight.fit()
 
@@ -77,7 +76,7 @@ def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path: Path, updates: int) -> 
     assert_same_end(straight, resumed)
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(
+def test_trainer_resumes_a_killed_run_from_its_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     straight = make(tmp_path / "straight")
@@ -105,7 +104,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
     assert_same_end(straight, resumed)
 
 
-def test_it_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainer_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = []
     monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
     trainer = make(tmp_path)
@@ -114,7 +113,7 @@ def test_it_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert saved == [0, 1, 2, 2]
 
 
-def test_seeds_decide(tmp_path: Path) -> None:
+def test_trainer_depends_on_seeds(tmp_path: Path) -> None:
     runs = [make(tmp_path / str(i)) for i in range(2)]
     other = make(tmp_path / "other", TrainingConfig(**vars(CONFIG) | {"seed": 1}))
     for run in [*runs, other]:
@@ -123,7 +122,7 @@ def test_seeds_decide(tmp_path: Path) -> None:
     assert metrics(runs[0].folder) == metrics(runs[1].folder) != metrics(other.folder)
 
 
-def test_what_an_epoch_leaves_in_the_metrics(tmp_path: Path) -> None:
+def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
     lines: list[str] = []
     trainer = make(tmp_path)
     trainer.report = lines.append
@@ -145,19 +144,21 @@ def test_what_an_epoch_leaves_in_the_metrics(tmp_path: Path) -> None:
     assert lines[0].startswith("epoch 1: loss ") and lines[-1].startswith("done after 3 epochs")
 
 
-def test_the_best_model_is_kept(tmp_path: Path) -> None:
+def test_trainer_keeps_the_best_model(tmp_path: Path) -> None:
     trainer = make(tmp_path)
     trainer.fit()
     kept = UniversalTransformer.from_pretrained(tmp_path)
     result = evaluate(kept, TASK, TASK.validation)
     assert result == trainer.progress.best
-    assert vars(result) in [line["validation"] for line in metrics(tmp_path)]
+    assert result.metrics in [line["validation"] for line in metrics(tmp_path)]
 
 
-def test_it_stops_when_nothing_gets_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainer_stops_when_nothing_gets_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     results = iter([0.5, 0.4, 0.3, 0.2])
     monkeypatch.setattr(
-        PairLearner, "evaluate", lambda *args: PairEvaluation(next(results), 0.9, 1.5, 1.5)
+        PairLearner, "evaluate", lambda *args: PairLearner.evaluation(next(results), 0.9, 1.5, 1.5)
     )
     config = TrainingConfig(epochs=9, patience=2, warmup=2)
     trainer = make(tmp_path, config)
@@ -165,8 +166,8 @@ def test_it_stops_when_nothing_gets_better(tmp_path: Path, monkeypatch: pytest.M
     assert (trainer.progress.epoch, trainer.progress.best_epoch) == (3, 1)
 
 
-def test_it_stops_at_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = PairEvaluation(0.75, 0.9, 1.5, 1.5)
+def test_trainer_stops_at_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = PairLearner.evaluation(0.75, 0.9, 1.5, 1.5)
     monkeypatch.setattr(PairLearner, "evaluate", lambda *args: found)
     config = TrainingConfig(epochs=9, target_accuracy=0.75)
     lines: list[str] = []
@@ -179,7 +180,7 @@ def test_it_stops_at_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_gradient_that_is_not_finite(tmp_path: Path, value: float) -> None:
+def test_trainer_refuses_a_gradient_that_is_not_finite(tmp_path: Path, value: float) -> None:
     trainer = make(tmp_path)
     next(trainer.model.parameters()).register_hook(lambda grad: grad * value)
     before = {name: p.clone() for name, p in trainer.model.named_parameters()}
@@ -192,7 +193,7 @@ def test_a_gradient_that_is_not_finite(tmp_path: Path, value: float) -> None:
 @pytest.mark.parametrize(
     ("bias", "said"), [(9.0, "it halts at once"), (-9.0, "it never halts before the cap")]
 )
-def test_halting_gone_wrong_is_said_once(tmp_path: Path, bias: float, said: str) -> None:
+def test_trainer_warns_once_of_halting_gone_wrong(tmp_path: Path, bias: float, said: str) -> None:
     lines: list[str] = []
     trainer = make(tmp_path, halting_bias=bias)
     trainer.report = lines.append
@@ -201,16 +202,16 @@ def test_halting_gone_wrong_is_said_once(tmp_path: Path, bias: float, said: str)
         assert sum(said in line and part in line for line in lines) == 1
 
 
-def test_halting_gone_wrong_again_is_said_again(tmp_path: Path) -> None:
+def test_trainer_warns_again_of_halting_gone_wrong_again(tmp_path: Path) -> None:
     lines: list[str] = []
     trainer = make(tmp_path)
     trainer.report = lines.append
     for steps in (1.0, 1.0, 1.5, 1.0):
-        trainer._advise("encoder", steps, accuracy=0.5)
+        trainer._warn("encoder", steps, accuracy=0.5)
     assert len(lines) == 2
 
 
-def test_there_is_no_advice_before_pondering_has_its_price(tmp_path: Path) -> None:
+def test_trainer_does_not_warn_before_pondering_has_its_price(tmp_path: Path) -> None:
     lines: list[str] = []
     config = TrainingConfig(**vars(CONFIG) | {"ponder_warmup": 100})
     trainer = make(tmp_path, config, halting_bias=-9.0)
@@ -219,7 +220,7 @@ def test_there_is_no_advice_before_pondering_has_its_price(tmp_path: Path) -> No
     assert not any("never halts" in line for line in lines)
 
 
-def test_a_fixed_number_of_steps_needs_no_advice(tmp_path: Path) -> None:
+def test_trainer_does_not_warn_of_a_fixed_number_of_steps(tmp_path: Path) -> None:
     lines: list[str] = []
     trainer = make(tmp_path, adaptive=False)
     trainer.report = lines.append
@@ -227,7 +228,7 @@ def test_a_fixed_number_of_steps_needs_no_advice(tmp_path: Path) -> None:
     assert not any("steps:" in line for line in lines)
 
 
-def test_mixed_precision_is_of_the_forward_pass_alone(tmp_path: Path) -> None:
+def test_trainer_has_mixed_precision_in_the_forward_pass_alone(tmp_path: Path) -> None:
     trainers = [
         make(tmp_path / precision, TrainingConfig(**vars(CONFIG) | {"precision": precision}))
         for precision in ("float32", "bfloat16")
@@ -237,7 +238,7 @@ def test_mixed_precision_is_of_the_forward_pass_alone(tmp_path: Path) -> None:
     for trainer in trainers:
         trainer.model.eval()  # without dropout
         trainer.model.output.register_forward_hook(lambda *args: inside.append(args[-1].dtype))
-        losses.append(trainer._outcome(TASK.validation).loss(0.01))
+        losses.append(trainer._outcome(TASK.validation).total_loss(0.01))
         trainer._step(losses[-1])
         assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
         assert {weight.grad.dtype for weight in trainer.model.parameters()} == {torch.float32}
@@ -246,7 +247,7 @@ def test_mixed_precision_is_of_the_forward_pass_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(losses[0], losses[1], rtol=0.02, atol=0)
 
 
-def test_another_run_in_the_folder_is_left_alone(tmp_path: Path) -> None:
+def test_trainer_leaves_another_run_in_the_folder_alone(tmp_path: Path) -> None:
     first = make(tmp_path)
     first.fit()
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -256,7 +257,7 @@ def test_another_run_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     assert first.fit()
 
 
-def test_one_process_trains_in_a_folder(tmp_path: Path) -> None:
+def test_trainer_refuses_a_folder_in_which_another_trains(tmp_path: Path) -> None:
     make(tmp_path).fit(StopAfter(1))
     before = (tmp_path / CHECKPOINT).read_bytes()
     second = make(tmp_path)
@@ -267,13 +268,13 @@ def test_one_process_trains_in_a_folder(tmp_path: Path) -> None:
     assert second.fit()
 
 
-def test_a_model_that_learns_other_tasks(tmp_path: Path) -> None:
+def test_trainer_refuses_a_model_that_learns_other_tasks(tmp_path: Path) -> None:
     model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=28))
     with pytest.raises(TypeError, match=r"copy is learned by a .*Transformer, not by a .*LM"):
         Trainer(model, TASK, CONFIG, tmp_path)
 
 
-def test_it_learns(tmp_path: Path) -> None:
+def test_trainer_learns(tmp_path: Path) -> None:
     task = Copy(mean_length=2, length_deviation=1, epoch_size=400, held_out=10)
     config = TrainingConfig(epochs=5, batch_size=20, learning_rate=5e-3, warmup=20)
     model = make_model(d_model=32, d_hidden=32)
@@ -282,6 +283,29 @@ def test_it_learns(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] / 2
 
 
-def test_resume_without_a_checkpoint(tmp_path: Path) -> None:
+def test_trainer_resume_without_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=CHECKPOINT):
         make(tmp_path).resume()
+
+
+@pytest.mark.parametrize("steps", [1.0, 1.05])
+def test_halting_warning_of_collapse(steps: float) -> None:
+    warning = halting_warning("encoder", steps, 6, 0.5)
+    assert warning is not None
+    assert f"encoder takes {steps:.2f} of 6 steps: it halts at once" in warning
+
+
+@pytest.mark.parametrize("steps", [5.7, 6.0])
+def test_halting_warning_at_the_cap(steps: float) -> None:
+    warning = halting_warning("decoder", steps, 6, 1.0)
+    assert warning is not None
+    assert f"decoder takes {steps:.2f} of 6 steps: it never halts before the cap" in warning
+
+
+@pytest.mark.parametrize(("steps", "cap"), [(1.06, 6), (5.69, 6), (1.0, 1)])
+def test_halting_warning_is_none_between(steps: float, cap: int) -> None:
+    assert halting_warning("encoder", steps, cap, 0.5) is None
+
+
+def test_halting_warning_is_none_for_what_is_learned() -> None:
+    assert halting_warning("encoder", 1.0, 6, 0.99) is None

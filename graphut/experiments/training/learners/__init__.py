@@ -1,6 +1,10 @@
-"""How the kinds of tasks are learned."""
+"""The learners: how the tasks of each kind are learned and evaluated."""
+
+from collections.abc import Sequence
+from typing import Any
 
 from graphut.experiments.tasks import Task
+from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners.agreement import AgreementLearner
 from graphut.experiments.training.learners.lambada import LambadaLearner
@@ -9,6 +13,7 @@ from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.learners.texts import TextLearner
 from graphut.experiments.training.learners.translation import TranslationLearner
+from graphut.models.base import AdaptiveModel
 
 LEARNERS: dict[type[Task], AnyLearner] = {
     learner.task_kind: learner
@@ -26,12 +31,12 @@ LEARNERS: dict[type[Task], AnyLearner] = {
 
 
 def learner_of(task: Task | type[Task]) -> AnyLearner:
-    """The learner of a task, or of a class of tasks: that of its nearest kind.
+    """Return the learner of a task, or of a class of tasks: the learner of its nearest base.
 
     Raises
     ------
     TypeError
-        If it is of no kind that can be learned.
+        If no base of the task has a learner.
 
     Examples
     --------
@@ -47,4 +52,16 @@ def learner_of(task: Task | type[Task]) -> AnyLearner:
     raise TypeError(f"{kind.__name__} is no task that can be learned: derive it from {kinds}")
 
 
-__all__ = ["LEARNERS", "learner_of"]
+def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evaluation:
+    """Return the evaluation of a model on examples of its task, such as `task.validation`.
+
+    Examples
+    --------
+    >>> from graphut.models import UniversalTransformer, UniversalTransformerConfig
+    >>> from graphut.experiments.tasks import Copy
+    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
+    >>> task = Copy(mean_length=2, held_out=4)
+    >>> evaluate(UniversalTransformer(config), task, task.test)["encoder_steps"] >= 1
+    True
+    """
+    return learner_of(task).evaluate(model, task.vocabularies, examples)

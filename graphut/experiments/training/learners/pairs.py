@@ -3,37 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar
 
 from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
 from graphut.experiments.tasks import EOS, Pair, PairTask, Vocabulary, read_pairs
-from graphut.experiments.training.learner import Learner, Outcome, Said
-from graphut.experiments.training.learners.generation import GenerationOptions, generate
-from graphut.experiments.training.learners.judgement import PairEvaluation, judge, summarize
-from graphut.experiments.training.learners.lengths import by_length
-from graphut.experiments.training.table import steps_table
+from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.generation import (
+    GeneratedText,
+    GenerationOptions,
+    generate,
+    steps_table,
+)
+from graphut.experiments.training.learner import Learner, Outcome
 from graphut.models import UniversalTransformer
 from graphut.models.decoding import Generation
 from graphut.sentences import target_labels
 
-_SHOWN = 3
+_NUM_SHOWN = 3
+_MOST_ROWS = 20
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """Counts over one output beside its target."""
+
+    source_length: int  # without <eos>
+    target_length: int  # without <eos>
+    right: bool  # whether the output is the target
+    right_tokens: int  # of the target, <eos> included, that the output has in the same position
+    output_length: int  # <eos> included, if it came
+    encoder_steps: int  # of all source tokens
+    decoder_steps: int  # of all output tokens
+
+    @classmethod
+    def of(cls, result: Generation, pair: Pair) -> PairScore:
+        """Compare the output of a model with the target."""
+        source, target = pair
+        both = zip([*result.tokens, EOS], [*target, EOS], strict=False)
+        return cls(
+            source_length=len(source),
+            target_length=len(target),
+            right=result.tokens == target,
+            right_tokens=sum(got == wanted for got, wanted in both),
+            output_length=len(result.steps),
+            encoder_steps=sum(result.source_steps),
+            decoder_steps=sum(result.steps),
+        )
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
-    """Pairs are learned by an encoder and a decoder, and judged by what is decoded."""
+    """The learner of pairs, with an encoder and a decoder: it evaluates what is decoded."""
 
     task_kind = PairTask
     model_kind = UniversalTransformer
-    evaluation_kind: ClassVar[type[PairEvaluation]] = PairEvaluation
     generation_kind = GenerationOptions
-    judged_with = ("beam_size", "length_penalty")
+    evaluation_options = ("beam_size", "length_penalty")
     from_task = ("source_vocab", "target_vocab")
     examples: ClassVar[str] = "sequences"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "sequence_accuracy": "share of sequences that are right from the first token to the last",
+        "token_accuracy": "share of the target's tokens that the output has in the same position",
+        "encoder_steps": "mean steps of a source token",
+        "decoder_steps": "mean steps of an output token, <eos> included",
+    }
+    rank_by: ClassVar[Sequence[str]] = ("sequence_accuracy", "token_accuracy")
+    target_metric: ClassVar[str] = "sequence_accuracy"
+    summary: ClassVar[str] = (
+        "{sequence_accuracy:.2%} of sequences and {token_accuracy:.2%} of tokens right; mean steps "
+        "{encoder_steps:.2f} in the encoder, {decoder_steps:.2f} in the decoder"
+    )
 
     def sizes(self, task: PairTask) -> dict[str, int]:
-        """Tokens of the two vocabularies."""
+        """Return the tokens of the two vocabularies."""
         return {
             "source_vocab": len(task.source_vocabulary),
             "target_vocab": len(task.target_vocabulary),
@@ -42,29 +87,30 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def outcome(
         self, model: UniversalTransformer, batch: list[Pair], label_smoothing: float
     ) -> Outcome:
-        """How well each target's tokens are predicted from those before them."""
+        """Return the loss of each target's tokens, predicted from those before them."""
         graph = model.sentence_graph(*zip(*batch, strict=True))
         return graph_outcome(model, graph, label_smoothing)
 
-    def record(
+    def evaluate_in_detail(
         self,
         model: UniversalTransformer,
         vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Pair],
         **options: Any,
-    ) -> tuple[PairEvaluation, dict[str, Any]]:
-        """Decode, and compare; the record has accuracies and steps by length."""
-        judgements = judge(model, examples, **options)
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Decode, and compare; the details are accuracies and steps by length."""
+        scores = score_pairs(decode(model, examples, **options), examples)
         sides = ("source_length", "target_length")
-        return summarize(judgements), {f"by_{side}": by_length(judgements, side) for side in sides}
+        details = {f"by_{side}": by_length(scores, side) for side in sides}
+        return self.evaluation(**pair_metrics(scores)), details
 
     def show(self, model: UniversalTransformer, task: PairTask) -> Iterator[str]:
-        """The outputs for a few sources, with room for the longest target and its `<eos>`."""
-        sources = [source for source, _ in task.test[:_SHOWN]]
+        """Yield outputs for a few sources, with room for the longest target and its `<eos>`."""
+        sources = [source for source, _ in task.test[:_NUM_SHOWN]]
         longest = max(len(target) for _, target in task.test)
         results = model.generate(sources, max_length=longest + 1)
         for source, result in zip(sources, results, strict=True):
-            yield self._answer(task.vocabularies, source, result)
+            yield self._with_steps(task.vocabularies, source, result)
 
     def generate(
         self,
@@ -72,38 +118,115 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         vocabularies: Mapping[str, Vocabulary],
         texts: Sequence[str],
         options: GenerationOptions,
-    ) -> Iterator[Said]:
-        """The output for each text, and under each token the number of steps it took."""
+    ) -> Iterator[GeneratedText]:
+        """Yield the output for each text, and under each token the number of steps it took."""
         sources = [vocabularies["source"].read(text) for text in texts]
         for source, result in generate(model, sources, options):
             ended = len(result.steps) > len(result.tokens)
             cut = "" if ended else f"\ncut off at the max_length of {options.max_length}"
             answer = vocabularies["target"].write(result.tokens)
-            yield Said(answer, self._answer(vocabularies, source, result) + cut)
+            yield GeneratedText(answer, self._with_steps(vocabularies, source, result) + cut)
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Pair]:
-        """Pairs in a file: see `graphut.experiments.tasks.Pairs`."""
+        """Return the pairs in a file: see `graphut.experiments.tasks.Pairs`."""
         return read_pairs(path, vocabularies["source"], vocabularies["target"])
 
-    def _answer(
+    def _with_steps(
         self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
     ) -> str:
-        asked, answered = vocabularies["source"], vocabularies["target"]
         output = [*result.tokens, EOS][: len(result.steps)]
-        before = steps_table("input", asked.readable(source), result.source_steps)
-        after = steps_table("output", answered.readable(output), result.steps)
-        return f"{before}\n{after}"
+        before = vocabularies["source"].readable(source)
+        after = vocabularies["target"].readable(output)
+        return (
+            f"{steps_table('input', before, result.source_steps)}\n"
+            f"{steps_table('output', after, result.steps)}"
+        )
 
 
 def graph_outcome(
     model: UniversalTransformer, graph: DGLGraph, label_smoothing: float = 0.0
 ) -> Outcome:
-    """What the model makes of a graph from its `sentence_graph`, with targets."""
+    """Return the loss of a model on a graph from its `sentence_graph`, with targets."""
     output = model(graph)
     labels = target_labels(graph).to(output.logits.device)
     return Outcome(
-        prediction=cross_entropy(output.logits.float(), labels, label_smoothing=label_smoothing),
+        loss=cross_entropy(output.logits.float(), labels, label_smoothing=label_smoothing),
         right=(output.logits.argmax(-1) == labels).sum(),
         labels=labels.numel(),
         ponders={"encoder": output.encoder, "decoder": output.decoder},
     )
+
+
+def decode(
+    model: UniversalTransformer, pairs: Sequence[Pair], *, batch_size: int = 200, **options: Any
+) -> list[Generation]:
+    """Decode the sources, in batches of sentences of like length; return the outputs in order.
+
+    The options are those of `model.generate`, which is greedy without any. An output that goes on
+    after the longest target is cut off there, unless there is a `max_length`: it is wrong.
+    """
+    longest = max((len(target) for _, target in pairs), default=0) + 1  # 1 for <eos>
+    found: dict[int, Generation] = {}
+    for batch in batches_by_length(
+        range(len(pairs)), batch_size, lambda index: len(pairs[index][0]), "pairs"
+    ):
+        sources = [pairs[index][0] for index in batch]
+        results = model.generate(sources, **{"max_length": longest, **options})
+        found.update(zip(batch, results, strict=True))
+    return [found[index] for index in range(len(pairs))]
+
+
+def score_pairs(results: Sequence[Generation], pairs: Sequence[Pair]) -> list[PairScore]:
+    """Compare each output with its target."""
+    return [PairScore.of(*both) for both in zip(results, pairs, strict=True)]
+
+
+def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
+    """Return shares of what is right, and means of steps.
+
+    Examples
+    --------
+    >>> pair_metrics([PairScore(2, 2, True, 3, 3, 2, 6), PairScore(2, 2, False, 0, 1, 6, 1)])
+    {'sequence_accuracy': 0.5, 'token_accuracy': 0.5, 'encoder_steps': 2.0, 'decoder_steps': 1.75}
+    """
+
+    def total(name: str) -> int:
+        return sum(getattr(score, name) for score in scores)
+
+    return {
+        "sequence_accuracy": total("right") / len(scores),
+        "token_accuracy": total("right_tokens") / (total("target_length") + len(scores)),
+        "encoder_steps": total("encoder_steps") / total("source_length"),
+        "decoder_steps": total("decoder_steps") / total("output_length"),
+    }
+
+
+def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
+    """Return the metrics of each range of lengths.
+
+    Ranges are 1, 2, 5, 10, 20, 50, ... wide, the least that makes at most 20 of them. A row
+    says which lengths it has from the shortest to the longest; ranges without a sequence have
+    no row. The length is "source_length" or "target_length".
+
+    Examples
+    --------
+    >>> rows = by_length([PairScore(n, n, True, n + 1, n + 1, n, 3 * (n + 1))
+    ...     for n in (3, 20, 99, 100)], "source_length")
+    >>> [(row["from"], row["to"], row["examples"]) for row in rows]
+    [(3, 3, 1), (20, 20, 1), (99, 100, 2)]
+    >>> rows[0]["decoder_steps"]
+    3.0
+    """
+    longest = max(getattr(score, length) for score in scores)
+    widths = (factor * 10**power for power in count() for factor in (1, 2, 5))
+    width = next(width for width in widths if width * _MOST_ROWS >= longest)
+    groups: dict[int, list[PairScore]] = {}
+    for score in scores:
+        # An empty target is among the shortest.
+        groups.setdefault(max(getattr(score, length) - 1, 0) // width, []).append(score)
+    rows = []
+    for _, group in sorted(groups.items()):
+        lengths = [getattr(score, length) for score in group]
+        ends = {"from": min(lengths), "to": max(lengths), "examples": len(group)}
+        rows.append({**ends, **pair_metrics(group)})
+    return rows

@@ -3,75 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import exp
+from dataclasses import dataclass
+from itertools import chain
+from math import exp, log
+from statistics import fmean
 from typing import Any, ClassVar
 
 import torch
 
 from graphut.experiments.tasks import Passage, PassageTask, Vocabulary
-from graphut.experiments.training.learner import Learner, Outcome, Said
-from graphut.experiments.training.learners.passage_judgement import (
-    PassageEvaluation,
-    judge,
-    summarize,
-)
-from graphut.experiments.training.table import steps_table
+from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.generation import GeneratedText, steps_table
+from graphut.experiments.training.learner import Learner, Outcome
 from graphut.models import Pointing, UniversalTransformerPointer
 from graphut.models.pointer import likeliest, log_probability
 
-_SHOWN = 3
+_NUM_SHOWN = 3
+_BATCH = 100
+_LEAST = 1e-12  # of a probability whose logarithm is taken
+
+
+@dataclass(frozen=True)
+class PassageScore:
+    """One answer beside the right one."""
+
+    answerable: bool  # whether the passage has its answer
+    right: bool
+    probability: float  # of the right answer
+    steps: list[int]  # of each word
+
+    @classmethod
+    def of(cls, found: Pointing, passage: Passage) -> PassageScore:
+        """Compare the answer of a model with the right one."""
+        matches = [word == passage.answer for word in passage.context]
+        return cls(
+            answerable=any(matches),
+            right=any(matches) and found.word == passage.answer,
+            probability=sum(p for p, same in zip(found.places, matches, strict=True) if same),
+            steps=found.steps,
+        )
 
 
 class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer]):
-    """Passages are learned by a pointer at their words."""
+    """The learner of passages, with a pointer at their words."""
 
     task_kind = PassageTask
     model_kind = UniversalTransformerPointer
-    evaluation_kind = PassageEvaluation
     from_task = ("vocab_size",)
     examples: ClassVar[str] = "passages"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "share of right answers; a passage that does not have its answer is wrong",
+        "answerable_accuracy": "the same over the passages that have it; 0 if there are none",
+        "log_probability": "mean, in nats, of the right answers that can be given",
+        "answerable": "share of the passages that have their answer",
+        "steps": "mean steps of a word",
+        "last_steps": "mean steps of a passage's last word, which asks for the answer",
+    }
+    rank_by = ("accuracy", "log_probability")
+    target_metric = "answerable_accuracy"
+    summary = (
+        "{accuracy:.2%} of answers right, {answerable_accuracy:.2%} of those that can be; mean "
+        "steps {steps:.2f} of a word, {last_steps:.2f} of the last"
+    )
 
     def sizes(self, task: PassageTask) -> dict[str, int]:
-        """Words of the vocabulary."""
+        """Return the words of the vocabulary."""
         return {"vocab_size": len(task.vocabulary)}
 
     def outcome(
         self, model: UniversalTransformerPointer, batch: list[Passage], label_smoothing: float
     ) -> Outcome:
-        """How likely the answers are, where passages have them; smoothed over their places."""
+        """Return the loss of the answers, where passages have them; smoothed over all words."""
         output = model([passage.context for passage in batch])
         answers = torch.tensor([passage.answer for passage in batch], device=model.device)
-        likely = log_probability(output, answers)
+        log_likely = log_probability(output, answers)
         # A passage without its answer teaches nothing.
-        can_be = sum(passage.answer in passage.context for passage in batch)
-        sharp = torch.where(likely.isfinite(), likely, 0.0).sum() / max(can_be, 1)
+        answerable = sum(passage.answer in passage.context for passage in batch)
+        sharp = torch.where(log_likely.isfinite(), log_likely, 0.0).sum() / max(answerable, 1)
         each = torch.repeat_interleave(1 / output.lengths, output.lengths).to(model.device)
         even = (output.scores * each).sum() / len(batch)
         return Outcome(
-            prediction=-(1 - label_smoothing) * sharp - label_smoothing * even,
+            loss=-(1 - label_smoothing) * sharp - label_smoothing * even,
             right=(likeliest(output)[0] == answers).sum(),
             labels=len(batch),
             ponders={"encoder": output.ponder},
         )
 
-    def record(
+    def evaluate_in_detail(
         self,
         model: UniversalTransformerPointer,
         vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Passage],
         **options: Any,
-    ) -> tuple[PassageEvaluation, dict[str, Any]]:
-        """The evaluation says it all."""
-        return summarize(judge(model, examples)), {}
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Answer, and compare; there are no details."""
+        return self.evaluation(**passage_metrics(score_passages(model, examples))), {}
 
     def show(self, model: UniversalTransformerPointer, task: PassageTask) -> Iterator[str]:
-        """The answers to a few passages, beside the right ones."""
-        passages = task.test[:_SHOWN]
+        """Yield the answers to a few passages, beside the right ones."""
+        passages = task.test[:_NUM_SHOWN]
         found = model.predict([passage.context for passage in passages])
         for passage, pointing in zip(passages, found, strict=True):
             words = task.vocabulary.readable(passage.context)
             [right] = task.vocabulary.readable([passage.answer])
-            yield f"{_pointed(words, passage.context, pointing)}; right: {right}"
+            yield f"{_answer(words, passage.context, pointing).with_steps}; right: {right}"
 
     def generate(
         self,
@@ -79,17 +114,49 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
         vocabularies: Mapping[str, Vocabulary],
         texts: Sequence[str],
         options: Any,
-    ) -> Iterator[Said]:
-        """The word of each text that is to come next, and the steps of all."""
+    ) -> Iterator[GeneratedText]:
+        """Yield the word of each text that is to come next, and the steps of all."""
         for text in texts:
             context = vocabularies["text"].read(text)
             [found] = model.predict([context])
-            words = text.split()
-            yield Said(words[context.index(found.word)], _pointed(words, context, found))
+            yield _answer(text.split(), context, found)
 
 
-def _pointed(words: Sequence[str], context: Sequence[int], found: Pointing) -> str:
-    """Words with their steps, and the answer."""
+def _answer(words: Sequence[str], context: Sequence[int], found: Pointing) -> GeneratedText:
+    """Return the answer; and the words with their steps, and the answer."""
     answer = words[context.index(found.word)]
-    share = exp(found.log_probability)
-    return f"{steps_table('input', words, found.steps)}\nanswer  {answer} ({share:.1%})"
+    line = f"answer  {answer} ({exp(found.log_probability):.1%})"
+    return GeneratedText(answer, f"{steps_table('input', words, found.steps)}\n{line}")
+
+
+def score_passages(
+    model: UniversalTransformerPointer, passages: Sequence[Passage]
+) -> list[PassageScore]:
+    """Compare answers with the right ones, from the shortest passage to the longest."""
+    scores = []
+    for batch in batches_by_length(passages, _BATCH, lambda p: len(p.context), "passages"):
+        found = model.predict([passage.context for passage in batch])
+        scores += [PassageScore.of(*both) for both in zip(found, batch, strict=True)]
+    return scores
+
+
+def passage_metrics(scores: Sequence[PassageScore]) -> dict[str, float]:
+    """Return shares of what is right, and means of steps.
+
+    Examples
+    --------
+    >>> metrics = passage_metrics(
+    ...     [PassageScore(True, True, 1.0, [1, 3]), PassageScore(False, False, 0.0, [2])])
+    >>> metrics["accuracy"], metrics["answerable_accuracy"], metrics["last_steps"]
+    (0.5, 1.0, 2.5)
+    """
+    answerable = [score for score in scores if score.answerable]
+    logs = [log(max(score.probability, _LEAST)) for score in answerable]
+    return {
+        "accuracy": fmean(score.right for score in scores),
+        "answerable_accuracy": fmean(s.right for s in answerable) if answerable else 0.0,
+        "log_probability": fmean(logs) if logs else 0.0,
+        "answerable": fmean(score.answerable for score in scores),
+        "steps": fmean(chain.from_iterable(score.steps for score in scores)),
+        "last_steps": fmean(score.steps[-1] for score in scores),
+    }

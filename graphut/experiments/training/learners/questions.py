@@ -3,41 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from math import exp
+from statistics import fmean
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Question, QuestionTask, Vocabulary
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import StoryEncoder, parse_stories, sentences
-from graphut.experiments.training.learner import Learner, Outcome, Said
-from graphut.experiments.training.learners.question_judgement import (
-    QuestionEvaluation,
-    by,
-    document,
-    judge,
-    summarize,
-)
-from graphut.experiments.training.table import steps_list
+from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.generation import GeneratedText, steps_list
+from graphut.experiments.training.learner import Learner, Outcome
 from graphut.models import Classification, UniversalTransformerClassifier
 
-_SHOWN = 3
+FAILED = 0.05
+"""A task with more errors has failed (arXiv 1502.05698, section 5)."""
+
+_NUM_SHOWN = 3
+_BATCH = 200
+
+
+@dataclass(frozen=True)
+class QuestionScore:
+    """One answer beside the right one."""
+
+    group: str
+    supporting: int  # how many facts the right answer follows from
+    right: bool
+    log_probability: float  # of the right answer, in nats
+    steps: list[int]  # of each fact, and of the question, which is last
+
+    @classmethod
+    def of(cls, found: Classification, question: Question) -> QuestionScore:
+        """Compare the answer of a model with the right one."""
+        return cls(
+            group=question.group,
+            supporting=len(question.supporting),
+            right=found.label == question.answer,
+            log_probability=found.log_probabilities[question.answer],
+            steps=found.steps,
+        )
 
 
 class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassifier]):
-    """Questions are learned by a classifier of sentences, which reads the question last."""
+    """The learner of questions, with a classifier of sentences that reads the question last."""
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
-    evaluation_kind = QuestionEvaluation
     from_task = ("vocab_size", "classes", "longest_sentence")
     examples: ClassVar[str] = "questions"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "share of right answers, on average over the groups of the set",
+        "log_probability": "mean, in nats, of the right answers",
+        "groups": "how many groups there are",
+        "failed": "how many groups have more than 5% of their answers wrong",
+        "steps": "mean steps of a sentence, questions included",
+        "question_steps": "mean steps of a question",
+    }
+    rank_by = ("accuracy", "log_probability")
+    # The geometric mean: a hundred questions to validate on are soon answered without an error.
+    target_metric = "probability"
+    summary = (
+        "{error:.2%} of answers wrong{failures}; mean steps {steps:.2f} of a sentence, "
+        "{question_steps:.2f} of a question"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the error, the geometric mean of probabilities, and the number of failures."""
+        groups, failed = metrics["groups"], metrics["failed"]
+        return {
+            "error": 1 - metrics["accuracy"],
+            "probability": exp(metrics["log_probability"]),
+            "failures": f", {failed} of {groups} tasks failed" if groups > 1 else "",
+        }
 
     def sizes(self, task: QuestionTask) -> dict[str, int]:
-        """Words and answers, and how many words the longest sentence has."""
+        """Return the words and answers, and how many words the longest sentence has."""
         documents = map(document, chain(task.train(0, 0), task.validation, task.test))
         return {
             "vocab_size": len(task.vocabulary),
@@ -46,40 +93,37 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         }
 
     def outcome(
-        self,
-        model: UniversalTransformerClassifier,
-        batch: list[Question],
-        label_smoothing: float,
+        self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """How well the answers are predicted."""
+        """Return the loss of the answers."""
         output = model([document(question) for question in batch])
         labels = torch.tensor([question.answer for question in batch], device=model.device)
         return Outcome(
-            prediction=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
+            loss=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
             right=(output.logits.argmax(-1) == labels).sum(),
             labels=len(batch),
             ponders={"encoder": output.ponder},
         )
 
-    def record(
+    def evaluate_in_detail(
         self,
         model: UniversalTransformerClassifier,
         vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Question],
         **options: Any,
-    ) -> tuple[QuestionEvaluation, dict[str, Any]]:
-        """The record has errors and steps by group, and by number of supporting facts."""
-        judgements = judge(model, examples)
-        groupings = ("group", "supporting")
-        return summarize(judgements), {f"by_{what}": by(judgements, what) for what in groupings}
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Answer, and compare; the details are errors and steps by group and by support."""
+        scores = score_questions(model, examples)
+        details = {f"by_{name}": rows_by(scores, name) for name in ("group", "supporting")}
+        return self.evaluation(**question_metrics(scores)), details
 
     def show(self, model: UniversalTransformerClassifier, task: QuestionTask) -> Iterator[str]:
-        """The answers to a few questions, beside the right ones."""
-        for question in task.test[:_SHOWN]:
+        """Yield the answers to a few questions, beside the right ones."""
+        for question in task.test[:_NUM_SHOWN]:
             text = [task.vocabulary.write(sentence) for sentence in document(question)]
             [found] = model.predict([document(question)])
             right = task.answers.symbols[question.answer]
-            yield f"{_answered(text, found, task.answers)}; right: {right}"
+            yield f"{_answer(text, found, task.answers).with_steps}; right: {right}"
 
     def generate(
         self,
@@ -87,19 +131,19 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         vocabularies: Mapping[str, Vocabulary],
         texts: Sequence[str],
         options: Any,
-    ) -> Iterator[Said]:
-        """The answer to each text, whose last sentence is the question, and steps of each."""
-        encode = StoryEncoder(vocabularies["text"], vocabularies["answer"])
+    ) -> Iterator[GeneratedText]:
+        """Yield the answer to each text, whose last sentence is the question, with all steps."""
+        answers = vocabularies["answer"]
+        encode = StoryEncoder(vocabularies["text"], answers)
         for text in texts:
             parts = sentences(text)
             if not parts:
                 raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
             [found] = model.predict([[encode.sentence(part) for part in parts]])
-            answers = vocabularies["answer"]
-            yield Said(answers.symbols[found.label], _answered(parts, found, answers))
+            yield _answer(parts, found, answers)
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Question]:
-        """Questions in a file that is like those of bAbI."""
+        """Return the questions in a file that is like those of bAbI."""
         encode = StoryEncoder(vocabularies["text"], vocabularies["answer"])
         try:
             return [encode(asked) for asked in parse_stories(read_text(path))]
@@ -107,7 +151,81 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             raise ValueError(f"{path}: {error}") from None
 
 
-def _answered(text: Sequence[str], found: Classification, answers: Vocabulary) -> str:
-    """Sentences with their steps, and the answer."""
-    share = exp(found.log_probabilities[found.label])
-    return f"{steps_list(text, found.steps)}\nanswer  {answers.symbols[found.label]} ({share:.1%})"
+def document(question: Question) -> list[list[int]]:
+    """Return the sentences that a model reads: the facts, and the question last."""
+    return [*question.facts, question.question]
+
+
+def _answer(text: Sequence[str], found: Classification, answers: Vocabulary) -> GeneratedText:
+    """Return the answer; and the sentences with their steps, and the answer."""
+    answer, share = answers.symbols[found.label], exp(found.log_probabilities[found.label])
+    return GeneratedText(answer, f"{steps_list(text, found.steps)}\nanswer  {answer} ({share:.1%})")
+
+
+def score_questions(
+    model: UniversalTransformerClassifier, questions: Sequence[Question]
+) -> list[QuestionScore]:
+    """Compare answers with the right ones, from the shortest story to the longest."""
+    scores = []
+    for batch in batches_by_length(questions, _BATCH, lambda q: len(q.facts), "questions"):
+        found = model.predict([document(question) for question in batch])
+        scores += [QuestionScore.of(*both) for both in zip(found, batch, strict=True)]
+    return scores
+
+
+def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:
+    """Return shares of what is right, on average over groups, and means of steps.
+
+    Examples
+    --------
+    >>> metrics = question_metrics([QuestionScore("qa1", 1, True, -0.1, [2, 1, 3]),
+    ...     QuestionScore("qa2", 2, False, -3.0, [4, 4])])
+    >>> metrics["accuracy"], metrics["groups"], metrics["failed"], metrics["steps"]
+    (0.5, 2, 1, 2.8)
+    """
+    groups = _grouped(scores, "group").values()
+    errors = [fmean(not score.right for score in group) for group in groups]
+    return {
+        "accuracy": fmean(fmean(score.right for score in group) for group in groups),
+        "log_probability": fmean(score.log_probability for score in scores),
+        "groups": len(errors),
+        "failed": sum(error > FAILED for error in errors),
+        "steps": fmean(chain.from_iterable(score.steps for score in scores)),
+        "question_steps": fmean(score.steps[-1] for score in scores),
+    }
+
+
+def rows_by(scores: Sequence[QuestionScore], name: str) -> list[dict[str, Any]]:
+    """Return errors and steps for each value of "group", or of "supporting".
+
+    `steps` and `steps_deviation` are mean and standard deviation over all sentences of all
+    stories, their questions included: what arXiv 1807.03819, section 3.1, calls the average
+    ponder time, over all positions in all samples.
+
+    Examples
+    --------
+    >>> [row] = rows_by([QuestionScore("qa1", 1, True, -0.1, [2, 1, 3])], "supporting")
+    >>> row["supporting"], row["questions"], row["error"], row["steps"], row["question_steps"]
+    (1, 1, 0.0, 2.0, 3.0)
+    """
+    rows = []
+    for value, group in _grouped(scores, name).items():
+        steps = np.array([step for score in group for step in score.steps])
+        rows.append(
+            {
+                name: value,
+                "questions": len(group),
+                "error": fmean(not score.right for score in group),
+                "steps": steps.mean().item(),
+                "steps_deviation": steps.std().item(),
+                "question_steps": fmean(score.steps[-1] for score in group),
+            }
+        )
+    return rows
+
+
+def _grouped(scores: Sequence[QuestionScore], name: str) -> dict[Any, list[QuestionScore]]:
+    groups: dict[Any, list[QuestionScore]] = {}
+    for score in scores:
+        groups.setdefault(getattr(score, name), []).append(score)
+    return dict(sorted(groups.items()))

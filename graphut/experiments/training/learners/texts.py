@@ -3,96 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import exp, log
 from typing import Any, ClassVar
 
+import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import EOS, Text, TextTask, Vocabulary
-from graphut.experiments.training.learner import Evaluation, Learner, Outcome, Said
-from graphut.experiments.training.learners.generation import GenerationOptions, generate
-from graphut.experiments.training.learners.text_judgement import (
-    Scores,
-    TextEvaluation,
-    by_surprisal,
-    score,
+from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.generation import (
+    GeneratedText,
+    GenerationOptions,
+    generate,
+    steps_table,
 )
-from graphut.experiments.training.table import steps_table
-from graphut.models import UniversalTransformerLM
+from graphut.experiments.training.learner import Learner, Outcome
+from graphut.models import LMOutput, UniversalTransformerLM
 
-_SHOWN = 2
+_NUM_SHOWN = 2
 _PROMPT, _LENGTH = 30, 60  # tokens of what is shown
+_BINS = 10
+# Of a batch: of the one, 128 MiB in float32.
+_MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
+
+
+@dataclass(frozen=True, eq=False)
+class TextScores:
+    """The predictions of a model for texts, and for those N of their tokens that count."""
+
+    texts: list[Text]  # from the shortest to the longest
+    text: Tensor  # (N,) int64: the index in `texts` of each token's text, in order
+    nats: Tensor  # (N,) float64: the surprisal of each token
+    right: Tensor  # (N,) bool: whether the token was the likeliest
+    steps: Tensor  # (N,) int64: the steps in which it was predicted
+    candidates: Tensor  # (texts, C): logits of some tokens in the position of each text's last one
+
+    @property
+    def last(self) -> Tensor:
+        """Return the indices of the last tokens of the texts, `(texts,)`."""
+        return torch.bincount(self.text, minlength=len(self.texts)).cumsum(0) - 1
+
+    def metrics(self) -> dict[str, float]:
+        """Return the means over the tokens."""
+        return {
+            "nats": float(self.nats.mean()),
+            "accuracy": float(self.right.double().mean()),
+            "steps": float(self.steps.double().mean()),
+        }
+
+    def by_group(self) -> dict[str, TextScores]:
+        """Return the scores of each group of texts; none where there are no groups."""
+        names = [text.group for text in self.texts]
+        return {
+            name: self._select([own == name for own in names]) for name in sorted({*names} - {""})
+        }
+
+    def _select(self, chosen: list[bool]) -> TextScores:
+        mask = torch.tensor(chosen)
+        tokens = mask[self.text]
+        return TextScores(
+            texts=[text for text, stays in zip(self.texts, chosen, strict=True) if stays],
+            text=(mask.cumsum(0) - 1)[self.text[tokens]],
+            nats=self.nats[tokens],
+            right=self.right[tokens],
+            steps=self.steps[tokens],
+            candidates=self.candidates[mask],
+        )
 
 
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
-    """Texts are learned by a language model, every token from those before it.
+    """The learner of texts, with a language model: every token from those before it.
 
-    A learner of tasks that judge more than that derives from it, with a `judge` and a `show` of
-    its own.
+    A learner with other metrics derives from it, with `metrics` and `metric_meanings` of its own.
     """
 
     task_kind = TextTask
     model_kind = UniversalTransformerLM
-    evaluation_kind: ClassVar[type[Evaluation]] = TextEvaluation
     generation_kind = GenerationOptions
     from_task = ("vocab_size",)
     examples: ClassVar[str] = "texts"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "nats": "mean surprisal of a token, the negative logarithm of its probability",
+        "accuracy": "share of the tokens that were the likeliest",
+        "steps": "mean steps of a token",
+    }
+    rank_by: ClassVar[Sequence[str]] = ("log_probability",)
+    target_metric: ClassVar[str] = "accuracy"
+    summary: ClassVar[str] = (
+        "perplexity {perplexity:.3f}, {bits:.4f} bits a token, {accuracy:.2%} of tokens right; "
+        "mean steps {steps:.2f}"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return other forms of the surprisal."""
+        nats = metrics["nats"]
+        return {"log_probability": -nats, "perplexity": exp(nats), "bits": nats / log(2)}
 
     def sizes(self, task: TextTask) -> dict[str, int]:
-        """Tokens of the vocabulary."""
+        """Return the tokens of the vocabulary."""
         return {"vocab_size": len(task.vocabulary)}
 
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
     ) -> Outcome:
-        """How well every token is predicted."""
+        """Return the loss of every token."""
         output = model([text.tokens for text in batch], ends=False)
         labels = output.labels
         return Outcome(
-            prediction=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
+            loss=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
             right=(output.logits.argmax(-1) == labels).sum(),
             labels=labels.numel(),
             ponders={"decoder": output.ponder},
         )
 
-    def rivals(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Tokens that `judge` asks about in the place of each text's last one."""
+    def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
+        """Return the tokens whose logits `metrics` needs in the position of the last token."""
         return ()
 
-    def judge(self, scores: Scores, vocabulary: Vocabulary) -> Evaluation:
-        """How good the model is that the scores are of."""
-        return scores.evaluation()
+    def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
+        """Return the metrics of a model that has these scores."""
+        return scores.metrics()
 
-    def record(
+    def evaluate_in_detail(
         self,
         model: UniversalTransformerLM,
         vocabularies: Mapping[str, Vocabulary],
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """The record has steps by surprisal, and a row for each group."""
+        """Score every token; the details are steps by surprisal, and a row for each group."""
         vocabulary = vocabularies["text"]
-        scores = score(model, examples, self.rivals(vocabulary))
-        nats = scores.evaluation().nats
+        scores = score_texts(model, examples, self.candidates(vocabulary))
+        forms = TextLearner.derived(scores.metrics())
         groups = [
-            {"group": name, "examples": len(part.texts), **self.judge(part, vocabulary).to_dict()}
+            {"group": name, "examples": len(part.texts), **self.metrics(part, vocabulary)}
             for name, part in scores.by_group().items()
         ]
-        return self.judge(scores, vocabulary), {
+        return self.evaluation(**self.metrics(scores, vocabulary)), {
             "tokens": len(scores.nats),
-            "perplexity": exp(nats),
-            "bits": nats / log(2),
+            "perplexity": forms["perplexity"],
+            "bits": forms["bits"],
             "by_surprisal": by_surprisal(scores),
             **({"by_group": groups} if groups else {}),
         }
 
     def show(self, model: UniversalTransformerLM, task: Any) -> Iterator[str]:
-        """How the beginnings of a few test texts go on."""
-        room: int = model.config.max_length
-        prompt = min(_PROMPT, room // 2)
-        begun = [text.tokens[:prompt] for text in task.test[:_SHOWN]]
-        options = GenerationOptions(max_length=min(_LENGTH, room - prompt), temperature=0.8)
-        return (said.shown for said in _continuations(model, task.vocabulary, begun, options))
+        """Yield the beginnings of a few test texts, and how they go on."""
+        longest: int = model.config.max_length
+        length = min(_PROMPT, longest // 2)
+        prompts = [text.tokens[:length] for text in task.test[:_NUM_SHOWN]]
+        options = GenerationOptions(max_length=min(_LENGTH, longest - length), temperature=0.8)
+        return (found.with_steps for found in _continue(model, task.vocabulary, prompts, options))
 
     def generate(
         self,
@@ -100,21 +164,67 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         vocabularies: Mapping[str, Vocabulary],
         texts: Sequence[str],
         options: GenerationOptions,
-    ) -> Iterator[Said]:
-        """Each text and how it goes on, and then its tokens, with the steps of each under it."""
+    ) -> Iterator[GeneratedText]:
+        """Yield each text and how it goes on, and then its tokens, with the steps of each."""
         vocabulary = vocabularies["text"]
-        return _continuations(model, vocabulary, [vocabulary.read(text) for text in texts], options)
+        return _continue(model, vocabulary, [vocabulary.read(text) for text in texts], options)
 
 
-def _continuations(
+def _continue(
     model: UniversalTransformerLM,
     vocabulary: Vocabulary,
     prompts: Sequence[list[int]],
     options: GenerationOptions,
-) -> Iterator[Said]:
+) -> Iterator[GeneratedText]:
     for prompt, found in generate(model, prompts, options):
         tokens = prompt + [*found.tokens, EOS][: len(found.steps)]
         steps = found.source_steps + found.steps
         table = steps_table("text", vocabulary.readable(tokens), steps)
         text = vocabulary.write(prompt + found.tokens)
-        yield Said(text, f"{text}\n\n{table}")
+        yield GeneratedText(text, f"{text}\n\n{table}")
+
+
+def score_texts(
+    model: UniversalTransformerLM, texts: Sequence[Text], candidates: Sequence[int] = ()
+) -> TextScores:
+    """Run a model over texts, each token with those before it fed in.
+
+    The logits of the candidates are kept in the position of each text's last token.
+    """
+    most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
+    size = max(most // max((len(text.tokens) for text in texts), default=1), 1)
+    ordered: list[Text] = []
+    parts: list[tuple[Tensor, ...]] = []
+    with torch.no_grad(), model.evaluating():
+        for batch in batches_by_length(texts, size, lambda text: len(text.tokens), "texts"):
+            output = model([text.tokens for text in batch], ends=False)
+            text, *columns = _counted(batch, output)
+            last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)]
+            parts.append((len(ordered) + text, *columns, last.float().cpu()))
+            ordered += batch
+    return TextScores(ordered, *(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def _counted(texts: Sequence[Text], output: LMOutput) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return text, surprisal, whether it was likeliest, and steps, of each token that counts."""
+    position = torch.cat([torch.arange(int(length)) for length in output.lengths])
+    text = torch.repeat_interleave(output.lengths)
+    counts = position >= torch.tensor([text.context for text in texts])[text]
+    nats = cross_entropy(output.logits.float(), output.labels, reduction="none").double()
+    right = output.logits.argmax(-1) == output.labels
+    return text[counts], nats.cpu()[counts], right.cpu()[counts], output.steps.cpu()[counts]
+
+
+def by_surprisal(scores: TextScores) -> list[dict[str, Any]]:
+    """Return mean steps in ten parts of the tokens, from the least surprising to the most."""
+    order = scores.nats.argsort(stable=True)
+    return [
+        {
+            "from": float(scores.nats[part[0]]),
+            "to": float(scores.nats[part[-1]]),
+            "tokens": len(part),
+            "steps": float(scores.steps[part].double().mean()),
+        }
+        for part in order.tensor_split(_BINS)
+        if len(part)
+    ]

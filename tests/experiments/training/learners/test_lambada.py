@@ -8,43 +8,43 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Text, Words
-from graphut.experiments.training.learners.lambada import LambadaEvaluation, LambadaLearner
-from graphut.experiments.training.learners.text_judgement import Scores
-from tests.experiments.training.learners.test_text_judgement import make_model
+from graphut.experiments.training.learners.lambada import LambadaLearner
+from graphut.experiments.training.learners.texts import TextScores
+from tests.experiments.training.learners.small_models import make_language_model
 
 LEARNER = LambadaLearner()
 WORDS = Words(["<unk>", "care", "about", "signs", "he", "does"])
 
 
-def test_last_words_are_judged_by_themselves() -> None:
+def test_metrics_look_at_last_words_by_themselves() -> None:
     texts = [Text([3, 4]), Text([3, 3, 5]), Text([4, 4, WORDS.unknown])]
-    scores = Scores(
+    scores = TextScores(
         texts=texts,
         text=torch.tensor([0, 0, 1, 1, 1, 2, 2, 2]),
         nats=torch.tensor([9.0, 1.0, 9, 9, 3.0, 9, 9, 0.5]).double(),
         right=torch.tensor([0, 1, 0, 0, 0, 0, 0, 1]).bool(),
         steps=torch.tensor([5, 1, 5, 5, 2, 5, 5, 6]),
-        rivals=torch.zeros(3, 0),
+        candidates=torch.zeros(3, 0),
     )
-    found = LEARNER.judge(scores, WORDS)
-    assert found.word_accuracy == pytest.approx(1 / 3)  # an unknown word is not guessed
-    assert found.word_nats == 2.0 and found.known == pytest.approx(2 / 3)
-    assert (found.steps, found.word_steps) == (pytest.approx(34 / 8), 3.0)
-    assert found.nats == pytest.approx(49.5 / 8)
+    found = LEARNER.metrics(scores, WORDS)
+    assert found["word_accuracy"] == pytest.approx(1 / 3)  # an unknown word is not guessed
+    assert found["word_nats"] == 2.0 and found["known"] == pytest.approx(2 / 3)
+    assert (found["steps"], found["word_steps"]) == (pytest.approx(34 / 8), 3.0)
+    assert found["nats"] == pytest.approx(49.5 / 8)
 
 
-def test_the_order_of_evaluations() -> None:
-    found = LambadaEvaluation(0.1, 5.0, 0.9, 6.0, 2.0, 3.0)
-    assert LambadaEvaluation(0.2, 5.1, 0.9, 5.0, 2.0, 3.0) < found
-    assert found.reached(0.1) and not found.reached(0.2)
+def test_evaluation_order_and_text() -> None:
+    found = LEARNER.evaluation(0.1, 5.0, 0.9, 6.0, 2.0, 3.0)
+    assert LEARNER.evaluation(0.2, 5.1, 0.9, 5.0, 2.0, 3.0) < found
+    assert found.score == 0.1
     assert str(found) == (
         f"10.00% of last words right, perplexity {exp(5):.1f} (of the 90.00% in the vocabulary); "
         f"perplexity of all words {exp(6):.1f}; mean steps 2.00, 3.00 before a last word"
     )
 
 
-def test_a_few_guesses_are_shown() -> None:
-    model, text = make_model().eval(), Text(WORDS.read("he does care about signs"))
+def test_show_yields_guesses_of_last_words() -> None:
+    model, text = make_language_model().eval(), Text(WORDS.read("he does care about signs"))
     task: Any = SimpleNamespace(vocabulary=WORDS, test=[text])
     [said] = LEARNER.show(model, task)
     guess = int(model([text.tokens], ends=False).logits[-1].argmax())

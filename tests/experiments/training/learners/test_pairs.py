@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from graphut.experiments.tasks import Copy, LteProgram, Pair, Sort
-from graphut.experiments.training import GenerationOptions, by_length, evaluate, judge, summarize
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training import Evaluation, GenerationOptions, evaluate
+from graphut.experiments.training.learners.pairs import (
+    PairLearner,
+    PairScore,
+    by_length,
+    decode,
+    pair_metrics,
+    score_pairs,
+)
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.sentences import target_labels
 
@@ -25,7 +33,7 @@ def make_model(**options: Any) -> UniversalTransformer:
     )
 
 
-def test_the_task_decides_the_vocabularies_sizes() -> None:
+def test_sizes_are_those_of_the_vocabularies() -> None:
     program = LteProgram()
     assert LEARNER.sizes(program) == {
         "source_vocab": len(program.source_vocabulary),
@@ -35,7 +43,7 @@ def test_the_task_decides_the_vocabularies_sizes() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model = make_model()
     graph = model.sentence_graph(*zip(*BATCH, strict=True))
     output, labels = model(graph), target_labels(graph)
@@ -44,24 +52,24 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
     wanted = -((1 - smoothing) * likely + smoothing * logs.mean(-1)).mean()
 
     found = LEARNER.outcome(model, BATCH, smoothing)
-    torch.testing.assert_close(found.prediction, wanted)
+    torch.testing.assert_close(found.loss, wanted)
     assert found.labels == len(labels) == 4 + 3
     assert found.right == (output.logits.argmax(-1) == labels).sum()
     assert found.ponders["encoder"].cost == output.encoder.cost
     assert found.ponders["decoder"].cost == output.decoder.cost
 
 
-def test_the_record_is_by_length() -> None:
+def test_evaluate_in_detail_is_by_length() -> None:
     model = make_model()
-    found, more = LEARNER.record(model, TASK.vocabularies, TASK.test)
-    judgements = judge(model, TASK.test)
-    assert found == summarize(judgements) == evaluate(model, TASK, TASK.test)
+    found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
+    scores = score(model, TASK.test)
+    assert found == summary(scores) == evaluate(model, TASK, TASK.test)
     assert more == {
-        f"by_{side}": by_length(judgements, side) for side in ("source_length", "target_length")
+        f"by_{side}": by_length(scores, side) for side in ("source_length", "target_length")
     }
 
 
-def test_the_search_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_in_detail_passes_options_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model, asked = make_model(), []
     generate = model.generate
 
@@ -70,12 +78,12 @@ def test_the_search_reaches_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
         return generate(*args, **options)
 
     monkeypatch.setattr(model, "generate", spy)
-    LEARNER.record(model, TASK.vocabularies, TASK.test, beam_size=2, length_penalty=0.1)
+    LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test, beam_size=2, length_penalty=0.1)
     longest = max(len(target) for _, target in TASK.test)
     assert asked == [{"max_length": longest + 1, "beam_size": 2, "length_penalty": 0.1}]
 
 
-def test_answers_are_shown_with_room_for_the_longest_target_and_its_eos(
+def test_show_leaves_room_for_the_longest_target_and_its_eos(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, asked = make_model(), []
@@ -91,7 +99,7 @@ def test_answers_are_shown_with_room_for_the_longest_target_and_its_eos(
     assert asked == [([source for source, _ in TASK.test[:3]], {"max_length": longest + 1})]
 
 
-def test_steps_stand_under_input_and_output() -> None:
+def test_generate_puts_steps_under_input_and_output() -> None:
     model, letters = make_model(), TASK.source_vocabulary
     texts = ["q d x a", "b", "qdxa"]
     sources = [letters.encode(text.replace(" ", "")) for text in texts]
@@ -109,8 +117,163 @@ def test_steps_stand_under_input_and_output() -> None:
         assert steps == ["steps", *map(str, result.steps)]
 
 
-def test_pairs_of_a_file(tmp_path: Path) -> None:
+def test_read_pairs_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("b a\ta b\n")
     letters = Copy().source_vocabulary
     found = LEARNER.read(str(tmp_path / "pairs.tsv"), Copy().vocabularies)
     assert found == [(letters.encode("ba"), letters.encode("ab"))]
+
+
+def score(model: Any, pairs: list[Pair]) -> list[PairScore]:
+    return score_pairs(decode(model, pairs), pairs)
+
+
+def summary(scores: list[PairScore]) -> Evaluation:
+    return PairLearner.evaluation(**pair_metrics(scores))
+
+
+@pytest.mark.parametrize(
+    ("output", "tokens"),
+    [
+        ([5, 6, 7], 1.0),
+        ([5, 6, 8], 3 / 4),
+        ([5, 6], 2 / 4),
+        ([], 0 / 4),
+        ([5, 6, 7, 7], 3 / 4),
+        ([6, 5, 7, 7, 7, 7], 1 / 4),
+    ],
+)
+def test_pair_metrics_of_one_output(output: list[int], tokens: float) -> None:
+    # A longer target beside it makes room for outputs that go on.
+    pairs = [([2], [5, 6, 7]), ([3], [4] * 9)]
+    [found, _] = score(answers({(2,): output, (3,): []}), pairs)
+    result = summary([found])
+    assert (result["sequence_accuracy"], result["token_accuracy"]) == (float(tokens == 1), tokens)
+
+
+def test_pair_metrics_of_an_empty_target() -> None:
+    result = summary(score(answers({(2,): []}), [([2], [])]))
+    assert (result["sequence_accuracy"], result["token_accuracy"]) == (1.0, 1.0)
+
+
+class Answers:
+    """Answers from a table; a source of `n` tokens takes `n` steps a token."""
+
+    def __init__(self, table: dict[tuple[int, ...], list[int]]) -> None:
+        self.table = table
+        self.batches: list[int] = []
+
+    def generate(self, sources: list[list[int]], *, max_length: int, **options: Any) -> list[Any]:
+        self.batches.append(len(sources))
+        self.options = options
+        return [
+            SimpleNamespace(
+                tokens=(tokens := self.table[tuple(source)][:max_length]),
+                steps=[1] * (len(tokens) + 1),
+                source_steps=[len(source)] * len(source),
+            )
+            for source in sources
+        ]
+
+
+def answers(table: dict[tuple[int, ...], list[int]]) -> Any:
+    return Answers(table)
+
+
+PAIRS: list[Pair] = [([2, 3, 4], [7, 7]), ([2], [8]), ([3], [9, 9])]
+TABLE = {(2, 3, 4): [7, 7], (2,): [8], (3,): [9, 8]}
+
+
+def test_pair_metrics() -> None:
+    result = summary(score(answers(TABLE), PAIRS))
+    assert result == PairLearner.evaluation(2 / 3, 7 / 8, (3 * 3 + 1 + 1) / 5, 1.0)
+
+
+def test_score_pairs() -> None:
+    assert score(answers(TABLE), PAIRS) == [
+        PairScore(3, 2, True, 3, 3, 9, 3),
+        PairScore(1, 1, True, 2, 2, 1, 2),
+        PairScore(1, 2, False, 2, 3, 1, 3),
+    ]
+
+
+def test_decode_keeps_the_order_and_begins_with_the_shortest() -> None:
+    model = answers(TABLE)
+    found = decode(model, PAIRS, batch_size=2, beam_size=4)
+    assert [result.tokens for result in found] == [[7, 7], [8], [9, 8]]
+    assert (model.batches, model.options) == ([2, 1], {"beam_size": 4})
+
+
+def test_decode_cuts_off_after_the_longest_target() -> None:
+    [found] = score(answers({(2,): [7, 7, 7, 7]}), [([2], [7, 7])])
+    assert (found.right, found.output_length) == (False, 4)
+
+
+def test_decode_refuses_no_pairs() -> None:
+    with pytest.raises(ValueError, match="no pairs"):
+        score(answers({}), [])
+
+
+def test_evaluation_order_and_text() -> None:
+    first, second = (
+        PairLearner.evaluation(0.5, 0.9, 2.0, 2.0),
+        PairLearner.evaluation(0.6, 0.8, 2.0, 2.0),
+    )
+    assert first < second < PairLearner.evaluation(0.6, 0.9, 1.0, 1.0)
+    assert not second < PairLearner.evaluation(0.6, 0.8, 9.0, 9.0)
+    assert second.score == 0.6
+    assert PairLearner.evaluation(**second.metrics) == second
+    assert str(second) == (
+        "60.00% of sequences and 80.00% of tokens right; "
+        "mean steps 2.00 in the encoder, 2.00 in the decoder"
+    )
+
+
+def pair_score(length: int, right: bool = True) -> PairScore:
+    """A target of twice the length, one step a source token, two an output token."""
+    size = 2 * length
+    return PairScore(
+        length, size, right, size + 1 if right else 0, size + 1, length, 2 * (size + 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("longest", "width"), [(1, 1), (20, 1), (21, 2), (40, 2), (41, 5), (400, 20), (1016, 100)]
+)
+def test_by_length_has_at_most_twenty_rows_that_cover_every_length(
+    longest: int, width: int
+) -> None:
+    rows = by_length([pair_score(length) for length in range(1, longest + 1)], "source_length")
+    assert len(rows) <= 20
+    assert all(row["to"] - row["from"] + 1 == row["examples"] <= width for row in rows)
+    assert [row["from"] for row in rows] == [1 + width * index for index in range(len(rows))]
+    assert rows[-1]["to"] == longest
+
+
+def test_by_length_has_the_metrics_of_each_range() -> None:
+    rows = by_length([pair_score(1), pair_score(1, right=False), pair_score(3)], "source_length")
+    assert rows == [
+        {
+            "from": 1,
+            "to": 1,
+            "examples": 2,
+            "sequence_accuracy": 0.5,
+            "token_accuracy": 0.5,
+            "encoder_steps": 1.0,
+            "decoder_steps": 2.0,
+        },
+        {
+            "from": 3,
+            "to": 3,
+            "examples": 1,
+            "sequence_accuracy": 1.0,
+            "token_accuracy": 1.0,
+            "encoder_steps": 1.0,
+            "decoder_steps": 2.0,
+        },
+    ]
+
+
+def test_by_length_has_an_empty_target_in_the_first_row() -> None:
+    [row] = by_length([PairScore(1, 0, True, 1, 1, 1, 1)], "target_length")
+    assert (row["from"], row["to"], row["examples"]) == (0, 0, 1)

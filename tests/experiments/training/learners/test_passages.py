@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Passage
-from graphut.experiments.training import NoOptions, Trainer, TrainingConfig, evaluate
-from graphut.experiments.training.learners.passage_judgement import (
-    Judgement,
-    PassageEvaluation,
-    judge,
-    summarize,
+from graphut.experiments.training import Evaluation, Trainer, TrainingConfig, evaluate
+from graphut.experiments.training.generation import NoOptions
+from graphut.experiments.training.learners import passages as module
+from graphut.experiments.training.learners.passages import (
+    PassageLearner,
+    PassageScore,
+    passage_metrics,
+    score_passages,
 )
-from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.models import UniversalTransformerPointer, UniversalTransformerPointerConfig
 from graphut.models.pointer import likeliest
 from tests.experiments.training.learners.small_tasks import Repeated
@@ -32,13 +33,17 @@ def make_model(**options: Any) -> UniversalTransformerPointer:
     )
 
 
-def test_the_task_decides_the_sizes() -> None:
+def summary(scores: list[PassageScore]) -> Evaluation:
+    return LEARNER.evaluation(**passage_metrics(scores))
+
+
+def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASK) == {"vocab_size": 10}
     assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model = make_model()
     losses, right = [], 0
     for context, answer in BATCH:
@@ -52,95 +57,94 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
         losses.append(-(1 - smoothing) * share.log() - smoothing * output.scores.mean())
         right += int(likeliest(output)[0]) == answer
     found = LEARNER.outcome(model, BATCH, smoothing)
-    torch.testing.assert_close(found.prediction, torch.stack(losses).mean())
+    torch.testing.assert_close(found.loss, torch.stack(losses).mean())
     assert (found.labels, int(found.right)) == (3, right)
     assert set(found.ponders) == {"encoder"}
 
 
-def test_a_passage_without_its_answer_teaches_nothing() -> None:
+def test_outcome_of_a_passage_without_its_answer() -> None:
     model = make_model()
     alone = LEARNER.outcome(model, BATCH, 0.0)
     more = LEARNER.outcome(model, [*BATCH, Passage([2, 3], 9)], 0.0)
-    torch.testing.assert_close(more.prediction, alone.prediction)
+    torch.testing.assert_close(more.loss, alone.loss)
     assert (more.labels, more.right) == (4, alone.right)
     found, expected = (
-        torch.autograd.grad(outcome.prediction, [model.embedding.weight, model.question.weight])
+        torch.autograd.grad(outcome.loss, [model.embedding.weight, model.question.weight])
         for outcome in (more, alone)
     )
     torch.testing.assert_close(found, expected)
-    assert LEARNER.outcome(model, [Passage([2, 3], 9)], 0.0).prediction == 0
+    assert LEARNER.outcome(model, [Passage([2, 3], 9)], 0.0).loss == 0
 
 
-def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphut.experiments.training.learners.passage_judgement._BATCH", 2)
+def test_score_passages_compares_what_the_model_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BATCH", 2)
     model = make_model()
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
-    for judgement in judge(model, passages):
-        [passage] = [p for p in passages if len(p.context) == len(judgement.steps)]
+    for score in score_passages(model, passages):
+        [passage] = [p for p in passages if len(p.context) == len(score.steps)]
         [alone] = model.predict([passage.context])
-        assert judgement.answerable == (passage.answer in passage.context)
-        assert judgement.right == (alone.word == passage.answer)
+        assert score.answerable == (passage.answer in passage.context)
+        assert score.right == (alone.word == passage.answer)
         places = [i for i, word in enumerate(passage.context) if word == passage.answer]
         expected = sum(alone.places[i] for i in places)
-        assert judgement.probability == pytest.approx(expected, abs=1e-6)
-        assert judgement.steps == alone.steps
+        assert score.probability == pytest.approx(expected, abs=1e-6)
+        assert score.steps == alone.steps
 
 
-def test_what_cannot_be_answered_is_wrong() -> None:
-    found = summarize(
+def test_passage_metrics_count_what_cannot_be_answered_as_wrong() -> None:
+    found = summary(
         [
-            Judgement(True, True, 0.5, [2, 1, 3]),
-            Judgement(True, False, 0.25, [4]),
-            Judgement(False, False, 0.0, [1, 1]),
-            Judgement(False, False, 0.0, [2]),
+            PassageScore(True, True, 0.5, [2, 1, 3]),
+            PassageScore(True, False, 0.25, [4]),
+            PassageScore(False, False, 0.0, [1, 1]),
+            PassageScore(False, False, 0.0, [2]),
         ]
     )
-    assert found == PassageEvaluation(
-        accuracy=0.25,
-        answerable_accuracy=0.5,
-        log_probability=pytest.approx((log(0.5) + log(0.25)) / 2),
-        answerable=0.5,
-        steps=2.0,
-        last_steps=2.5,
-    )
+    assert found.metrics == {
+        "accuracy": 0.25,
+        "answerable_accuracy": 0.5,
+        "log_probability": pytest.approx((log(0.5) + log(0.25)) / 2),
+        "answerable": 0.5,
+        "steps": 2.0,
+        "last_steps": 2.5,
+    }
     assert str(found) == (
         "25.00% of answers right, 50.00% of those that can be; "
         "mean steps 2.00 of a word, 2.50 of the last"
     )
-    assert found.reached(0.5) and not found.reached(0.51)
+    assert found.score == 0.5
 
 
-def test_a_probability_of_nothing_and_no_answer_at_all() -> None:
-    assert summarize([Judgement(True, False, 0.0, [1])]).log_probability < -20
-    found = summarize([Judgement(False, False, 0.0, [1])])
-    assert (found.answerable_accuracy, found.log_probability) == (0.0, 0.0)
+def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
+    assert summary([PassageScore(True, False, 0.0, [1])])["log_probability"] < -20
+    found = summary([PassageScore(False, False, 0.0, [1])])
+    assert (found["answerable_accuracy"], found["log_probability"]) == (0.0, 0.0)
 
 
-def test_the_surer_one_of_two_equally_accurate_ones_is_the_better() -> None:
+def test_evaluation_prefers_the_surer_of_equally_accurate_ones() -> None:
     first, second, third = (
-        PassageEvaluation(accuracy, 0.9, likely, 1.0, 1.0, 1.0)
+        LEARNER.evaluation(accuracy, 0.9, likely, 1.0, 1.0, 1.0)
         for accuracy, likely in ((0.5, -0.1), (0.5, -0.05), (0.6, -3.0))
     )
     assert first < second < third and not second < first
-    assert PassageEvaluation.from_dict(first.to_dict()) == first
+    assert LEARNER.evaluation(**first.metrics) == first
 
 
-def test_no_passages() -> None:
+def test_score_passages_refuses_no_passages() -> None:
     with pytest.raises(ValueError, match="there are no passages to evaluate on"):
-        judge(make_model(), [])
+        score_passages(make_model(), [])
 
 
-def test_it_learns_and_says_what_it_has_learned(tmp_path: Path) -> None:
+def test_passage_learner_learns_and_answers(tmp_path: Path) -> None:
     config = TrainingConfig(epochs=80, batch_size=16, learning_rate=1e-2, warmup=20, patience=80)
     Trainer(make_model(), TASK, config, tmp_path, lambda line: None).fit()
     best = UniversalTransformerPointer.from_pretrained(tmp_path)
     found = evaluate(best, TASK, TASK.test)
-    assert isinstance(found, PassageEvaluation)
-    assert found.answerable == 0.75 and found.answerable_accuracy > 0.9
-    assert found.accuracy == pytest.approx(0.75 * found.answerable_accuracy)
+    assert found["answerable"] == 0.75 and found["answerable_accuracy"] > 0.9
+    assert found["accuracy"] == pytest.approx(0.75 * found["answerable_accuracy"])
     [said] = LEARNER.generate(best, TASK.vocabularies, ["c a b h a"], NoOptions())
-    assert said.answer == "a"
-    asked, steps, answer = said.shown.splitlines()
+    assert said.text == "a"
+    asked, steps, answer = said.with_steps.splitlines()
     assert (asked.split(), steps.split()[0]) == (["input", *"cabha"], "steps")
     assert answer.startswith("answer  a (")
     shown = list(LEARNER.show(best, TASK))

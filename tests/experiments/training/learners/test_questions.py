@@ -8,24 +8,25 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Question
-from graphut.experiments.training import NoOptions, Trainer, TrainingConfig, evaluate
-from graphut.experiments.training.learners.question_judgement import (
-    Judgement,
-    QuestionEvaluation,
-    by,
+from graphut.experiments.training import Evaluation, Trainer, TrainingConfig, evaluate
+from graphut.experiments.training.generation import NoOptions
+from graphut.experiments.training.learners import questions as module
+from graphut.experiments.training.learners.questions import (
+    QuestionLearner,
+    QuestionScore,
     document,
-    judge,
-    summarize,
+    question_metrics,
+    rows_by,
+    score_questions,
 )
-from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
 
 LEARNER, TASK = QuestionLearner(), Whereabouts()
-JUDGED = [
-    Judgement("qa1", 1, True, -0.5, [2, 1, 3]),
-    Judgement("qa1", 2, False, -2.0, [4]),
-    Judgement("qa2", 2, True, -0.1, [1, 1]),
+SCORES = [
+    QuestionScore("qa1", 1, True, -0.5, [2, 1, 3]),
+    QuestionScore("qa1", 2, False, -2.0, [4]),
+    QuestionScore("qa2", 2, True, -0.1, [1, 1]),
 ]
 
 
@@ -37,114 +38,120 @@ def make_model(**options: Any) -> UniversalTransformerClassifier:
     )
 
 
-def test_the_task_decides_the_sizes() -> None:
+def summary(scores: list[QuestionScore]) -> Evaluation:
+    return LEARNER.evaluation(**question_metrics(scores))
+
+
+def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASK) == {"vocab_size": 2 + 9, "classes": 3, "longest_sentence": 4}
     assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model, batch = make_model(), TASK.test[:7]
     output = model([[*q.facts, q.question] for q in batch])
     logs, answers = output.logits.log_softmax(-1), [q.answer for q in batch]
     likely = logs[torch.arange(7), answers]
     wanted = -((1 - smoothing) * likely + smoothing * logs.mean(-1)).mean()
     found = LEARNER.outcome(model, batch, smoothing)
-    torch.testing.assert_close(found.prediction, wanted)
+    torch.testing.assert_close(found.loss, wanted)
     assert (found.labels, found.right) == (7, (logs.argmax(-1) == torch.tensor(answers)).sum())
     assert found.ponders["encoder"].cost == output.ponder.cost
 
 
-def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphut.experiments.training.learners.question_judgement._BATCH", 3)
+def test_score_questions_compares_what_the_model_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BATCH", 3)
     model = make_model()
     questions = [
         Question([TASK.test[0].facts[0]] * n, TASK.test[0].question, n % 3, tuple(range(n)))
         for n in (4, 1, 2, 7, 0)
     ]
-    found = judge(model, questions)
+    found = score_questions(model, questions)
     assert sorted(j.supporting for j in found) == [0, 1, 2, 4, 7]
-    for judgement in found:
-        [question] = [q for q in questions if len(q.facts) == judgement.supporting]
+    for score in found:
+        [question] = [q for q in questions if len(q.facts) == score.supporting]
         [alone] = model.predict([document(question)])
-        assert judgement.right == (alone.label == question.answer)
-        assert judgement.log_probability == pytest.approx(
+        assert score.right == (alone.label == question.answer)
+        assert score.log_probability == pytest.approx(
             alone.log_probabilities[question.answer], abs=1e-5
         )
-        assert judgement.steps == alone.steps
+        assert score.steps == alone.steps
 
 
-def test_accuracy_is_the_mean_of_groups() -> None:
-    found = summarize(JUDGED)
-    assert found == QuestionEvaluation(
-        accuracy=0.75,
-        log_probability=pytest.approx(-2.6 / 3),
-        groups=2,
-        failed=1,
-        steps=2.0,
-        question_steps=pytest.approx(8 / 3),
-    )
+def test_question_metrics_have_the_mean_accuracy_of_groups() -> None:
+    found = summary(SCORES)
+    assert found.metrics == {
+        "accuracy": 0.75,
+        "log_probability": pytest.approx(-2.6 / 3),
+        "groups": 2,
+        "failed": 1,
+        "steps": 2.0,
+        "question_steps": pytest.approx(8 / 3),
+    }
     assert str(found) == (
         "25.00% of answers wrong, 1 of 2 tasks failed; "
         "mean steps 2.00 of a sentence, 2.67 of a question"
     )
-    assert "failed" not in str(summarize(JUDGED[2:]))
+    assert "failed" not in str(summary(SCORES[2:]))
 
 
 @pytest.mark.parametrize(("wrong", "failed"), [(5, 0), (6, 1)])
-def test_a_task_with_more_than_five_percent_of_errors_has_failed(wrong: int, failed: int) -> None:
-    judged = [Judgement("qa1", 1, i >= wrong, -1.0, [1]) for i in range(100)]
-    assert summarize(judged).failed == failed
+def test_question_metrics_count_groups_with_over_five_percent_of_errors(
+    wrong: int, failed: int
+) -> None:
+    scores = [QuestionScore("qa1", 1, i >= wrong, -1.0, [1]) for i in range(100)]
+    assert summary(scores)["failed"] == failed
 
 
-def test_rows() -> None:
-    first, second = by(JUDGED, "supporting")
+def test_rows_by_supporting_and_by_group() -> None:
+    first, second = rows_by(SCORES, "supporting")
     assert (first["supporting"], first["questions"], first["error"]) == (1, 1, 0.0)
     assert (second["supporting"], second["questions"], second["error"]) == (2, 2, 0.5)
     assert second["steps"] == mean([4, 1, 1])
     assert second["steps_deviation"] == pytest.approx(pstdev([4, 1, 1]))
     assert second["question_steps"] == mean([4, 1])
-    assert [row["group"] for row in by(JUDGED, "group")] == ["qa1", "qa2"]
+    assert [row["group"] for row in rows_by(SCORES, "group")] == ["qa1", "qa2"]
 
 
-def test_the_surer_one_of_two_equally_accurate_ones_is_the_better() -> None:
+def test_evaluation_prefers_the_surer_of_equally_accurate_ones() -> None:
     first, second, third = (
-        QuestionEvaluation(accuracy, likely, 1, 0, 9.0 - likely, 1.0)
+        LEARNER.evaluation(accuracy, likely, 1, 0, 9.0 - likely, 1.0)
         for accuracy, likely in ((0.9, -0.1), (0.9, -0.05), (0.95, -3.0))
     )
     assert first < second < third and not second < first
-    assert first.reached(0.904) and not first.reached(0.905)  # exp(-0.1)
-    assert QuestionEvaluation.from_dict(first.to_dict()) == first
+    assert 0.904 <= first.score < 0.905  # exp(-0.1)
+    assert LEARNER.evaluation(**first.metrics) == first
 
 
-def test_the_record_is_by_group_and_by_supporting_facts() -> None:
+def test_evaluate_in_detail_is_by_group_and_by_supporting_facts() -> None:
     model = make_model()
-    found, more = LEARNER.record(model, TASK.vocabularies, TASK.test)
-    judgements = judge(model, TASK.test)
-    assert found == summarize(judgements) == LEARNER.evaluate(model, TASK.vocabularies, TASK.test)
-    assert more["by_group"] == by(judgements, "group")
-    assert more["by_supporting"] == by(judgements, "supporting")
+    found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
+    scores = score_questions(model, TASK.test)
+    assert found == summary(scores) == LEARNER.evaluate(model, TASK.vocabularies, TASK.test)
+    assert more["by_group"] == rows_by(scores, "group")
+    assert more["by_supporting"] == rows_by(scores, "supporting")
     assert {row["group"] for row in more["by_group"]} == {"john", "mary"}
 
 
-def test_no_questions() -> None:
+def test_score_questions_refuses_no_questions() -> None:
     with pytest.raises(ValueError, match="there are no questions to evaluate on"):
-        judge(make_model(), [])
+        score_questions(make_model(), [])
 
 
-def test_it_learns_and_says_what_it_has_learned(tmp_path: Path) -> None:
+def test_question_learner_learns_and_answers(tmp_path: Path) -> None:
     model = make_model()
     config = TrainingConfig(epochs=60, batch_size=16, learning_rate=1e-2, warmup=20, patience=60)
     said: list[str] = []
     assert Trainer(model, TASK, config, tmp_path, said.append).fit()
     best = UniversalTransformerClassifier.from_pretrained(tmp_path)
     found = evaluate(best, TASK, TASK.test)
-    assert isinstance(found, QuestionEvaluation) and found.accuracy > 0.95
+    assert found["accuracy"] > 0.95
     assert "of answers wrong, " in said[0]
     texts = ["John went garden. Mary went hall. Where is Mary?"]
     [said] = LEARNER.generate(best, TASK.vocabularies, texts, NoOptions())
-    lines = said.shown.splitlines()
-    assert lines[4].startswith(f"answer  {said.answer} (")
+    lines = said.with_steps.splitlines()
+    assert lines[4].startswith(f"answer  {said.text} (")
     assert [line.split(maxsplit=1)[-1] for line in lines[1:4]] == [
         "John went garden.",
         "Mary went hall.",
@@ -161,12 +168,12 @@ def test_it_learns_and_says_what_it_has_learned(tmp_path: Path) -> None:
     ("text", "message"),
     [("", "'' has no sentence"), (" . ", "has no sentence"), ("Where is Bill?", "symbol 'bill'")],
 )
-def test_texts_that_cannot_be_read(text: str, message: str) -> None:
+def test_generate_refuses_texts_that_cannot_be_read(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(LEARNER.generate(make_model(), TASK.vocabularies, [text], NoOptions()))
 
 
-def test_questions_of_a_file(tmp_path: Path) -> None:
+def test_read_questions_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("1 Mary went hall.\n2 Where is Mary?\thall\t1\n")
     [found] = LEARNER.read(str(path), TASK.vocabularies)

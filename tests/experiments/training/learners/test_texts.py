@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,9 +13,15 @@ import torch
 from graphut.experiments.tasks import Text, TextTask, Vocabulary
 from graphut.experiments.tasks.characters import Characters
 from graphut.experiments.training import GenerationOptions, Trainer, TrainingConfig, evaluate
-from graphut.experiments.training.learners.text_judgement import score
-from graphut.experiments.training.learners.texts import TextLearner
+from graphut.experiments.training.learners import texts as module
+from graphut.experiments.training.learners.texts import (
+    TextLearner,
+    TextScores,
+    by_surprisal,
+    score_texts,
+)
 from graphut.models import UniversalTransformerLM, UniversalTransformerLMConfig
+from tests.experiments.training.learners.small_models import make_language_model
 
 LEARNER = TextLearner()
 
@@ -63,12 +71,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> UniversalTransformerLM:
     return model.eval()
 
 
-def test_the_task_decides_the_sizes() -> None:
+def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASK) == {"vocab_size": 2 + 11}
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_an_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_is_the_formula(smoothing: float) -> None:
     model = make_model().eval()
     batch = [Text([3, 4, 5]), Text([6, 1]), Text([7, 7, 7, 8], context=2)]
     found = LEARNER.outcome(model, batch, smoothing)
@@ -77,33 +85,33 @@ def test_an_outcome_is_the_formula(smoothing: float) -> None:
     labels = torch.tensor([token for text in batch for token in text.tokens])
     likely = logs[torch.arange(9), labels]
     wanted = -((1 - smoothing) * likely + smoothing * logs.mean(-1)).mean()
-    torch.testing.assert_close(found.prediction, wanted)
+    torch.testing.assert_close(found.loss, wanted)
     assert (found.labels, int(found.right)) == (9, int((logs.argmax(-1) == labels).sum()))
     assert list(found.ponders) == ["decoder"]
     assert len(found.ponders["decoder"].steps) == 9
 
 
-def test_it_learns_to_count(trained: UniversalTransformerLM) -> None:
+def test_text_learner_learns_to_count(trained: UniversalTransformerLM) -> None:
     found = evaluate(trained, TASK, TASK.test)
-    assert found.accuracy == 1.0 and found.nats < 0.3  # type: ignore[attr-defined]
+    assert found["accuracy"] == 1.0 and found["nats"] < 0.3
 
 
-def test_the_record_has_the_whole_and_its_groups(trained: UniversalTransformerLM) -> None:
-    evaluation, more = LEARNER.record(trained, TASK.vocabularies, TASK.test)
-    scores = score(trained, TASK.test)
-    assert evaluation == scores.evaluation()
+def test_evaluate_in_detail_has_the_whole_and_its_groups(trained: UniversalTransformerLM) -> None:
+    evaluation, more = LEARNER.evaluate_in_detail(trained, TASK.vocabularies, TASK.test)
+    scores = score_texts(trained, TASK.test)
+    assert evaluation.metrics == scores.metrics()
     assert more["tokens"] == 20 * 7
     assert more["perplexity"] == pytest.approx(2 ** more["bits"])
     assert sum(row["tokens"] for row in more["by_surprisal"]) == 20 * 7
     for row in more["by_group"]:
         texts = [text for text in TASK.test if text.group == row["group"]]
         assert row["examples"] == len(texts)
-        assert row["nats"] == pytest.approx(evaluate(trained, TASK, texts).nats)  # type: ignore[attr-defined]
+        assert row["nats"] == pytest.approx(evaluate(trained, TASK, texts)["nats"])
     plain = [Text(text.tokens) for text in TASK.test]
-    assert "by_group" not in LEARNER.record(trained, TASK.vocabularies, plain)[1]
+    assert "by_group" not in LEARNER.evaluate_in_detail(trained, TASK.vocabularies, plain)[1]
 
 
-def test_texts_go_on(trained: UniversalTransformerLM) -> None:
+def test_generate_goes_on_with_texts(trained: UniversalTransformerLM) -> None:
     vocabularies: dict[str, Vocabulary] = {"text": TASK.vocabulary}
     options = GenerationOptions(max_length=5)
     said = list(LEARNER.generate(trained, vocabularies, ["345", "89"], options))
@@ -115,23 +123,23 @@ def test_texts_go_on(trained: UniversalTransformerLM) -> None:
         assert steps.split()[0] == "steps" and len(steps.split()) == 1 + len(expected)
 
 
-def test_a_text_is_drawn_the_same_from_the_same_seed() -> None:
+def test_generate_draws_the_same_from_the_same_seed() -> None:
     model, vocabularies = make_model(), {"text": TASK.vocabulary}
 
     def draw(seed: int) -> list[str]:
         options = GenerationOptions(temperature=1.0, top_p=0.9, max_length=20, seed=seed)
-        return [said.answer for said in LEARNER.generate(model, vocabularies, ["1"], options)]
+        return [said.text for said in LEARNER.generate(model, vocabularies, ["1"], options)]
 
     assert draw(0) == draw(0) != draw(1)
 
 
-def test_an_empty_text_goes_on_from_nothing(trained: UniversalTransformerLM) -> None:
+def test_generate_goes_on_from_nothing(trained: UniversalTransformerLM) -> None:
     options = GenerationOptions(max_length=3)
     [said] = LEARNER.generate(trained, {"text": TASK.vocabulary}, [""], options)
-    assert len(said.answer) == 3
+    assert len(said.text) == 3
 
 
-def test_a_few_test_texts_are_shown(trained: UniversalTransformerLM) -> None:
+def test_show_yields_a_few_test_texts(trained: UniversalTransformerLM) -> None:
     said = list(LEARNER.show(trained, TASK))
     assert len(said) == 2
     for block, text in zip(said, TASK.test, strict=False):
@@ -139,15 +147,114 @@ def test_a_few_test_texts_are_shown(trained: UniversalTransformerLM) -> None:
 
 
 @pytest.mark.parametrize("max_length", [2, 8, 40])
-def test_what_is_shown_fits_the_model(max_length: int) -> None:
+def test_show_fits_the_model(max_length: int) -> None:
     for said in LEARNER.show(make_model(max_length=max_length), TASK):
         assert len(said.partition("\n")[0]) in range(1, max_length + 1)
 
 
-def test_an_unknown_character_is_quoted(tmp_path: Path) -> None:
+def test_generate_quotes_an_unknown_character(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown symbol 'x'"):
         list(
             LEARNER.generate(
                 make_model(), {"text": TASK.vocabulary}, ["x"], GenerationOptions(max_length=3)
             )
         )
+
+
+TEXTS = [
+    Text([3, 2, 5, 4, 1], group="b"),
+    Text([6], group="a"),
+    Text([2, 2, 5, 3, 4, 6], 3, "a"),
+    Text([5, 4, 4], 2),
+]
+
+
+def naive(model: UniversalTransformerLM, text: Text) -> list[tuple[float, bool, int]]:
+    """Surprisal, whether it is likeliest, and steps, each token by a run of its own."""
+    rows = []
+    with torch.no_grad():
+        for place in range(text.context, len(text.tokens)):
+            output = model([text.tokens[: place + 1]], ends=False)
+            share = output.logits[-1].softmax(0)
+            token = text.tokens[place]
+            likeliest = int(share.argmax()) == token
+            rows.append((-log(float(share[token])), likeliest, int(output.steps[-1])))
+    return rows
+
+
+@pytest.mark.parametrize("most", [1, 12, 2**14])
+def test_score_texts_is_as_each_token_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_TOKENS", most)
+    model = make_language_model()
+    scores = score_texts(model, TEXTS, [4, 7])
+    assert model.training
+    model.eval()
+    assert scores.texts == sorted(TEXTS, key=lambda text: len(text.tokens))
+    for number, text in enumerate(scores.texts):
+        own = scores.text == number
+        expected = naive(model, text)
+        assert scores.nats[own].tolist() == pytest.approx([row[0] for row in expected], abs=1e-5)
+        assert scores.right[own].tolist() == [row[1] for row in expected]
+        assert scores.steps[own].tolist() == [row[2] for row in expected]
+        logits = model([text.tokens], ends=False).logits[-1]
+        assert scores.candidates[number].tolist() == pytest.approx(
+            logits[[4, 7]].tolist(), abs=1e-5
+        )
+    assert scores.nats[scores.last].tolist() == [
+        float(scores.nats[scores.text == number][-1]) for number in range(4)
+    ]
+    assert len(set(scores.steps.tolist())) > 1 and len(set(scores.right.tolist())) == 2
+
+
+def test_text_scores_metrics_are_means_over_tokens() -> None:
+    model = make_language_model().eval()
+    rows = [row for text in TEXTS for row in naive(model, text)]
+    found = score_texts(model, TEXTS).metrics()
+    for name, column in zip(("nats", "accuracy", "steps"), zip(*rows, strict=True), strict=True):
+        assert found[name] == pytest.approx(sum(column) / len(rows), abs=1e-5)
+
+
+def test_text_scores_by_group_are_as_if_there_were_no_others() -> None:
+    model = make_language_model()
+    groups = score_texts(model, TEXTS, [4]).by_group()
+    assert list(groups) == ["a", "b"]
+    for name, part in groups.items():
+        alone = score_texts(model, [text for text in TEXTS if text.group == name], [4])
+        assert part.texts == alone.texts
+        for column in ("text", "nats", "right", "steps", "candidates"):
+            torch.testing.assert_close(getattr(part, column), getattr(alone, column))
+
+
+def test_by_surprisal_has_steps_of_ten_parts() -> None:
+    torch.manual_seed(0)
+    nats, steps = torch.rand(1003).double(), torch.randint(1, 9, (1003,))
+    whole = torch.zeros(1003, dtype=torch.int64)
+    rows = by_surprisal(TextScores([TEXTS[0]], whole, nats, nats > 0.5, steps, nats[:1, None]))
+    assert [row["tokens"] for row in rows] == [101] * 3 + [100] * 7
+    for row in rows:
+        inside = (nats >= row["from"]) & (nats <= row["to"])
+        assert int(inside.sum()) == row["tokens"]
+        assert row["steps"] == pytest.approx(float(steps[inside].double().mean()))
+    assert all(a["to"] <= b["from"] for a, b in pairwise(rows))
+
+
+def test_by_surprisal_of_few_tokens() -> None:
+    assert [
+        row["tokens"] for row in by_surprisal(score_texts(make_language_model(), TEXTS[:1]))
+    ] == [1] * 5
+
+
+def test_evaluation_order_and_text() -> None:
+    better, worse = LEARNER.evaluation(1.5, 0.2, 3.0), LEARNER.evaluation(1.6, 0.9, 1.0)
+    assert worse < better and not better < worse
+    assert worse.score == 0.9
+    assert LEARNER.evaluation(**better.metrics) == better
+    assert str(better) == (
+        f"perplexity {exp(1.5):.3f}, {1.5 / log(2):.4f} bits a token, 20.00% of tokens right; "
+        "mean steps 3.00"
+    )
+
+
+def test_score_texts_refuses_no_texts() -> None:
+    with pytest.raises(ValueError, match="there are no texts to evaluate on"):
+        score_texts(make_language_model(), [])

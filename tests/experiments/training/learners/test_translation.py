@@ -8,11 +8,8 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Pair, Wmt14
-from graphut.experiments.training import GenerationOptions, learner_of
-from graphut.experiments.training.learners.translation import (
-    TranslationEvaluation,
-    TranslationLearner,
-)
+from graphut.experiments.training import Evaluation, GenerationOptions, learner_of
+from graphut.experiments.training.learners.translation import TranslationLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models.decoding import Generation
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
@@ -63,11 +60,11 @@ def answering(
     return asked
 
 
-def test_translations_are_learned_so(task: Wmt14) -> None:
+def test_learner_of_a_translation_task(task: Wmt14) -> None:
     assert isinstance(learner_of(task), TranslationLearner)
 
 
-def test_bleu_is_of_the_texts(
+def test_evaluate_in_detail_has_the_bleu_of_the_texts(
     monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
 ) -> None:
     model = make_model(task)
@@ -77,13 +74,13 @@ def test_bleu_is_of_the_texts(
         "two men": "zwei Mann",
     }
     answering(monkeypatch, model, answers, task)
-    found, more = LEARNER.record(model, task.vocabularies, pairs)
+    found, more = LEARNER.evaluate_in_detail(model, task.vocabularies, pairs)
     outputs = [answers[source] for source, _ in TEXTS]
-    assert found.bleu == pytest.approx(naive_bleu(outputs, [target for _, target in TEXTS]))
-    assert (found.encoder_steps, found.decoder_steps) == (1, 2)
-    assert found.sequence_accuracy == pytest.approx(1 / 3)
+    assert found["bleu"] == pytest.approx(naive_bleu(outputs, [target for _, target in TEXTS]))
+    assert (found["encoder_steps"], found["decoder_steps"]) == (1, 2)
+    assert found["sequence_accuracy"] == pytest.approx(1 / 3)
     assert str(found) == (
-        f"BLEU {found.bleu:.2f}; mean steps 1.00 in the encoder, 2.00 in the decoder"
+        f"BLEU {found['bleu']:.2f}; mean steps 1.00 in the encoder, 2.00 in the decoder"
     )
     assert more["bleu_signature"].startswith("nrefs:1|case:mixed|")
     rows = more["by_source_length"]
@@ -94,39 +91,42 @@ def test_bleu_is_of_the_texts(
     }
 
 
-def test_the_search_reaches_the_model(
+def test_evaluate_in_detail_passes_options_to_the_model(
     monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
 ) -> None:
     model = make_model(task)
     asked = answering(monkeypatch, model, dict(TEXTS), task)
-    found, _ = LEARNER.record(model, task.vocabularies, pairs, beam_size=4, length_penalty=0.5)
-    assert found.bleu == pytest.approx(100)
+    found, _ = LEARNER.evaluate_in_detail(
+        model, task.vocabularies, pairs, beam_size=4, length_penalty=0.5
+    )
+    assert found["bleu"] == pytest.approx(100)
     longest = max(len(source) for source, _ in pairs)
     assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
 
 
-def test_a_model_of_short_sentences_is_not_asked_for_longer_ones(task: Wmt14) -> None:
+def test_evaluate_in_detail_keeps_to_the_model_s_max_length(task: Wmt14) -> None:
     model = make_model(task, max_length=40)
-    LEARNER.record(model, task.vocabularies, task.test)  # it would refuse
+    LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)  # it would refuse
 
 
-def test_more_bleu_is_better() -> None:
-    def evaluation(bleu: float, accuracy: float) -> TranslationEvaluation:
-        return TranslationEvaluation(accuracy, accuracy, 1.0, 1.0, bleu)
+def test_evaluation_ranks_by_bleu() -> None:
+    def evaluation(bleu: float, accuracy: float) -> Evaluation:
+        metrics = dict.fromkeys(("sequence_accuracy", "token_accuracy"), accuracy)
+        return LEARNER.evaluation(bleu=bleu, **metrics, encoder_steps=1.0, decoder_steps=1.0)
 
     assert evaluation(30.0, 0.9) < evaluation(30.1, 0.1)
     assert not evaluation(30.0, 0.1) < evaluation(30.0, 0.9)
-    assert evaluation(30.0, 0.1).reached(0.3) and not evaluation(29.9, 1.0).reached(0.3)
-    state = evaluation(30.0, 0.9).to_dict()
-    assert TranslationEvaluation.from_dict(state) == evaluation(30.0, 0.9)
+    assert evaluation(30.0, 0.1).score == 0.3 and evaluation(29.9, 1.0).score < 0.3
+    metrics = evaluation(30.0, 0.9).metrics
+    assert LEARNER.evaluation(**metrics) == evaluation(30.0, 0.9)
 
 
-def test_text_in_and_text_out(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+def test_generate_answers_text_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
     model = make_model(task)
     answering(monkeypatch, model, {"two men": "zwei  Männer"}, task)
     [said] = LEARNER.generate(model, task.vocabularies, [" two men"], GenerationOptions())
-    lines = said.shown.splitlines()
-    assert said.answer == "zwei Männer"
+    lines = said.with_steps.splitlines()
+    assert said.text == "zwei Männer"
     assert lines[-1] == "text    zwei Männer"
     assert [line.split()[0] for line in lines[:-1]] == ["input", "steps", "output", "steps"]
     assert lines[0].split()[1:] == task.source_vocabulary.readable(
@@ -134,13 +134,13 @@ def test_text_in_and_text_out(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> N
     )
 
 
-def test_without_sacrebleu_nothing_begins(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+def test_sizes_need_sacrebleu(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"pip install graphut\[translation\]"):
         LEARNER.sizes(task)
 
 
-def test_a_file_of_sentences(task: Wmt14, tmp_path: Path) -> None:
+def test_read_sentences_of_a_file(task: Wmt14, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("A man.\tEin Mann.\n")
     write = task.source_vocabulary.write

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from graphut import __version__
 from graphut._files import read_json
-from graphut.experiments.training import PairEvaluation, save_evaluation
+from graphut.experiments.training.evaluation import batches_by_length, save_evaluation
+from graphut.experiments.training.learners.pairs import PairLearner
 
 
-def test_what_is_saved(tmp_path: Path) -> None:
-    found = PairEvaluation(0.5, 0.75, 1.0, 2.0)
+def test_save_evaluation_writes_metrics_and_details(tmp_path: Path) -> None:
+    found = PairLearner.evaluation(0.5, 0.75, 1.0, 2.0)
     save_evaluation(tmp_path, "exactly-400", 2, found, {"by_source_length": [{"from": 1}]})
     assert read_json(tmp_path / "evaluation-exactly-400.json") == {
         "graphut": __version__,
@@ -20,3 +23,8 @@ def test_what_is_saved(tmp_path: Path) -> None:
         "decoder_steps": 2.0,
         "by_source_length": [{"from": 1}],
     }
+
+
+def test_batches_by_length_need_examples() -> None:
+    with pytest.raises(ValueError, match="there are no words to evaluate on"):
+        list(batches_by_length([], 2, len, "words"))

@@ -9,14 +9,14 @@ import graphut
 from graphut.experiments.cli import COMMANDS, main
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"graphut {graphut.__version__}\n"
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
@@ -25,7 +25,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
@@ -43,7 +43,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["train", "sort", "--out", "x", "--epoch", "3"], "unrecognized arguments: --epoch 3"),
     ],
 )
-def test_a_wrong_command_line_takes_one_line(
+def test_main_refuses_a_wrong_command_line_in_one_line(
     argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -53,14 +53,14 @@ def test_a_wrong_command_line_takes_one_line(
     assert message in text and text.startswith("graphut: ") and text.count("\n") == 1
 
 
-def test_python_dash_m() -> None:
+def test_main_by_python_dash_m() -> None:
     command = [sys.executable, "-m", "graphut", "info", "nowhere"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 2
     assert result.stderr == "graphut: there is no run in nowhere: it has no run.json\n"
 
 
-def test_a_reader_may_go_away() -> None:
+def test_main_when_a_reader_goes_away() -> None:
     command = [sys.executable, "-m", "graphut", "topology", "show", "window:3"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
@@ -69,6 +69,17 @@ def test_a_reader_may_go_away() -> None:
         assert process.stderr.read() == b""
 
 
-def test_the_compiler_is_not_imported_before_it_is_asked_for() -> None:
+def test_main_does_not_import_the_compiler() -> None:
     code = "import graphut.experiments.cli, sys; sys.exit('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_main_version_loads_no_torch() -> None:
+    code = (
+        "import contextlib, sys; from graphut.experiments.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['--version'])\n"
+        "print({'torch', 'dgl', 'numpy'}.isdisjoint(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert found.stdout == f"graphut {graphut.__version__}\nTrue\n"

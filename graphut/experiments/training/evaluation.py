@@ -1,0 +1,92 @@
+"""The result of evaluating a model on a set of examples, and the file that keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from graphut import __version__
+from graphut._files import write_json
+from graphut.experiments.tasks.base import in_batches
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of a model on a set of examples; the better of two evaluations is the greater.
+
+    Parameters
+    ----------
+    metrics : dict of str to float
+        Metrics by name, in the order in which files have them.
+    rank : tuple of float
+        The first number in which two evaluations differ decides which one is better.
+    score : float
+        The number that `TrainingConfig.target_accuracy` is compared with.
+    summary : str
+        One line of text.
+
+    Examples
+    --------
+    >>> worse, better = (Evaluation({"accuracy": x}, (x,), x, f"{x:.0%} right") for x in (0.5, 1))
+    >>> worse < better, better["accuracy"], str(better)
+    (True, 1, '100% right')
+    """
+
+    metrics: dict[str, Any]
+    rank: tuple[float, ...]
+    score: float
+    summary: str
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the metric of a name."""
+        return self.metrics[name]
+
+    def __lt__(self, other: Evaluation) -> bool:
+        """Return whether the other evaluation is better."""
+        return self.rank < other.rank
+
+    def __str__(self) -> str:
+        """Return the summary."""
+        return self.summary
+
+
+def batches_by_length(
+    examples: Sequence[T], batch_size: int, length: Callable[[T], int], name: str
+) -> Iterator[list[T]]:
+    """Yield the examples in batches of like work, the shortest first, under a progress bar.
+
+    Raises
+    ------
+    ValueError
+        If there are no examples.
+
+    Examples
+    --------
+    >>> list(batches_by_length(["ccc", "a", "bb"], 2, len, "words"))
+    [['a', 'bb'], ['ccc']]
+    """
+    if not examples:
+        raise ValueError(f"there are no {name} to evaluate on")
+    # No bar is drawn where the output is not a terminal.
+    with tqdm(total=len(examples), desc="evaluating", leave=False, disable=None) as bar:
+        for batch in in_batches(sorted(examples, key=length), batch_size):
+            yield batch
+            bar.update(len(batch))
+
+
+def save_evaluation(
+    folder: str | Path, name: str, count: int, evaluation: Evaluation, details: Mapping[str, Any]
+) -> None:
+    """Write the evaluation on a set of `count` examples into the folder of a run.
+
+    The file is `evaluation-<name>.json`; it has the details beside the metrics.
+    """
+    head = {"graphut": __version__, "set": name, "examples": count}
+    record = {**head, **evaluation.metrics, **details}
+    write_json(Path(folder, f"evaluation-{name}.json"), record)

@@ -1,0 +1,115 @@
+"""Texts that a model generates, and tables of their tokens with the steps of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from shutil import get_terminal_size
+from typing import Any, NamedTuple
+
+import torch
+
+from graphut.experiments.tasks.base import in_batches
+from graphut.models import UniversalTransformer, UniversalTransformerLM
+from graphut.models.config import option
+from graphut.models.decoding import Generation
+
+_BATCH = 100
+_LABEL_WIDTH = 8  # columns
+
+
+class GeneratedText(NamedTuple):
+    """The answer to a text; and both of them, with the steps of each token or sentence."""
+
+    text: str
+    with_steps: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions:
+    """The options of a model that does not write."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """The options of a model that writes: greedily, unless something else is asked for.
+
+    Examples
+    --------
+    >>> GenerationOptions(beam_size=4).for_model()["beam_size"]
+    4
+    """
+
+    max_length: int = option(100, "tokens of an output at most, <eos> included")
+    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy")
+    length_penalty: float = option(0.6, "of beam search: more favours longer outputs")
+    temperature: float | None = option(
+        None, "draw tokens instead of taking the likeliest; below 1 sharpens"
+    )
+    top_p: float | None = option(
+        None, "draw among the likeliest tokens that have this probability together"
+    )
+    seed: int = option(0, "of draws")
+
+    def for_model(self) -> dict[str, Any]:
+        """Return the keyword arguments of `model.generate`."""
+        options = asdict(self)
+        generator = torch.Generator().manual_seed(options.pop("seed"))
+        return {**options, "generator": generator}
+
+
+def generate(
+    model: UniversalTransformer | UniversalTransformerLM,
+    prompts: Sequence[list[int]],
+    options: GenerationOptions,
+) -> Iterator[tuple[list[int], Generation]]:
+    """Yield each prompt and what a model generates for it, as soon as its batch is done."""
+    arguments = options.for_model()
+    for batch in in_batches(prompts, _BATCH):
+        yield from zip(batch, model.generate(batch, **arguments), strict=True)
+
+
+def steps_table(
+    label: str, tokens: Sequence[str], steps: Sequence[int], width: int | None = None
+) -> str:
+    """Return tokens above their steps, in rows as wide as the terminal or as `width` columns.
+
+    Examples
+    --------
+    >>> print(steps_table("output", ["a", "be", "<eos>"], [2, 12, 1]))
+    output  a be <eos>
+    steps   2 12 1
+    """
+    columns = list(zip(tokens, map(str, steps), strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for part in _rows(widths, (width or get_terminal_size().columns) - _LABEL_WIDTH):
+        for row, name in enumerate((label, "steps")):
+            cells = [f"{columns[i][row]:{widths[i]}}" for i in part]
+            lines.append(f"{name:{_LABEL_WIDTH}}{' '.join(cells)}".rstrip())
+    return "\n".join(lines)
+
+
+def _rows(widths: Sequence[int], available: int) -> Iterator[range]:
+    """Yield ranges of columns that fit beside each other, each of one column at least."""
+    start = used = 0
+    for index, width in enumerate(widths):
+        if index > start and used + width > available:
+            yield range(start, index)
+            start, used = index, 0
+        used += width + 1
+    yield range(start, len(widths))
+
+
+def steps_list(texts: Sequence[str], steps: Sequence[int]) -> str:
+    """Return a line for each text, with its steps before it.
+
+    Examples
+    --------
+    >>> print(steps_list(["Mary went home.", "Where is Mary?"], [1, 12]))
+    steps
+         1  Mary went home.
+        12  Where is Mary?
+    """
+    lines = [f"{number:6}  {text}" for text, number in zip(texts, steps, strict=True)]
+    return "\n".join(["steps", *lines])

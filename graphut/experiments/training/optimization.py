@@ -1,0 +1,51 @@
+"""The optimizer, and how learning rate and ponder weight change in the course of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import cos, pi
+
+from torch import nn
+from torch.optim import Adam, AdamW, Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from graphut.experiments.training.config import TrainingConfig
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer:
+    """Return AdamW (Loshchilov and Hutter, arXiv 1711.05101) or Adam (arXiv 1412.6980)."""
+    kind = AdamW if config.optimizer == "adamw" else Adam
+    return kind(parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
+
+
+def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) -> LambdaLR:
+    """Return a schedule of `learning_rate_factor` over a number of updates."""
+    return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
+
+
+def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
+    """Return the share of the largest learning rate: up on a line, then down on a cosine to 0.
+
+    Counted in updates: those done, those on the way up (half of all, if that is less), and all.
+
+    Examples
+    --------
+    >>> [learning_rate_factor(done, 2, 10) for done in (0, 1, 2, 6, 10)]
+    [0.5, 1.0, 1.0, 0.5, 0.0]
+    """
+    warmup = min(warmup, updates // 2)
+    if done < warmup:
+        return (done + 1) / warmup
+    progress = (done - warmup) / max(updates - warmup, 1)
+    return (1 + cos(pi * min(progress, 1.0))) / 2
+
+
+def ponder_factor(done: int, warmup: int) -> float:
+    """Return the share of the ponder weight after some updates: from 0 up on a line.
+
+    Examples
+    --------
+    >>> [ponder_factor(done, 4) for done in (0, 1, 4, 9)]
+    [0.0, 0.25, 1.0, 1.0]
+    """
+    return min(done / warmup, 1.0) if warmup else 1.0

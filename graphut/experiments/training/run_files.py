@@ -1,0 +1,103 @@
+"""Small files in the folder of a training run: metrics, machines, the lock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from graphut._files import read_json, write_atomically, write_json
+from graphut.experiments.machine import describe_machine
+from graphut.models.pretrained import WEIGHTS
+
+CHECKPOINT = "checkpoint.safetensors"
+LOCK = "lock"
+MACHINES = "machines.json"
+METRICS = "metrics.jsonl"
+
+
+def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
+    """Append the metrics of an epoch to a file, as one line of JSON."""
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(metrics) + "\n")
+
+
+def read_metrics(path: str | Path) -> list[dict[str, Any]]:
+    """Return the lines of a metrics file; none, if there is no file.
+
+    A last line that was cut off while it was written is left out.
+
+    Raises
+    ------
+    ValueError
+        If another line is damaged; the message names it.
+    """
+    if not Path(path).exists():
+        return []
+    text = Path(path).read_text(encoding="utf-8")
+    metrics: list[dict[str, Any]] = []
+    try:
+        metrics.extend(map(json.loads, text[: text.rfind("\n") + 1].splitlines()))
+    except ValueError as error:
+        raise ValueError(f"{path}:{len(metrics) + 1} is damaged: {error}") from None
+    return metrics
+
+
+def drop_metrics_after(path: str | Path, update: int) -> None:
+    """Remove the lines of later updates, which a resumed run writes again."""
+    kept = [line for line in read_metrics(path) if line["update"] <= update]
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+
+
+def remember_machine(folder: str | Path, device: torch.device) -> None:
+    """Add this machine to the machines of a run, unless it is there with the same packages."""
+    before = read_machines(folder)
+    machine = describe_machine(device)
+    if machine not in before:
+        write_json(Path(folder, MACHINES), [*before, machine])
+
+
+def read_machines(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the machines that a run was trained on, in order; none, if it has not begun."""
+    path = Path(folder, MACHINES)
+    machines: list[dict[str, Any]] = read_json(path) if path.exists() else []
+    return machines
+
+
+def model_digest(folder: str | Path) -> str:
+    """Return 16 digits of the SHA-256 of a model's weights, which change with the model."""
+    return sha256(Path(folder, WEIGHTS).read_bytes()).hexdigest()[:16]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other trainers out of a folder; the system unlocks it when this process ends.
+
+    Raises
+    ------
+    BlockingIOError
+        If another trainer has locked the folder.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, locked(Path(folder)):  # doctest: +ELLIPSIS
+    ...     with locked(Path(folder)):
+    ...         pass
+    Traceback (most recent call last):
+    BlockingIOError: another process is training in ...
+    """
+    try:
+        lock = FileLock(folder / LOCK).acquire(timeout=0)
+    except Timeout:
+        raise BlockingIOError(
+            f"another process is training in {folder}: wait for it, or give another folder"
+        ) from None
+    with lock:
+        yield

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphut.experiments.cli import main
+from graphut.experiments.tasks import TASKS
+from graphut.experiments.training import Run, TrainingConfig, learner_of
+from graphut.experiments.wording import flag
+from tests.experiments.cli.tiny import TINY
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_read_options_help_shows_every_option_of_a_task(
+    task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", task, "--help"])
+    text = capsys.readouterr().out
+    learner = learner_of(TASKS[task])
+    kinds: list[Any] = [TASKS[task], TrainingConfig, learner.config_kind]
+    names = {field.name for kind in kinds for field in fields(kind)}
+    missing = {name for name in names if f"  {flag(name)}" not in text}
+    assert missing == set(learner.from_task)
+    others = {field.name for kind in TASKS.values() for field in fields(kind)} - names
+    assert not {name for name in others if f"  {flag(name)} " in text}
+
+
+def test_read_options_help_shows_every_task(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = capsys.readouterr().out
+    assert all(f"\n  {name} " in text for name in TASKS)
+    assert "--learning-rate" in text and "--d-model" in text
+    assert "--mean-length" not in text and "--encoder-topology" not in text
+
+
+def test_read_options_takes_the_task_last(tmp_path: Path) -> None:
+    argv = [*TINY, "--encoder-topology", "window:2", "--out", str(tmp_path / "run")]
+    assert main(["train", *argv, "copy"]) == 0
+    run = Run.open(tmp_path / "run")
+    assert run.task_options["mean_length"] == 3
+    assert run.model().config.to_dict()["encoder_topology"] == "window:2"

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from inspect import signature
+
+import pytest
+import torch
+
+from graphut.experiments.training import GenerationOptions
+from graphut.experiments.training.generation import steps_table
+from graphut.models import UniversalTransformer
+
+
+def test_generation_options_are_those_of_the_model() -> None:
+    options = GenerationOptions().for_model()
+    parameters = list(signature(UniversalTransformer.generate).parameters.values())[2:]
+    assert set(options) == {parameter.name for parameter in parameters}
+    del options["generator"]
+    assert options == {p.name: p.default for p in parameters if p.name in options}
+
+
+def test_generation_options_seed_the_draws() -> None:
+    first, again, other = (
+        torch.rand(4, generator=GenerationOptions(seed=seed).for_model()["generator"])
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_steps_table_puts_steps_under_tokens() -> None:
+    table = steps_table("input", ["long", "b", "c"], [1, 22, 333])
+    assert table == "input   long b  c\nsteps   1    22 333"
+
+
+@pytest.mark.parametrize(
+    ("width", "rows"),
+    [
+        (14, ["output  aa b", "steps   1  2", "output  cc d", "steps   10 4"]),
+        (15, ["output  aa b cc", "steps   1  2 10", "output  d", "steps   4"]),
+    ],
+)
+def test_steps_table_breaks_rows_at_the_width(width: int, rows: list[str]) -> None:
+    table = steps_table("output", ["aa", "b", "cc", "d"], [1, 2, 10, 4], width)
+    assert table.splitlines() == rows
+
+
+def test_steps_table_of_a_token_wider_than_the_room() -> None:
+    rows = steps_table("input", ["a", "x" * 20, "b"], [1, 1, 1], 10).splitlines()
+    assert rows[0::2] == ["input   a", "input   " + "x" * 20, "input   b"]

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import Adam, AdamW
+
+from graphut.experiments.training import TrainingConfig
+from graphut.experiments.training.optimization import (
+    learning_rate_factor,
+    make_optimizer,
+    make_schedule,
+    ponder_factor,
+)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adam", Adam), ("adamw", AdamW)])
+def test_make_optimizer_follows_the_config(name: str, kind: type) -> None:
+    config = TrainingConfig(optimizer=name, learning_rate=0.25, weight_decay=0.125)  # type: ignore[arg-type]
+    optimizer = make_optimizer([nn.Parameter(torch.zeros(2))], config)
+    assert type(optimizer) is kind
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    assert optimizer.param_groups[0]["weight_decay"] == 0.125
+
+
+def test_make_schedule_sets_the_rate_of_each_update() -> None:
+    config = TrainingConfig(learning_rate=2.0, warmup=2)
+    optimizer = make_optimizer([nn.Parameter(torch.zeros(2))], config)
+    schedule = make_schedule(optimizer, config, updates=6)
+    rates = []
+    for _ in range(7):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert rates == pytest.approx([1.0, 2.0, 2.0, 1 + 0.5**0.5, 1.0, 1 - 0.5**0.5, 0.0])
+
+
+def test_learning_rate_factor_rises_falls_and_ends_at_zero() -> None:
+    factors = [learning_rate_factor(done, 10, 50) for done in range(51)]
+    assert factors[0] == 0.1
+    assert max(factors) == factors[9] == factors[10] == 1.0
+    assert factors[:10] == sorted(factors[:10])
+    assert factors[10:] == sorted(factors[10:], reverse=True)
+    assert factors[30] == pytest.approx(0.5)
+    assert factors[50] == 0.0 < factors[49]
+
+
+def test_factors_without_a_warm_up() -> None:
+    assert learning_rate_factor(0, 0, 4) == 1.0
+    assert ponder_factor(0, 0) == 1.0
+
+
+def test_learning_rate_factor_warms_up_in_half_of_training_at_most() -> None:
+    assert [learning_rate_factor(done, 400, 4) for done in range(5)] == [0.5, 1.0, 1.0, 0.5, 0.0]
+    assert learning_rate_factor(0, 400, 1) == 1.0
+
+
+def test_learning_rate_factor_stays_zero_after_the_end() -> None:
+    assert learning_rate_factor(100, 10, 50) == 0.0
+
+
+def test_ponder_factor_rises_from_zero() -> None:
+    assert [ponder_factor(done, 2) for done in range(4)] == [0.0, 0.5, 1.0, 1.0]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.machine import describe_machine
+from graphut.experiments.training import run_files
+from graphut.experiments.training.run_files import (
+    LOCK,
+    MACHINES,
+    append_metrics,
+    drop_metrics_after,
+    locked,
+    read_machines,
+    read_metrics,
+    remember_machine,
+)
+
+CPU = torch.device("cpu")
+
+
+def test_remember_machine_adds_each_machine_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_machines(tmp_path) == []
+    here = describe_machine(CPU)
+    remember_machine(tmp_path, CPU)
+    remember_machine(tmp_path, CPU)
+    assert read_machines(tmp_path) == [here]
+
+    there = here | {"cpu": "Abacus 9"}
+    monkeypatch.setattr(run_files, "describe_machine", lambda device: there)
+    remember_machine(tmp_path, CPU)
+    assert read_machines(tmp_path) == [here, there]
+
+
+def test_remember_machine_refuses_a_broken_file(tmp_path: Path) -> None:
+    (tmp_path / MACHINES).write_text("[{")
+    with pytest.raises(ValueError, match=r"machines\.json is not a JSON file"):
+        remember_machine(tmp_path, CPU)
+
+
+def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"update": 3, "loss": 0.1},
+        {"update": 6, "validation": {"x": 1}},
+    ]
+    for line in lines:
+        append_metrics(tmp_path / "metrics.jsonl", line)
+    assert read_metrics(tmp_path / "metrics.jsonl") == lines
+
+
+def test_read_metrics_of_no_file(tmp_path: Path) -> None:
+    assert read_metrics(tmp_path / "metrics.jsonl") == []
+
+
+def test_read_metrics_leaves_out_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    append_metrics(path, {"update": 3})
+    with path.open("a") as file:
+        file.write('{"update": 6, "lo')
+    assert read_metrics(path) == [{"update": 3}]
+
+
+def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    for update in (2, 4, 6):
+        append_metrics(path, {"update": update})
+    drop_metrics_after(path, 4)
+    append_metrics(path, {"update": 5})
+    assert read_metrics(path) == [{"update": 2}, {"update": 4}, {"update": 5}]
+
+
+def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"update": 2}\n{"upd\n{"update": 4}\n')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
+        read_metrics(path)
+
+
+def test_locked_refuses_a_second_trainer(tmp_path: Path) -> None:
+    message = r"another process is training in .*: wait for it, or give another folder"
+    with locked(tmp_path):
+        with pytest.raises(BlockingIOError, match=message), locked(tmp_path):
+            pass
+        assert (tmp_path / LOCK).exists()
+    with locked(tmp_path):
+        pass
