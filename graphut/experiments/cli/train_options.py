@@ -11,8 +11,8 @@ from typing import Any
 from graphut.experiments.cli.device import add_device
 from graphut.experiments.cli.options import add_options, field_names
 from graphut.experiments.cli.parser import Parser
-from graphut.experiments.presets import MEANINGS, PRESETS, SMALL
-from graphut.experiments.tasks import TASKS, Task
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task
+from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
 from graphut.models.config import ModelConfig
@@ -35,7 +35,7 @@ def _parser(task: str | None) -> Parser:
     )
     help = SUPPRESS if task else "what to learn: see below"
     parser.add_argument("task", choices=TASKS, metavar="TASK", help=help)
-    presets = PRESETS.get(task or "", {})
+    presets = TASK_PRESETS.get(task or "", {})
     _add_run_options(parser, presets)
     known: set[str] = set()
     for title, (kind, skip) in _shown_kinds(task).items():

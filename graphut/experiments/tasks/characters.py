@@ -11,7 +11,7 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
 class Characters(Vocabulary):
-    """The characters of texts, white space too.
+    r"""The characters of texts, white space too.
 
     White space has a visible name, since a symbol may hold none: a space is `␣`, a line's end
     `⏎`, a tab `⇥`, and any other white space, as these three characters themselves, is its
@@ -24,20 +24,20 @@ class Characters(Vocabulary):
 
     Examples
     --------
-    >>> characters = Characters.of("to be\\nor not")
-    >>> characters.readable(characters.read("be\\nnot"))
+    >>> characters = Characters.of("to be\nor not")
+    >>> characters.readable(characters.read("be\nnot"))
     ['b', 'e', '⏎', 'n', 'o', 't']
-    >>> characters.write(characters.read("be\\nnot"))
-    'be\\nnot'
+    >>> characters.write(characters.read("be\nnot"))
+    'be\nnot'
     """
 
     @classmethod
     def of(cls, text: str) -> Characters:
-        """All characters of a text, in the order of their numbers."""
+        """Return the characters of a text, in the order of their numbers."""
         return cls(map(symbol_of, sorted(set(text))))
 
     def read(self, text: str) -> list[int]:
-        """Token ids of the characters of a text.
+        """Return the token ids of the characters of a text.
 
         Raises
         ------
@@ -48,17 +48,17 @@ class Characters(Vocabulary):
         return self.encode(symbols[character] for character in text)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """The text of token ids; `<bos>` and `<eos>` stand for no character."""
+        """Return the text of token ids; `<bos>` and `<eos>` stand for no character."""
         own = [token for token in tokens if token not in (BOS, EOS)]
         return "".join(map(character_of, self.decode(own)))
 
 
 def symbol_of(character: str) -> str:
-    """The name of a character.
+    r"""Return the name of a character.
 
     Examples
     --------
-    >>> [symbol_of(character) for character in "a \\x0b␣"]
+    >>> [symbol_of(character) for character in "a \x0b␣"]
     ['a', '␣', '<U+000B>', '<U+2423>']
     """
     if character in _VISIBLE:
@@ -69,12 +69,12 @@ def symbol_of(character: str) -> str:
 
 
 def character_of(symbol: str) -> str:
-    """The character of a name.
+    r"""Return the character of a name.
 
     Examples
     --------
-    >>> [character_of(symbol_of(character)) for character in "a \\x0b␣"]
-    ['a', ' ', '\\x0b', '␣']
+    >>> [character_of(symbol_of(character)) for character in "a \x0b␣"]
+    ['a', ' ', '\x0b', '␣']
     """
     if symbol in _VISIBLE.values():
         return next(character for character, name in _VISIBLE.items() if name == symbol)

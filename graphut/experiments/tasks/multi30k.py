@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import ClassVar
 
+from graphut.experiments.tasks.base import option
 from graphut.experiments.tasks.files import DataSet, lines_of
-from graphut.experiments.tasks.translation import TranslationTask
+from graphut.experiments.tasks.presets import with_baselines
+from graphut.experiments.tasks.translation import (
+    PAPER_TRANSLATION,
+    SMALL_TRANSLATION,
+    TranslationTask,
+)
 
 _FILES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 _CHECKSUMS = {
@@ -42,9 +47,15 @@ class Multi30k(TranslationTask):
     8000
     """
 
-    name: ClassVar[str] = "multi30k"
+    name = "multi30k"
+    presets = with_baselines(
+        {**SMALL_TRANSLATION, "epochs": 12},
+        # Layers of half the width have a quarter of the weights.
+        {"d_model": 128, "d_hidden": 512, "max_steps": 6},
+        paper={**PAPER_TRANSLATION, "batch_size": 128, "warmup": 2000, "epochs": 40},
+    )
 
-    data: str | Path = field(metadata={"help": f"folder of Multi30k's task 1, {_DATA.origin}"})
+    data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_DATA.origin}")
 
     def _read(self, part: str, language: str) -> list[str]:
         return lines_of(_DATA.read(self.data, f"raw/{_FILES[part]}.{language}"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
-from graphut.experiments.tasks.base import Pair, PairTask
+from graphut.experiments.tasks.base import Pair, PairTask, option
 from graphut.experiments.tasks.files import DataSet
-from graphut.experiments.tasks.held_out import hold_out
+from graphut.experiments.tasks.presets import NARROW_LAYERS, PAIRS, with_baselines
+from graphut.experiments.tasks.splits import hold_out
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
 _WORDS = "after and around jump left look opposite right run thrice turn twice walk"
@@ -37,10 +38,11 @@ _DATA = DataSet(
     "from https://github.com/brendenlake/SCAN: clone it, and name the clone",
     dict(zip(chain.from_iterable(_SPLITS.values()), _CHECKSUMS.split(), strict=True)),
 )
+_SMALL = {**PAIRS, "share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
 
 
 def parse(line: str) -> Pair:
-    """A line of SCAN's files, as token ids.
+    """Return the token ids of a line of SCAN's files.
 
     Examples
     --------
@@ -85,51 +87,38 @@ class Scan(PairTask):
     Vocabulary(I_JUMP I_LOOK I_RUN I_TURN_LEFT I_TURN_RIGHT I_WALK)
     """
 
-    name: ClassVar[str] = "scan"
+    name = "scan"
+    presets = with_baselines(_SMALL, NARROW_LAYERS)
 
-    data: str | Path = field(metadata={"help": f"folder of SCAN, {_DATA.origin}"})
-    split: Literal["simple", "length", "jump"] = field(
-        default="simple", metadata={"help": "which of the published splits"}
-    )
-    held_out: int = field(default=1000, metadata={"help": "training pairs to validate on instead"})
-
-    def __post_init__(self) -> None:
-        self._check_at_least(1, "held_out")
-        if self.split not in _SPLITS:
-            raise ValueError(f"split must be one of {', '.join(_SPLITS)}; got {self.split!r}")
-        self._make_absolute("data")
+    data: str | Path = option(MISSING, f"folder of SCAN, {_DATA.origin}")
+    split: Literal["simple", "length", "jump"] = option("simple", "which of the published splits")
+    held_out: int = option(1000, "training pairs to validate on instead", least=1)
 
     @property
     def source_vocabulary(self) -> Vocabulary:
+        """The words of commands."""
         return _COMMANDS
 
     @property
     def target_vocabulary(self) -> Vocabulary:
+        """The actions."""
         return _ACTIONS
 
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """The training pairs that are not validated on, whatever the seed and the epoch."""
-        return self._parts[0]
-
-    @property
-    def validation(self) -> list[Pair]:
-        return self._parts[1]
+    def load(self, part: str) -> list[Pair]:
+        """Return the pairs of a part; those of training are not validated on."""
+        return self._read(1) if part == "test" else self._split[part]
 
     @cached_property
-    def test(self) -> list[Pair]:
-        return self._read(1)
-
-    @cached_property
-    def _parts(self) -> tuple[list[Pair], list[Pair]]:
+    def _split(self) -> dict[str, list[Pair]]:
         pairs = self._read(0)
         count = Counter(tuple(source) for source, _ in pairs)
         # A command that comes many times ("jump", in the split of that name) stays in training.
         once = (source for source in count if count[source] == 1)
         chosen = {*hold_out(once, self.held_out, bytes)[1]}
-        parts: tuple[list[Pair], list[Pair]] = ([], [])
-        for pair in pairs:
-            parts[tuple(pair[0]) in chosen].append(pair)
-        return parts
+        return {
+            "train": [pair for pair in pairs if tuple(pair[0]) not in chosen],
+            "validation": [pair for pair in pairs if tuple(pair[0]) in chosen],
+        }
 
     def _read(self, part: int) -> list[Pair]:
         text = _DATA.read(self.data, _SPLITS[self.split][part])

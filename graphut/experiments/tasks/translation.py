@@ -4,25 +4,51 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import Pair, PairTask, in_batches
-from graphut.experiments.tasks.cache import cached, key_of
-from graphut.experiments.tasks.packed import Arrays, Packed
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask, in_batches, option
+from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_json, unpack_json
+from graphut.experiments.tasks.presets import Preset
 from graphut.experiments.tasks.subwords import BYTES, Subwords, tokenizers_package
 
-_PARTS = ("train", "validation", "test")
 LANGUAGES = ("en", "de")
-_NAMES = [f"{part}.{language}" for part in _PARTS for language in LANGUAGES]
+_NAMES = [f"{part}.{language}" for part in PARTS for language in LANGUAGES]
 _AT_ONCE = 10_000  # lines: what is found of each is much larger than its token ids
-_FORMAT = 2
+_FORMAT = 3
+
+_SHARED: Preset = {"share_embeddings": True, "label_smoothing": 0.1}
+SMALL_TRANSLATION: Preset = {
+    **_SHARED,
+    "d_model": 256,
+    "d_hidden": 1024,
+    "max_steps": 6,
+    "dropout": 0.2,
+    "warmup": 1000,
+    "patience": 5,
+}
+# The paper's base size, which does not halt (arXiv 1807.03819, section 3.6): for a GPU.
+# tensor2tensor's universal_transformer_base, and of transformer_base the largest learning rate:
+# 2 / sqrt(1024 * 8000).
+PAPER_TRANSLATION: Preset = {
+    **_SHARED,
+    "d_model": 1024,
+    "d_hidden": 4096,
+    "num_heads": 16,
+    "max_steps": 6,
+    "adaptive": False,
+    "dropout": 0.3,
+    "attention_dropout": 0.1,
+    "optimizer": "adam",
+    "weight_decay": 0.0,
+    "learning_rate": 7e-4,
+}
 
 
 @dataclass(frozen=True)
@@ -53,82 +79,56 @@ class TranslationTask(PairTask):
         sources and targets do not belong together.
     """
 
-    vocabulary_kind: ClassVar[type[Subwords]] = Subwords
+    vocabulary_kind = Subwords
 
-    data: str | Path = field(metadata={"help": "folder of the data"})
-    languages: Literal["en-de", "de-en"] = field(
-        default="en-de", metadata={"help": "from which language to which"}
+    data: str | Path = option(MISSING, "folder of the data")
+    languages: Literal["en-de", "de-en"] = option("en-de", "from which language to which")
+    subwords: int = option(
+        8000, "pieces of words to learn, all 256 bytes among them", least=BYTES + 1
     )
-    subwords: int = field(
-        default=8000, metadata={"help": "pieces of words to learn, all 256 bytes among them"}
+    longest: int = option(
+        100, "leave out training pairs with a longer sentence, in subwords", least=1
     )
-    longest: int = field(
-        default=100,
-        metadata={"help": "leave out training pairs with a longer sentence, in subwords"},
-    )
-
-    def __post_init__(self) -> None:
-        self._check_at_least(BYTES + 1, "subwords")
-        self._check_at_least(1, "longest")
-        if self.languages not in ("en-de", "de-en"):
-            raise ValueError(f"languages must be en-de or de-en; got {self.languages!r}")
-        self._make_absolute("data")
 
     @abstractmethod
     def _read(self, part: str, language: str) -> list[str]:
-        """The sentences of "train", "validation" or "test", line by line."""
+        """Return the sentences of "train", "validation" or "test", line by line."""
 
     @cached_property
     def source_vocabulary(self) -> Subwords:
-        return Subwords.from_lines(self._arrays["merges"].tolist())
+        """The subwords of both languages."""
+        return Subwords.from_lines(unpack_json(self._arrays["merges"]))
 
-    @property
-    def target_vocabulary(self) -> Subwords:
-        """The same subwords as the sources'."""
-        return self.source_vocabulary
-
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """All training pairs, whatever the seed and the epoch."""
-        return self._training
-
-    @cached_property
-    def validation(self) -> list[Pair]:
-        return self._pairs("validation")
-
-    @cached_property
-    def test(self) -> list[Pair]:
-        return self._pairs("test")
-
-    @cached_property
-    def _training(self) -> list[Pair]:
-        return self._pairs("train", self._usable)
+    def load(self, part: str) -> list[Pair]:
+        """Return the pairs of a part; of training, those that are neither too long nor empty."""
+        return self._pairs(part, self._usable if part == "train" else None)
 
     @cached_property
     def _usable(self) -> NDArray[np.int64]:
-        """Which training pairs are neither too long nor empty."""
-        lengths = np.stack([side.lengths for side in self._sides("train")])
+        """The indices of training pairs that are neither too long nor empty."""
+        lengths = np.stack([np.diff(offsets) for _, offsets in self._sides("train")])
         usable = np.flatnonzero((lengths > 0).all(0) & (lengths <= self.longest).all(0))
         if not len(usable):
             raise ValueError(f"every training pair is longer than longest, {self.longest}")
         return usable
 
     def _pairs(self, part: str, which: Iterable[int] | None = None) -> list[Pair]:
-        source, target = self._sides(part)
-        indices = range(len(source)) if which is None else which
-        return [(source[index], target[index]) for index in indices]
+        (source, s), (target, t) = self._sides(part)
+        indices = range(len(s) - 1) if which is None else which
+        return [
+            (source[s[i] : s[i + 1]].tolist(), target[t[i] : t[i + 1]].tolist()) for i in indices
+        ]
 
-    def _sides(self, part: str) -> tuple[Packed, Packed]:
-        source, target = (
-            Packed.read(self._arrays, f"{part}.{language}")
-            for language in self.languages.split("-")
-        )
-        return source, target
+    def _sides(self, part: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return the tokens of all sources and where each one begins; the same of all targets."""
+        names = [f"{part}.{language}" for language in self.languages.split("-")]
+        return [(self._arrays[name], self._arrays[f"{name}.offsets"]) for name in names]
 
     @cached_property
     def _arrays(self) -> Arrays:
         """The merges, and all sentences as token ids."""
         texts = {name: self._read(*name.split(".")) for name in _NAMES}
-        for part in _PARTS:
+        for part in PARTS:
             _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))
         version, lines = tokenizers_package().__version__, map("\n".join, texts.values())
         key = key_of(self.name, _FORMAT, version, self.subwords, texts=lines)
@@ -137,10 +137,14 @@ class TranslationTask(PairTask):
 
 def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:
     learned = Subwords.learn(chain.from_iterable(texts[f"train.{x}"] for x in LANGUAGES), size)
-    arrays: Arrays = {"merges": np.array(learned.to_lines(), dtype=np.str_)}
+    arrays: Arrays = {"merges": pack_json(learned.to_lines())}
     for name, lines in texts.items():
-        parts = (Packed.of(learned.read_all(some)) for some in in_batches(lines, _AT_ONCE))
-        arrays |= Packed.joined(parts).arrays(name)
+        tokens, lengths = [], [0]
+        for some in in_batches(lines, _AT_ONCE):
+            found = learned.read_all(some)
+            tokens.append(np.fromiter(chain.from_iterable(found), np.int32))
+            lengths += map(len, found)
+        arrays |= {name: np.concatenate(tokens), f"{name}.offsets": np.cumsum(lengths)}
     return arrays
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from graphut._files import read_json, write_json
 
 RESERVED = ("<bos>", "<eos>")
-"""What they are shown as."""
+"""The symbols of the token ids 0 and 1."""
 _SHOWN = 30
 
 
@@ -53,14 +53,15 @@ class Vocabulary:
             raise ValueError(f"the symbol {twice!r} comes more than once")
 
     def __len__(self) -> int:
-        """Number of token ids, `<bos>` and `<eos>` included."""
+        """Return the number of token ids, `<bos>` and `<eos>` included."""
         return len(RESERVED) + len(self.symbols)
 
     def __contains__(self, symbol: str) -> bool:
-        """Whether `encode` knows the symbol."""
+        """Return whether `encode` knows the symbol."""
         return symbol in self._ids
 
     def __repr__(self) -> str:
+        """Return the first symbols, and the number of the others."""
         return f"Vocabulary({self._listing()})"
 
     @cached_property
@@ -73,7 +74,7 @@ class Vocabulary:
         return " ".join(self.symbols[:_SHOWN]) + tail
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Token ids of symbols.
+        """Return the token ids of symbols.
 
         Raises
         ------
@@ -87,7 +88,7 @@ class Vocabulary:
             raise ValueError(f"unknown symbol {unknown!r}; known are: {self._listing()}") from None
 
     def decode(self, tokens: Sequence[int]) -> list[str]:
-        """Symbols of token ids.
+        """Return the symbols of token ids.
 
         Raises
         ------
@@ -101,7 +102,7 @@ class Vocabulary:
         return [names[token] for token in tokens]
 
     def read(self, text: str) -> list[int]:
-        """Token ids of a text: symbols between white space.
+        """Return the token ids of a text: symbols between white space.
 
         The spaces may be left out where the whole text is no symbol and each character is one.
 
@@ -121,11 +122,11 @@ class Vocabulary:
         return self.encode(parts)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """The text of token ids, which `read` would read."""
+        """Return the text of token ids, which `read` would read."""
         return " ".join(self.decode(tokens))
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
-        """What to print for each token id, to look at."""
+        """Return what to print for each token id, to look at."""
         return self.decode(tokens)
 
     def save(self, path: str | Path) -> None:
@@ -134,7 +135,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read what `save` has written.
+        """Read a file that `save` has written.
 
         Raises
         ------

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 from xml.sax.saxutils import unescape
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import Pair
+from graphut.experiments.tasks.base import Pair, option
 from graphut.experiments.tasks.files import DataSet, lines_of
-from graphut.experiments.tasks.translation import LANGUAGES, TranslationTask
+from graphut.experiments.tasks.presets import with_baselines
+from graphut.experiments.tasks.translation import (
+    LANGUAGES,
+    PAPER_TRANSLATION,
+    SMALL_TRANSLATION,
+    TranslationTask,
+)
 
 _FILES = {
     "full": {
@@ -56,6 +62,25 @@ _DATA = {
 }
 _ESCAPED = {"&apos;": "'", "&quot;": '"', "&#91;": "[", "&#93;": "]", "&#124;": "|"}
 
+# Ten thousand pairs of long sentences, a third of Multi30k's: a trial.
+_SMALL = {
+    **SMALL_TRANSLATION,
+    "d_model": 128,
+    "d_hidden": 512,
+    "epochs": 10,
+    "corpus": "small",
+    "subwords": 4000,
+    "longest": 60,
+}
+_PAPER = {
+    **PAPER_TRANSLATION,
+    "batch_size": 256,
+    "warmup": 8000,
+    "epochs": 256,
+    "patience": 256,
+    "subwords": 32_000,
+}
+
 
 @dataclass(frozen=True)
 class Wmt14(TranslationTask):
@@ -85,29 +110,20 @@ class Wmt14(TranslationTask):
     100000
     """
 
-    name: ClassVar[str] = "wmt14"
+    name = "wmt14"
+    presets = with_baselines(_SMALL, {"d_model": 64, "d_hidden": 256, "max_steps": 6}, _PAPER)
 
-    data: str | Path = field(
-        metadata={
-            "help": f"folder of WMT14's files; full: {_DATA['full'].origin}; "
-            f"small: {_DATA['small'].origin}"
-        }
+    data: str | Path = option(
+        MISSING,
+        f"folder of WMT14's files; full: {_DATA['full'].origin}; small: {_DATA['small'].origin}",
     )
-    corpus: Literal["full", "small"] = field(
-        default="full", metadata={"help": "all of it, or 10,000 training pairs for a trial"}
+    corpus: Literal["full", "small"] = option(
+        "full", "all of it, or 10,000 training pairs for a trial"
     )
-    epoch_size: int = field(
-        default=100_000, metadata={"help": "training pairs in an epoch, unless there are fewer"}
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_at_least(1, "epoch_size")
-        if self.corpus not in _FILES:
-            raise ValueError(f"corpus must be one of {', '.join(_FILES)}; got {self.corpus!r}")
+    epoch_size: int = option(100_000, "training pairs in an epoch, unless there are fewer", least=1)
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
-        """The next `epoch_size` pairs of the corpus; all of them, if there are no more."""
+        """Return the next `epoch_size` pairs of the corpus; all of them, if there are no more."""
         total = len(self._usable)
         size = min(self.epoch_size, total)
         first, behind = epoch * size, (epoch + 1) * size
@@ -118,6 +134,7 @@ class Wmt14(TranslationTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
+        """The files of the full corpora, which have no known checksums."""
         return _DATA[self.corpus].unchecked(self.data)
 
     def _order(self, seed: int, number: int) -> NDArray[np.int64]:

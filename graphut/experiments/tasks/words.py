@@ -31,14 +31,14 @@ class Words(Vocabulary):
     def learn(
         cls, texts: Iterable[Iterable[str]], *, least: int = 1, most: int | None = None
     ) -> Words:
-        """The words of texts, the most frequent first.
+        """Return the vocabulary of texts, the most frequent words first.
 
         Parameters
         ----------
         texts : iterable of iterable of str
             Words.
         least : int
-            How often a word must come. The rarer ones are what `<unk>` is learned from.
+            Smallest number of times that a word must come. `<unk>` is learned from rarer ones.
         most : int, optional
             Words at most; the most frequent are kept.
         """
@@ -61,10 +61,10 @@ class Words(Vocabulary):
         return self._ids[UNKNOWN]
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Token ids of words, that of `<unk>` for those that are not known."""
+        """Return the token ids of words, that of `<unk>` for those that are not known."""
         ids, unknown = self._ids, self.unknown
         return [ids.get(word, unknown) for word in symbols]
 
     def read(self, text: str) -> list[int]:
-        """Token ids of the words between white space; in small letters, if not as they stand."""
+        """Return the token ids of the words, in small letters if not known as they stand."""
         return self.encode(word if word in self else word.lower() for word in text.split())

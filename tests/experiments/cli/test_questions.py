@@ -9,7 +9,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import babi, lambada_files
+from graphut.experiments.tasks import babi, lambada
 from graphut.experiments.tasks.files import DataSet
 
 MODEL = shlex.split("--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu")
@@ -38,11 +38,11 @@ def stories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder with LAMBADA's files."""
-    known = lambada_files.LAMBADA
+    known = lambada.LAMBADA
     for name in known.checksums:
         (tmp_path / name).write_text(PASSAGE)
     data = DataSet(known.origin, dict.fromkeys(known.checksums))
-    monkeypatch.setattr(lambada_files, "LAMBADA", data)
+    monkeypatch.setattr(lambada, "LAMBADA", data)
     return str(tmp_path)
 
 

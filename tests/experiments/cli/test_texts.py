@@ -9,7 +9,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import agreement, lambada_files
+from graphut.experiments.tasks import agreement, lambada
 from graphut.experiments.tasks.files import DataSet
 
 MODEL = shlex.split("--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu")
@@ -31,7 +31,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "novel.txt").write_text("once , the dog was here . " * 9)
     for where, name, files in (
         (agreement, "_DATA", prefixes),
-        (lambada_files, "LAMBADA", passages),
+        (lambada, "LAMBADA", passages),
     ):
         monkeypatch.setattr(where, name, DataSet("from nowhere", dict.fromkeys(files)))
     return tmp_path

@@ -161,7 +161,7 @@ def test_a_wrong_line_is_quoted(line: str) -> None:
 
 
 def test_options_out_of_range_are_quoted() -> None:
-    with pytest.raises(ValueError, match="split must be published or small; got 'x'"):
+    with pytest.raises(ValueError, match="split must be one of published, small; got 'x'"):
         Agreement(".", split="x")  # type: ignore[arg-type]
     for name in ("held_out", "least"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):

@@ -9,9 +9,9 @@ from graphut.experiments.tasks import (
     AlgorithmicAddition,
     AlgorithmicCopy,
     AlgorithmicReverse,
-    AlgorithmicTask,
     Pair,
 )
+from graphut.experiments.tasks.algorithmic import AlgorithmicTask
 
 KINDS: list[type[AlgorithmicTask]] = [AlgorithmicCopy, AlgorithmicReverse, AlgorithmicAddition]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks.cache import Arrays, cached
+from graphut.experiments.tasks.cache import Arrays, cached, cached_json, pack_json, unpack_json
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +92,18 @@ def test_nothing_is_unpickled(folder: Path) -> None:
     [file] = (folder / "tasks").iterdir()
     np.savez(file, x=np.array([{"evil": 1}], dtype=object))
     check(parser, "data", asked=2)
+
+
+LEAVES = st.none() | st.integers() | st.text()
+VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each))
+
+
+@given(VALUES)
+def test_unpack_json_undoes_pack_json(value: object) -> None:
+    assert unpack_json(pack_json(value)) == value
+
+
+def test_cached_json_returns_the_same_value_from_the_cache() -> None:
+    value = {"words": ("ä", "two"), "tokens": [[2, 3], []]}
+    made = cached_json("data", lambda: value)
+    assert made == cached_json("data", lambda: None) == value | {"words": ["ä", "two"]}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from graphut.experiments.tasks import Copy, LetterTask, Reverse, Sort
+from graphut.experiments.tasks import Copy, Reverse, Sort
+from graphut.experiments.tasks.letters import LetterTask
 
 TASKS = [Copy, Reverse, Sort]
 

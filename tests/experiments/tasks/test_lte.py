@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from graphut.experiments.tasks import (
-    LearningToExecute,
     LteAddition,
     LteControl,
     LteCopy,
+    LteDouble,
     LteProgram,
+    LteReverse,
     Pair,
 )
 from graphut.experiments.tasks.characters import Characters
-from graphut.experiments.tasks.lte import ProgramTask
-from tests.experiments.tasks.test_programs import run_python
+from graphut.experiments.tasks.lte import LearningToExecute, MemoryTask, ProgramTask
+from tests.experiments.tasks.test_lte_programs import run_python
 from tests.experiments.tasks.tiny import tiny
 
 PROGRAMS = ["lte-program", "lte-control", "lte-addition"]
@@ -87,3 +88,24 @@ class NoSources(LteCopy):
 def test_a_program_has_no_more_variables_than_there_are_names() -> None:
     with pytest.raises(ValueError, match=r"nesting must be at most 10.*got 11"):
         LteProgram(nesting=11)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"), [(LteCopy, "120"), (LteDouble, "120120"), (LteReverse, "021")]
+)
+def test_memory_task_answers_every_source(kind: type[MemoryTask], answer: str) -> None:
+    task = kind(held_out=20)
+    assert task.answer("120") == answer
+    vocabulary = task.source_vocabulary
+    for source, target in task.test_sets["test"] + task.test_sets["hardest"]:
+        text = "".join(vocabulary.decode(source))
+        assert "".join(vocabulary.decode(target)) == task.answer(text)
+
+
+@pytest.mark.parametrize("kind", [LteCopy, LteDouble, LteReverse])
+def test_memory_task_has_the_size_of_the_paper(kind: type[MemoryTask]) -> None:
+    """Table 5 of arXiv 1807.03819."""
+    task = kind(held_out=1)
+    assert task.length == 55
+    [(source, _)] = task.test_sets["hardest"]
+    assert len(source) == 55

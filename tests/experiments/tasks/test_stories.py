@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.experiments.tasks import Vocabulary
-from graphut.experiments.tasks.stories import Asked, StoryEncoder, parse_stories, sentences, words
+from graphut.experiments.tasks.stories import StoryQuestion, parse_stories, sentences, words
 
 WORDS = st.lists(st.sampled_from(["Mary", "went", "home", "milk"]), min_size=1, max_size=4)
 SAID = WORDS.map(lambda parts: (" ".join(parts) + ".", None, ()))
@@ -46,7 +46,7 @@ def test_parsing_is_the_reverse_of_writing(
             else:
                 numbers = " ".join(str(number_of[place]) for place in supporting)
                 lines.append(f"{number} {sentence}{' ' * space}\t{answer}\t{numbers}")
-                expected.append(Asked(list(facts), sentence, answer, supporting))
+                expected.append(StoryQuestion(list(facts), sentence, answer, supporting))
     assert list(parse_stories("\n".join(lines) + "\n")) == expected
 
 
@@ -99,15 +99,17 @@ def test_words_are_in_small_letters_and_a_question_mark_is_one() -> None:
 
 
 def test_the_facts_that_are_kept() -> None:
-    asked = Asked(["a.", "b.", "c."], "d?", "e", (0, 2))
-    assert asked.kept(None) == asked.kept(3) == asked.kept(9) == asked
-    assert asked.kept(2) == Asked(["b.", "c."], "d?", "e", (1,))
+    asked = StoryQuestion(["a.", "b.", "c."], "d?", "e", (0, 2))
+    assert (
+        asked.with_last_facts(None) == asked.with_last_facts(3) == asked.with_last_facts(9) == asked
+    )
+    assert asked.with_last_facts(2) == StoryQuestion(["b.", "c."], "d?", "e", (1,))
 
 
-def test_what_is_not_known_is_quoted() -> None:
-    encode = StoryEncoder(Vocabulary(["mary", "ran"]), Vocabulary(["yes", "no"]))
-    assert encode(Asked(["Mary ran."], "ran", "no", ())).answer == 1
+def test_story_question_encode_quotes_what_is_not_known() -> None:
+    vocabulary, answers = Vocabulary(["mary", "ran"]), Vocabulary(["yes", "no"])
+    assert StoryQuestion(["Mary ran."], "ran", "no", ()).encode(vocabulary, answers).answer == 1
     with pytest.raises(ValueError, match="unknown symbol 'john'"):
-        encode.sentence("John ran.")
+        StoryQuestion(["John ran."], "ran", "no", ()).encode(vocabulary, answers)
     with pytest.raises(ValueError, match="unknown symbol 'maybe'"):
-        encode(Asked([], "ran", "maybe", ()))
+        StoryQuestion([], "ran", "maybe", ()).encode(vocabulary, answers)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import BOS, EOS, Vocabulary
+from graphut.experiments.tasks import Vocabulary
 from graphut.models import universal_transformer
+from graphut.sentences import BOS, EOS
 
 symbols = st.text(min_size=1).filter(lambda s: s.split() == [s] and s not in ("<bos>", "<eos>"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks import Pair, Wmt14
-from tests.experiments.tasks.tiny_wmt14 import TRAIN, write, write_corpora
+from tests.experiments.tasks.tiny_wmt14 import write, write_corpora
 
 PARTS = {"validation": "newstest2013", "test": "newstest2014-filtered"}
 
@@ -83,50 +83,6 @@ def test_an_epoch_is_never_larger_than_the_corpus(full: Path) -> None:
         assert len(set(texts(task, task.train(0, epoch)))) == len(task.train(0, epoch)) == 10
 
 
-def test_pairs_with_an_empty_sentence_are_left_out(full: Path) -> None:
-    write(full, TRAIN[2], ["ten", " ", "eleven"], ["zehn", "elf", ""])
-    assert len(Wmt14(full, subwords=300).train(0, 0)) == 10
-
-
-def test_what_is_kept_is_what_was_read(
-    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
-    first = Wmt14(full, subwords=300)
-    assert first.test
-    again = Wmt14(full, subwords=300, languages="de-en")
-    monkeypatch.setattr(
-        "graphut.experiments.tasks.translation.Subwords.learn", None
-    )  # not called again
-    assert again.test == [(target, source) for source, target in first.test]
-    assert again.source_vocabulary == first.source_vocabulary
-    (full / "newstest2014.en").write_text("nine\none\n")
-    monkeypatch.undo()
-    assert texts(again, Wmt14(full, subwords=300).test)[0] == ("nine", "zehn neun")
-
-
-@pytest.mark.parametrize(
-    ("name", "english", "german", "message"),
-    [
-        ("newstest2014", ["a", "b"], ["a"], "test files .* have 2 in en and 1 in de lines"),
-        (TRAIN[1], ["a"], ["a", "b"], "train files .* have 7 in en and 8 in de lines"),
-        ("newstest2013", ["a", " "], ["a", "b"], "line 2 of the validation file in en is empty"),
-        ("newstest2014", ["a"], [""], "line 1 of the test file in de is empty"),
-    ],
-)
-def test_files_that_do_not_belong_together(
-    full: Path, name: str, english: list[str], german: list[str], message: str
-) -> None:
-    write(full, name, english, german)
-    with pytest.raises(ValueError, match=message):
-        Wmt14(full).validation  # noqa: B018
-
-
-def test_every_training_pair_is_too_long(full: Path) -> None:
-    with pytest.raises(ValueError, match="every training pair is longer than longest, 1"):
-        Wmt14(full, subwords=257, longest=1).train(0, 0)
-
-
 @pytest.mark.parametrize("corpus", ["full", "small"])
 def test_a_folder_without_the_files(tmp_path: Path, corpus: str) -> None:
     wanted = {"full": r"europarl-v7\.de-en\.de and .*statmt", "small": r"train10k\.de, .*OpenNMT"}
@@ -145,7 +101,7 @@ def test_a_file_that_is_no_text(full: Path) -> None:
     [
         ({"corpus": "tiny"}, "corpus must be one of full, small; got 'tiny'"),
         ({"epoch_size": 0}, "epoch_size must be at least 1, got 0"),
-        ({"languages": "en-fr"}, "languages must be en-de or de-en; got 'en-fr'"),
+        ({"languages": "en-fr"}, "languages must be one of en-de, de-en; got 'en-fr'"),
         ({"subwords": 256}, "subwords must be at least 257, got 256"),
         ({"longest": 0}, "longest must be at least 1, got 0"),
     ],

@@ -61,7 +61,7 @@ class AgreementEvaluation(Evaluation):
 class AgreementLearner(TextLearner):
     """A language model is asked at the end of each text which form of the verb is likelier."""
 
-    task_kind = Agreement  # type: ignore[assignment]
+    task_kind = Agreement
     evaluation_kind = AgreementEvaluation
     examples: ClassVar[str] = "sentences"
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphut.experiments.tasks import EOS, Pair
+from graphut.experiments.tasks import Pair
 from graphut.experiments.training.bar import judged
 from graphut.experiments.training.learner import Evaluation
 from graphut.models import UniversalTransformer
 from graphut.models.decoding import Generation
+from graphut.sentences import EOS
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class LambadaEvaluation(Evaluation):
 class LambadaLearner(TextLearner):
     """A language model is judged by the last word of each passage."""
 
-    task_kind = Lambada  # type: ignore[assignment]
+    task_kind = Lambada
     evaluation_kind = LambadaEvaluation
     examples: ClassVar[str] = "passages"
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
-from graphut.experiments.tasks import EOS, Pair, PairTask, Vocabulary, read_pairs
+from graphut.experiments.tasks import Pair, PairTask, Vocabulary, read_pairs
 from graphut.experiments.training.learner import Learner, Outcome, Said
 from graphut.experiments.training.learners.generation import GenerationOptions, generate
 from graphut.experiments.training.learners.judgement import PairEvaluation, judge, summarize
@@ -16,7 +16,7 @@ from graphut.experiments.training.learners.lengths import by_length
 from graphut.experiments.training.table import steps_table
 from graphut.models import UniversalTransformer
 from graphut.models.decoding import Generation
-from graphut.sentences import target_labels
+from graphut.sentences import EOS, target_labels
 
 _SHOWN = 3
 

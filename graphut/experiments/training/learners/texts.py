@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import EOS, Text, TextTask, Vocabulary
+from graphut.experiments.tasks import Text, TextTask, Vocabulary
 from graphut.experiments.training.learner import Evaluation, Learner, Outcome, Said
 from graphut.experiments.training.learners.generation import GenerationOptions, generate
 from graphut.experiments.training.learners.text_judgement import (
@@ -19,6 +19,7 @@ from graphut.experiments.training.learners.text_judgement import (
 )
 from graphut.experiments.training.table import steps_table
 from graphut.models import UniversalTransformerLM
+from graphut.sentences import EOS
 
 _SHOWN = 2
 _PROMPT, _LENGTH = 30, 60  # tokens of what is shown

@@ -56,7 +56,7 @@ class TranslationLearner(PairLearner):
     An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
     """
 
-    task_kind = TranslationTask  # type: ignore[assignment]
+    task_kind = TranslationTask
     evaluation_kind = TranslationEvaluation
     examples: ClassVar[str] = "sentences"
 

@@ -5,7 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks.windows import drawn_windows, strided_windows
+from graphut.experiments.tasks.splits import hold_out, random_windows, strided_windows
+
+WORDS = st.lists(st.text("ab", max_size=4), min_size=1, unique=True)
+
+
+@given(WORDS, st.data())
+def test_nothing_is_lost_and_the_order_is_no_matter(words: list[str], data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, len(words) - 1))
+    rest, held_out = hold_out(words, count, str.encode)
+    assert len(held_out) == count
+    assert sorted(rest + held_out) == sorted(words)
+    assert hold_out(words[::-1], count, str.encode) == (rest, held_out)
+
+
+def test_not_all_can_be_held_out() -> None:
+    with pytest.raises(ValueError, match="held_out must be less than 2, got 2"):
+        hold_out(["a", "b"], 2, str.encode)
 
 
 @given(st.integers(1, 60), st.integers(1, 20))
@@ -22,10 +38,10 @@ def test_every_token_counts_once_and_has_half_a_window_before_it(size: int, leng
 
 
 @given(st.integers(1, 40), st.integers(1, 20), st.integers(0, 3), st.integers(0, 3))
-def test_drawn_windows_are_of_the_text(size: int, length: int, seed: int, epoch: int) -> None:
+def test_random_windows_are_of_the_text(size: int, length: int, seed: int, epoch: int) -> None:
     tokens = np.arange(size)
-    found = drawn_windows(tokens, length, 5, seed=seed, epoch=epoch)
-    assert found == drawn_windows(tokens, length, 5, seed=seed, epoch=epoch)
+    found = random_windows(tokens, length, 5, seed=seed, epoch=epoch)
+    assert found == random_windows(tokens, length, 5, seed=seed, epoch=epoch)
     for text in found:
         start = text.tokens[0]
         assert text.tokens == list(range(start, start + min(length, size)))
@@ -33,8 +49,8 @@ def test_drawn_windows_are_of_the_text(size: int, length: int, seed: int, epoch:
 
 
 def test_windows_are_drawn_from_everywhere_and_anew_in_each_epoch() -> None:
-    epochs = [drawn_windows(np.arange(20), 5, 400, seed=0, epoch=epoch) for epoch in range(2)]
+    epochs = [random_windows(np.arange(20), 5, 400, seed=0, epoch=epoch) for epoch in range(2)]
     assert epochs[0] != epochs[1]
-    assert epochs[0] != drawn_windows(np.arange(20), 5, 400, seed=1, epoch=0)
+    assert epochs[0] != random_windows(np.arange(20), 5, 400, seed=1, epoch=0)
     starts = [text.tokens[0] for text in epochs[0]]
     assert [starts.count(start) for start in range(16)] == pytest.approx([25] * 16, abs=15)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.experiments.tasks.lte import LteAddition, LteControl, LteProgram
-from graphut.experiments.tasks.programs import Operation, write_program
+from graphut.experiments.tasks.lte_programs import Operation, write_program
 
 
 def run_python(program: str) -> str:
