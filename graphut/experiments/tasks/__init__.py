@@ -31,7 +31,6 @@ from graphut.experiments.tasks.lte import (
     LteProgram,
     LteReverse,
 )
-from graphut.experiments.tasks.multi30k import Multi30k
 from graphut.experiments.tasks.pairs import Pairs, read_pairs
 from graphut.experiments.tasks.registry import (
     TASK_PRESETS,
@@ -42,10 +41,8 @@ from graphut.experiments.tasks.registry import (
 )
 from graphut.experiments.tasks.scan import Scan
 from graphut.experiments.tasks.subwords import Subwords
-from graphut.experiments.tasks.translation import TranslationTask
-from graphut.experiments.tasks.vocabulary import Vocabulary
-from graphut.experiments.tasks.wmt14 import Wmt14
-from graphut.experiments.tasks.words import Words
+from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt14
+from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 
 # In the order of the command line's help.
 BUILT_IN: tuple[type[Task], ...] = (

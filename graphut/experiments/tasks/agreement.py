@@ -11,48 +11,32 @@ from typing import Any, Literal, NamedTuple
 
 from graphut.experiments.tasks.base import Text, TextTask, option
 from graphut.experiments.tasks.cache import cached_json, key_of
-from graphut.experiments.tasks.files import DataSet, lines_of
-from graphut.experiments.tasks.presets import LANGUAGE_MODEL, with_baselines
+from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
+from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out
-from graphut.experiments.tasks.words import Words
+from graphut.experiments.tasks.vocabulary import Words
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
 _TESTS = {attractors: f"numpred.test.{attractors}" for attractors in range(6)}
-_CHECKSUMS = """\
-528125391c255b926d6e8c01664188efe5e18a991c1dab88907f796b1198913f
-23ad762fbacea0bb35c26dfcdcd72df52a87535cd3fa9dda2bacee44cb8b60c1
-ce9755d6891b8dcb486a3242f7495fdd3881c93320c2d0d2fda4827a8489de55
-c43e0511bb14904e41b8bfce8a76c84912aa42e61ef5428d7ab4c28197488411
-f7b9922a0e581c4a9d45612eb249e4d314c7b21d4cf7c33c82c6731d9368d838
-"""
+_CHECKSUMS: dict[str, str | None] = {**published_checksums("agreement")}
+_SENTENCES = DataSet(
+    "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
+    {"wiki-test.txt": _CHECKSUMS.pop("wiki-test.txt")},
+)
 _DATA = DataSet(
     "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
     "the folder rnn_agr_simple",
-    {
-        _TRAIN: None,
-        _VALIDATION: "430643ef15cacdcc2ff88afe44a87b9aeaa094c683653a54c2a936428d300245",
-        _TESTS[0]: None,
-        **dict(zip(list(_TESTS.values())[1:], _CHECKSUMS.split(), strict=True)),
-    },
-)
-_SENTENCES = DataSet(
-    "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
-    {"wiki-test.txt": "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf"},
+    {_TRAIN: None, _VALIDATION: None, _TESTS[0]: None, **_CHECKSUMS},
 )
 # Shorter beginnings ("this", "it") are common to sentences that have nothing to do with each other.
 _TELLING = 6
 _FORMAT = 2
-_SMALL = {
-    **LANGUAGE_MODEL,
-    "d_model": 64,
-    "d_hidden": 256,
-    "max_steps": 6,
-    "dropout": 0.2,
-    "learning_rate": 3e-3,
-    "epochs": 20,
-    "patience": 5,
-}
+_SMALL = (
+    LANGUAGE_MODEL
+    | model_size(64, 256, 6)
+    | {"dropout": 0.2, "learning_rate": 3e-3, "epochs": 20, "patience": 5}
+)
 
 
 class Prefix(NamedTuple):
@@ -157,9 +141,7 @@ class Agreement(TextTask):
     def _parsed(self) -> dict[str, Any]:
         """The words of the vocabulary, and the token ids of each set."""
         settings = (self.name, _FORMAT, self.split, self.held_out, self.least)
-        key = key_of(*settings, texts=self._files.values())
-        parsed: dict[str, Any] = cached_json(key, self._parse)
-        return parsed
+        return cached_json(key_of(*settings, texts=self._files.values()), self._parse)
 
     def _parse(self) -> dict[str, Any]:
         train, validation = self._parts

@@ -25,28 +25,21 @@ _UP_TO, _EXACTLY = 3, 4  # after the numbers of train, validation and test
 # Positions lie apart by chance, ends can be seen, and attention over 400 tokens stays as sharp as
 # over 40; wide heads tell all positions apart, and beyond 400 there is room, since positions at the
 # edge are seldom seen. Epochs are long: that all of up to 40 are right is no reason to stop.
-_COPY = {
-    **COPY,
-    "max_offset": 460,
-    "num_heads": 2,
-    "scale_by_degree": True,
-    "spread_positions": True,
-    "frame_source": True,
-    "epoch_size": 120_000,
-    "epochs": 4,
-}
+_COPY = (
+    COPY
+    | {"num_heads": 2, "max_offset": 460, "scale_by_degree": True}
+    | {"spread_positions": True, "frame_source": True}
+    | {"epoch_size": 120_000, "epochs": 4}
+)
 # What the first answer is copied from is the last token: it is found by its place from the end.
-_REVERSE = {**_COPY, "source_positions": "both"}
+_REVERSE = _COPY | {"source_positions": "both"}
 # Digits of one place have one position, and a carry comes from the place before: the next digits
 # are all that a token needs to see of its own side, however long the numbers are.
-_ADDITION = {
-    **_COPY,
-    "ponder_weight": 1e-3,
-    "restart_after": _SUMS.encode("+")[0],
-    "encoder_topology": "window:2",
-    "decoder_topology": "window:2&causal",
-    "epochs": 6,
-}
+_ADDITION = (
+    _COPY
+    | {"ponder_weight": 1e-3, "epochs": 6, "restart_after": _SUMS.encode("+")[0]}
+    | {"encoder_topology": "window:2", "decoder_topology": "window:2&causal"}
+)
 
 
 @dataclass(frozen=True)
@@ -78,6 +71,8 @@ class AlgorithmicTask(PairTask):
         If a length is below 3, room for two digits and a plus, or a size is below 1.
     """
 
+    source_vocabulary: ClassVar[Vocabulary] = _DIGITS
+
     train_length: int = option(40, "longest source in training, in symbols", least=3)
     test_length: int = option(400, "longest source in the long test sets, in symbols", least=3)
     epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
@@ -86,11 +81,6 @@ class AlgorithmicTask(PairTask):
     @abstractmethod
     def answer(self, source: list[int]) -> list[int]:
         """Return the target of a source; both are digits, not token ids."""
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        """The digits."""
-        return _DIGITS
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
         """Draw the training pairs of an epoch."""
@@ -170,11 +160,7 @@ class AlgorithmicAddition(AlgorithmicTask):
 
     name: ClassVar[str] = "algorithmic-addition"
     presets = with_baselines(_ADDITION, NARROW_LAYERS)
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        """The digits and the plus sign."""
-        return _SUMS
+    source_vocabulary = _SUMS
 
     def answer(self, source: list[int]) -> list[int]:
         """Return the digits of the sum, lowest first."""

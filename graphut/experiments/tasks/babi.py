@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from graphut.experiments.tasks.base import Question, QuestionTask, option
 from graphut.experiments.tasks.cache import cached_json, key_of
-from graphut.experiments.tasks.files import DataSet
-from graphut.experiments.tasks.presets import DEEP, with_baselines
+from graphut.experiments.tasks.files import DataSet, published_checksums
+from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.tasks.stories import parse_stories, words
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
@@ -20,6 +20,7 @@ NUM_TASKS = 20
 _FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}
 _PARTS = {"train": "train", "validation": "valid", "test": "test"}
 _FORMAT = 2
+_CHECKSUMS = published_checksums("babi")  # that of `qa3_train.txt` of 10k is not known
 _ORIGIN = (
     "from https://research.facebook.com/downloads/babi (tasks_1-20_v1-2.tar.gz): unpack it, and "
     "name the folder tasks_1-20_v1-2"
@@ -28,41 +29,23 @@ _ORIGIN = (
 # Sentences are counted back from the question: the last ones are what matters most, and what "he"
 # or "after that" speaks of is in the sentence before. A thousand stories are soon known by heart:
 # dropout, offsets, decay and small batches are against that.
-_SMALL = {
-    **DEEP,
-    "positions": "end",
-    "d_model": 64,
-    "d_hidden": 256,
-    "max_steps": 6,
-    "dropout": 0.1,
-    "max_offset": 20,
-    "weight_decay": 0.1,
-    "batch_size": 32,
-    "warmup": 500,
-    "epochs": 150,
-    "patience": 150,
-    "target_accuracy": 0.999,
-}
+_SMALL = (
+    DEEP
+    | model_size(64, 256, 6)
+    | {"positions": "end", "max_offset": 20, "dropout": 0.1, "weight_decay": 0.1}
+    | {"batch_size": 32, "warmup": 500, "epochs": 150, "patience": 150, "target_accuracy": 0.999}
+)
 # As many weights with the few words of one task, and with those of all.
-_LAYERS = {"d_model": 40, "d_hidden": 80, "max_steps": 4}
+_LAYERS = model_size(40, 80, 4)
 # tensor2tensor's adaptive_universal_transformer_tiny, which the authors' own recipe for bAbI names
 # (github.com/MostafaDehghani/bAbI-T2T); the paper does not say its sizes.
 # One node a sentence, from the first one on; ten of such runs were made, and the best taken.
-_PAPER = {
-    "d_model": 128,
-    "d_hidden": 512,
-    "num_heads": 4,
-    "max_steps": 4,
-    "halting_bias": 1.0,
-    "ponder_weight": 0.01,
-    "ponder_warmup": 0,
-    "dropout": 0.1,
-    "attention_dropout": 0.1,
-    "label_smoothing": 0.1,
-    "longest_story": 130,
-    "epochs": 1000,
-    "patience": 1000,
-}
+_PAPER = (
+    model_size(128, 512, 4)
+    | {"num_heads": 4, "halting_bias": 1.0, "ponder_weight": 0.01, "ponder_warmup": 0}
+    | {"dropout": 0.1, "attention_dropout": 0.1, "label_smoothing": 0.1}
+    | {"longest_story": 130, "epochs": 1000, "patience": 1000}
+)
 
 
 def parse_tasks(text: str) -> list[int]:
@@ -114,12 +97,6 @@ class Babi(QuestionTask):
     longest_story : int, optional
         Facts that are kept, the last ones, of each story; all of them, without it: up to 228,
         in task 3. The paper's code keeps 70, and 130 in task 3.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        If an option is out of range. When questions are asked for: if a file is not there, or
-        not as it was published.
 
     Examples
     --------
@@ -184,8 +161,7 @@ class Babi(QuestionTask):
         texts = {which: read(self.data, name) for which, name in self._names.items()}
         settings = (self.name, _FORMAT, self.groups, self.longest_story)
         key = key_of(*settings, texts=texts.values())
-        parsed: dict[str, Any] = cached_json(key, lambda: self._parse(texts))
-        return parsed
+        return cached_json(key, lambda: self._parse(texts))
 
     def _parse(self, texts: Mapping[tuple[str, str], str]) -> dict[str, Any]:
         found = {
@@ -221,8 +197,7 @@ class Babi(QuestionTask):
 
     @property
     def _data_set(self) -> DataSet:
-        known = _checksums()
-        return DataSet(_ORIGIN, {name: known.get(name) for name in self._names.values()})
+        return DataSet(_ORIGIN, {name: _CHECKSUMS.get(name) for name in self._names.values()})
 
     @property
     def _names(self) -> dict[tuple[str, str], str]:
@@ -232,9 +207,3 @@ class Babi(QuestionTask):
             for group in self.groups
             for part, stem in _PARTS.items()
         }
-
-
-def _checksums() -> dict[str, str]:
-    """Return the published SHA-256 of each file; that of `qa3_train.txt` of 10k is not known."""
-    lines = Path(__file__).with_name("babi.sha256").read_text().splitlines()
-    return {name: checksum for checksum, name in map(str.split, lines)}

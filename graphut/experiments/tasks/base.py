@@ -118,6 +118,8 @@ class Task(ABC):
     ------
     ValueError
         If an option is smaller than its `least`, or is not one of the values of its `Literal`.
+    ValueError, FileNotFoundError
+        When examples are asked for: if a file is not there, or not as it was published.
     """
 
     name: ClassVar[str]
@@ -207,13 +209,13 @@ class PairTask(Task):
 
 
 @dataclass(frozen=True)
-class TextTask(Task):
-    """Texts whose next token is to be predicted: each a `Text`."""
+class VocabularyTask(Task):
+    """Examples whose sequences have one vocabulary; the base of the kinds below."""
 
     @property
     @abstractmethod
     def vocabulary(self) -> Vocabulary:
-        """Symbols of the texts."""
+        """Symbols of all sequences."""
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -222,13 +224,18 @@ class TextTask(Task):
 
 
 @dataclass(frozen=True)
-class QuestionTask(Task):
-    """Questions about facts, whose answer is a class: each a `Question`."""
+class TextTask(VocabularyTask):
+    """Texts whose next token is to be predicted: each a `Text`."""
 
-    @property
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """Words of facts and questions."""
+
+@dataclass(frozen=True)
+class PassageTask(VocabularyTask):
+    """Passages, in which a word answers: each a `Passage`."""
+
+
+@dataclass(frozen=True)
+class QuestionTask(VocabularyTask):
+    """Questions about facts, whose answer is a class: each a `Question`."""
 
     @property
     @abstractmethod
@@ -239,21 +246,6 @@ class QuestionTask(Task):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """The vocabularies "text" and "answer"."""
         return {"text": self.vocabulary, "answer": self.answers}
-
-
-@dataclass(frozen=True)
-class PassageTask(Task):
-    """Passages, in which a word answers: each a `Passage`."""
-
-    @property
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """Words of the passages, and answers."""
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The vocabulary "text"."""
-        return {"text": self.vocabulary}
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:

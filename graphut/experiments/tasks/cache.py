@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from graphut._files import cache_folder, write_atomically
 
 Arrays = dict[str, NDArray[Any]]
+T = TypeVar("T")
 
 
 def key_of(*settings: object, texts: Iterable[str]) -> str:
@@ -79,9 +80,10 @@ def _write(path: Path, arrays: Arrays) -> None:
         write_atomically(path, data.getvalue())
 
 
-def cached_json(key: str, make: Callable[[], Any]) -> Any:
+def cached_json(key: str, make: Callable[[], T]) -> T:
     """Return lists, mappings, numbers and texts like `cached` does arrays, tuples as lists."""
-    return unpack_json(cached(key, lambda: {"json": pack_json(make())})["json"])
+    value: T = unpack_json(cached(key, lambda: {"json": pack_json(make())})["json"])
+    return value
 
 
 def pack_json(value: object) -> NDArray[np.uint8]:

@@ -11,24 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks.base import PARTS, Text, TextTask, option
-from graphut.experiments.tasks.characters import Characters
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.tasks.presets import LANGUAGE_MODEL, WIDE_LAYERS, with_baselines
+from graphut.experiments.tasks.presets import (
+    LANGUAGE_MODEL,
+    WIDE_LAYERS,
+    model_size,
+    with_baselines,
+)
 from graphut.experiments.tasks.splits import random_windows, strided_windows
+from graphut.experiments.tasks.vocabulary import Characters
 
 _ORIGIN = (
     "tiny-shakespeare is to be had from https://github.com/karpathy/char-rnn, "
     "data/tinyshakespeare/input.txt"
 )
-_SMALL = {
-    **LANGUAGE_MODEL,
-    "d_model": 128,
-    "d_hidden": 512,
-    "max_steps": 6,
-    "batch_size": 16,
-    "learning_rate": 2e-3,
-    "epochs": 30,
-}
+_SMALL = (
+    LANGUAGE_MODEL
+    | model_size(128, 512, 6)
+    | {"batch_size": 16, "learning_rate": 2e-3, "epochs": 30}
+)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,18 @@ class DataSet:
             raise ValueError(f"{path} is not a text file in UTF-8: {error}") from None
 
 
+def published_checksums(name: str) -> dict[str, str]:
+    """Return the SHA-256 of each file of a data set, from the file `name.sha256` beside this one.
+
+    Examples
+    --------
+    >>> list(published_checksums("listops"))
+    ['test_d20s.tsv', 'test_d20a.tsv']
+    """
+    lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
+    return {file: checksum for checksum, file in map(str.split, lines)}
+
+
 def digest_of(path: str | Path) -> str:
     """Return the SHA-256, in hexadecimal, of a file, or of all `.txt` files in a folder."""
     digest = sha256()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
@@ -13,77 +13,51 @@ import numpy as np
 
 from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask, option
 from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_json, unpack_json
-from graphut.experiments.tasks.files import DataSet, lines_of, read_text, text_files
-from graphut.experiments.tasks.presets import LANGUAGE_MODEL, with_baselines
+from graphut.experiments.tasks.files import (
+    DataSet,
+    lines_of,
+    published_checksums,
+    read_text,
+    text_files,
+)
+from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out, random_windows
-from graphut.experiments.tasks.words import Words
+from graphut.experiments.tasks.vocabulary import Words
 
 _FILES = {part: f"lambada_{part}_plain_text.txt" for part in ("development", "test")}
 LAMBADA = DataSet(
     "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
-    {
-        _FILES["development"]: "f5b0f1e38fcdad6a1cd3a17bee4b6932a28cd9c5f463ada970c61de0f8679f2f",
-        _FILES["test"]: "4ab6062b68422bf2e83653d367c9765d42404f7ec21b8b59b6518b45606aaef2",
-    },
+    published_checksums("lambada"),
 )
 _FOLDER = f"folder of the passages, {LAMBADA.origin}"
 _NOVELS = f"the publishers' train-novels are to be had {LAMBADA.origin}"
-_OWN_PASSAGES = (
-    f"passages may be cut out of the publishers' train-novels, which are to be had {LAMBADA.origin}"
-)
+_OWN_PASSAGES = f"passages may be cut out of novels: {_NOVELS}"
 _FORMAT = 2
+Passages = list[list[str]]
 
 # Most weights are those of words: of the same width, two layers are as large as one step.
-_LANGUAGE_MODEL = {
-    **LANGUAGE_MODEL,
-    "d_model": 128,
-    "d_hidden": 512,
-    "max_steps": 6,
-    "dropout": 0.3,
-    "batch_size": 16,
-    "learning_rate": 2e-3,
-    "epochs": 15,
-    "patience": 3,
-}
+_LANGUAGE_MODEL = (
+    LANGUAGE_MODEL
+    | model_size(128, 512, 6)
+    | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
+)
 # Few passages and many words: most weights are embeddings, and dropout has much to do.
-_READING = {
+_READING = model_size(64, 256, 4) | {
     "positions": "end",
-    "d_model": 64,
-    "d_hidden": 256,
-    "max_steps": 4,
     "dropout": 0.2,
     "epochs": 20,
     "patience": 5,
 }
 
 
-def read_passages(folder: str | Path, part: Literal["development", "test"]) -> list[list[str]]:
-    """Return the words of each passage (arXiv 1606.06031); the last one is to be guessed.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder with the files of plain text in it.
-    part : {"development", "test"}
-        4869 passages, or 5153 from other novels.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        If the file is not there, or not as it was published.
-    """
+def _read_passages(folder: str | Path, part: Literal["development", "test"]) -> Passages:
+    """Return the words of 4869 passages, or of 5153 of other novels; the last one is the answer."""
     return [line.split() for line in lines_of(LAMBADA.read(folder, _FILES[part]))]
 
 
-def split_development(folder: str | Path, held_out: int) -> tuple[list[list[str]], list[list[str]]]:
-    """Split the development passages into those to train on and those to validate on.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        If so many cannot be held out, or as for `read_passages`.
-    """
-    passages = read_passages(folder, "development")
+def _split_development(folder: str | Path, held_out: int) -> tuple[Passages, Passages]:
+    """Split the development passages into those to train on and those to validate on."""
+    passages = _read_passages(folder, "development")
     return hold_out(passages, held_out, lambda words: " ".join(words).encode())
 
 
@@ -115,11 +89,6 @@ class Lambada(TextTask):
     words : int
         Words in the vocabulary, at most: the most frequent in training, twice at least.
 
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        When texts are asked for: if a file is not there, or not as it was published.
-
     Examples
     --------
     >>> Lambada("lambada", window=1)
@@ -147,7 +116,7 @@ class Lambada(TextTask):
     def vocabulary(self) -> Words:
         """The words of the novels, or of the training passages."""
         if self.novels is None:
-            return self._learn(self._passages[0])
+            return Words.learn(self._passages["train"], least=2, most=self.words)
         return Words(unpack_json(self._novels["words"]))
 
     def train(self, seed: int, epoch: int) -> list[Text]:
@@ -159,10 +128,7 @@ class Lambada(TextTask):
 
     def load(self, part: str) -> list[Text]:
         """Return the passages of a part."""
-        train, validation = self._passages
-        passages = {"train": train, "validation": validation}.get(part)
-        if passages is None:
-            passages = read_passages(self.data, "test")
+        passages = self._passages[part] if part != "test" else _read_passages(self.data, "test")
         texts = [Text(self.vocabulary.encode(words)) for words in passages]
         unknown = self.vocabulary.unknown
         if part != "train" and all(text.tokens[-1] == unknown for text in texts):
@@ -173,11 +139,11 @@ class Lambada(TextTask):
         return texts
 
     @cached_property
-    def _passages(self) -> tuple[list[list[str]], list[list[str]]]:
-        """The passages to train on, and those to validate on."""
+    def _passages(self) -> dict[str, Passages]:
         if self.novels is not None:
-            return [], read_passages(self.data, "development")
-        return split_development(self.data, self.held_out)
+            return {"validation": _read_passages(self.data, "development")}
+        train, validation = _split_development(self.data, self.held_out)
+        return {"train": train, "validation": validation}
 
     @cached_property
     def _novels(self) -> Arrays:
@@ -187,7 +153,8 @@ class Lambada(TextTask):
 
     def _parse_novels(self) -> Arrays:
         # One novel at a time: as words, all of them would fill the memory.
-        words = self._learn(text.split() for text in self._novel_texts())
+        texts = (text.split() for text in self._novel_texts())
+        words = Words.learn(texts, least=2, most=self.words)
         parts = [np.array(words.encode(text.split()), np.int32) for text in self._novel_texts()]
         if not any(map(len, parts)):
             raise ValueError(
@@ -198,9 +165,6 @@ class Lambada(TextTask):
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
         return (read_text(file, _NOVELS) for file in text_files(self.novels))
-
-    def _learn(self, texts: Iterable[Iterable[str]]) -> Words:
-        return Words.learn(texts, least=2, most=self.words)
 
 
 @dataclass(frozen=True)
@@ -232,11 +196,6 @@ class LambadaReading(PassageTask):
     words : int
         Words of the training passages in the vocabulary, at most: the most frequent ones.
 
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        When passages are asked for: if a file is not there, or not as it was published.
-
     Examples
     --------
     >>> LambadaReading("lambada", held_out=0)
@@ -245,7 +204,7 @@ class LambadaReading(PassageTask):
     """
 
     name = "lambada-reading"
-    presets = with_baselines(_READING, {"d_model": 64, "d_hidden": 64, "max_steps": 2})
+    presets = with_baselines(_READING, model_size(64, 64, 2))
     vocabulary_kind = Words
     own_files = ("passages",)
 
@@ -273,17 +232,17 @@ class LambadaReading(PassageTask):
         return [p for p in passages if part != "train" or p.answer in p.context]
 
     @cached_property
-    def _parts(self) -> dict[str, list[list[str]]]:
+    def _parts(self) -> dict[str, Passages]:
         if self.passages is None:
-            train, validation = split_development(self.data, self.held_out)
+            train, validation = _split_development(self.data, self.held_out)
         else:
             train = _read_own_passages(self.passages)
-            validation = read_passages(self.data, "development")
-        test = read_passages(self.data, "test")
+            validation = _read_passages(self.data, "development")
+        test = _read_passages(self.data, "test")
         return {"train": train, "validation": validation, "test": test}
 
 
-def _read_own_passages(path: str | Path) -> list[list[str]]:
+def _read_own_passages(path: str | Path) -> Passages:
     passages = [line.split() for line in lines_of(read_text(path, _OWN_PASSAGES))]
     for number, passage in enumerate(passages, 1):
         if len(passage) < 2:

@@ -16,9 +16,9 @@ from graphut.sentences import EOS
 
 _LETTERS = Vocabulary(ascii_lowercase)
 # Offsets: the few sequences much longer than the mean are else the ones that are wrong.
-_COPY = with_baselines({**COPY, "max_offset": 10}, NARROW_LAYERS)
+_COPY = with_baselines(COPY | {"max_offset": 10}, NARROW_LAYERS)
 # For these three see the table in the README.
-_SORT = {**PAIRS, "learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1e-4}
+_SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1e-4}
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class LetterTask(PairTask):
         The tutorial's training pairs: the same every epoch, and no share of short ones.
     """
 
+    source_vocabulary: ClassVar[Vocabulary] = _LETTERS
+
     mean_length: float = option(15.0, "mean length of the sequences, in letters")
     length_deviation: float = option(3.0, "standard deviation of the lengths, in letters", least=0)
     epoch_size: int = option(9000, "training sequences in an epoch", least=1)
@@ -64,11 +66,6 @@ class LetterTask(PairTask):
     @abstractmethod
     def answer(self, source: list[int]) -> list[int]:
         """Return the target of a source."""
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        """The letters from a to z."""
-        return _LETTERS
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
         """Draw the training pairs of an epoch."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from graphut.experiments.tasks.base import Pair, PairTask, option
 from graphut.experiments.tasks.cache import cached_json, key_of
-from graphut.experiments.tasks.files import DataSet
+from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
@@ -44,23 +44,15 @@ _SYMBOLS = Brackets([*digits, *_OPERATORS, "]"])
 _DIGITS = Brackets(digits)
 _OFFICIAL = DataSet(
     "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
-    {
-        "test_d20s.tsv": "71335416e6896e8dd8dc69281c8ed9b37316382d05d3705d660461564e843840",
-        "test_d20a.tsv": "51aa6a544f3bbf66b82b016071c0f045ad4006442937b788c8f0a448c7abc4b9",
-    },
+    published_checksums("listops"),
 )
 _FORMAT = 2  # of the cache
 _LIST_SHARE = 0.25
 _TRIES = 100  # expressions drawn for one that is wanted, at most
 # Nine tenths of all expressions have at most 100 symbols. Few are soon known by heart.
-_SMALL = {
-    **PAIRS,
-    **DEEP,
-    "share_embeddings": False,
-    "longest": 100,
-    "train_size": 200_000,
-    "epochs": 4,
-}
+_SMALL = (
+    PAIRS | DEEP | {"share_embeddings": False, "longest": 100, "train_size": 200_000, "epochs": 4}
+)
 
 
 def draw_expression(random: Random, max_depth: int, max_values: int) -> tuple[list[str], int]:
@@ -147,7 +139,9 @@ class ListOps(PairTask):
 
     name = "listops"
     presets = with_baselines(_SMALL, NARROW_LAYERS)
-    vocabulary_kind: ClassVar[type[Brackets]] = Brackets
+    vocabulary_kind = Brackets
+    source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
+    target_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
     data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
     max_depth: int = option(20, "depth of the deepest digit", least=2)
@@ -155,16 +149,6 @@ class ListOps(PairTask):
     longest: int = option(1000, "symbols in an expression, at most", least=4)
     train_size: int = option(90_000, "training expressions", least=1)
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
-
-    @property
-    def source_vocabulary(self) -> Brackets:
-        """Digits, operators with their opening bracket, and the closing bracket."""
-        return _SYMBOLS
-
-    @property
-    def target_vocabulary(self) -> Brackets:
-        """The digits."""
-        return _DIGITS
 
     def load(self, part: str) -> list[Pair]:
         """Return the pairs of a part."""
@@ -189,16 +173,14 @@ class ListOps(PairTask):
     @cached_property
     def _texts(self) -> dict[str, str]:
         """The official files."""
-        if self.data is None:
-            return {}
-        return {name: _OFFICIAL.read(self.data, name) for name in _OFFICIAL.checksums}
+        folder, names = self.data, _OFFICIAL.checksums
+        return {name: _OFFICIAL.read(folder, name) for name in names if folder is not None}
 
     @cached_property
     def _pairs(self) -> list[Pair]:
         sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
         key = key_of(self.name, _FORMAT, *sizes, texts=self._texts.values())
-        pairs: list[list[list[int]]] = cached_json(key, self._draw)
-        return [(source, target) for source, target in pairs]
+        return [(source, target) for source, target in cached_json(key, self._draw)]
 
     def _draw(self) -> list[Pair]:
         random = Random(0)

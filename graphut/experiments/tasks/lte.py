@@ -14,24 +14,24 @@ from zlib import crc32
 
 from graphut.experiments.tasks import lte_programs
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
-from graphut.experiments.tasks.characters import Characters, symbol_of
 from graphut.experiments.tasks.presets import (
     COPY,
     DEEP,
     NARROW_LAYERS,
     PAIRS,
     WIDE_LAYERS,
+    model_size,
     with_baselines,
 )
-from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 
 _DIGITS = Vocabulary(digits)
 _LETTERS = {*lte_programs.VARIABLES, *"printifelseforxrange"}
 _CHARACTERS = Characters(map(symbol_of, f"{digits}+-*=<>(): \n" + "".join(sorted(_LETTERS))))
 _TRIES = 100  # examples drawn for one that is wanted, at most
-_PROGRAM = {**PAIRS, **DEEP, "d_model": 128, "d_hidden": 512, "batch_size": 32, "epochs": 30}
+_PROGRAM = PAIRS | DEEP | model_size(128, 512, 6) | {"batch_size": 32, "epochs": 30}
 _PROGRAM_PRESETS = with_baselines(_PROGRAM, WIDE_LAYERS)
-_MEMORY_PRESETS = with_baselines({**COPY, "max_offset": 0}, NARROW_LAYERS)
+_MEMORY_PRESETS = with_baselines(COPY | {"max_offset": 0}, NARROW_LAYERS)
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class LearningToExecute(PairTask):
         If a number is below 1. When pairs are drawn: if there are too few sources.
     """
 
+    source_vocabulary: ClassVar[Vocabulary] = _DIGITS
+
     length: int = option(5, "the largest length: numbers are up to 10 to this power", least=1)
     epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
@@ -69,11 +71,6 @@ class LearningToExecute(PairTask):
     @abstractmethod
     def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
         """Draw source and target, as text; `hardest` for the largest length and nesting."""
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        """The digits."""
-        return _DIGITS
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
         """Draw the training pairs of an epoch."""
@@ -114,7 +111,8 @@ class ProgramTask(LearningToExecute):
         Operations in a program, at most; each takes the one before as an operand.
     """
 
-    vocabulary_kind: ClassVar[type[Characters]] = Characters
+    vocabulary_kind = Characters
+    source_vocabulary = _CHARACTERS
     operations: ClassVar[Sequence[lte_programs.Operation]]
 
     nesting: int = option(2, "operations in a program, at most", least=1)
@@ -127,11 +125,6 @@ class ProgramTask(LearningToExecute):
                 f"nesting must be at most {len(lte_programs.VARIABLES)}, the number of variables; "
                 f"got {self.nesting}"
             )
-
-    @property
-    def source_vocabulary(self) -> Characters:
-        """The characters of lte_programs."""
-        return _CHARACTERS
 
     def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
         """Draw a program and what it prints."""

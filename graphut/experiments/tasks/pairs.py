@@ -146,7 +146,7 @@ def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
     remaining = _count(lines)
     wanted = min(limit, max(1, len(groups) // 10))
     taken: set[tuple[str, ...]] = set()
-    for source in sorted(groups, key=_hash):
+    for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
         if len(taken) < wanted and all(remaining[symbol] > used[symbol] for symbol in used):
             taken.add(source)
@@ -168,10 +168,6 @@ def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:
         for side, symbols in (("source", line.source), ("target", line.target))
         for symbol in symbols
     )
-
-
-def _hash(source: tuple[str, ...]) -> bytes:
-    return sha256(" ".join(source).encode()).digest()
 
 
 def _vocabulary(sequences: Iterable[tuple[str, ...]]) -> Vocabulary:

@@ -35,13 +35,10 @@ def register_task(task: TaskT) -> TaskT:
     """
     known = TASKS.setdefault(task.name, task)
     if known is not task:
-        raise ValueError(
-            f"the name {task.name!r} of the task {_path(task)} is taken by {_path(known)}"
-        )
+        raise ValueError(f"the name {task.name!r} of {task} is taken by {known}")
     if task.presets:
-        TASK_PRESETS.setdefault(
-            task.name, {name: dict(fields) for name, fields in task.presets.items()}
-        )
+        presets = {name: dict(fields) for name, fields in task.presets.items()}
+        TASK_PRESETS.setdefault(task.name, presets)
     return task
 
 
@@ -96,7 +93,3 @@ def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
         choices = f"it has: {', '.join(known)}" if known else "it has none"
         raise ValueError(f"the task {task} has no preset {name!r}; {choices}")
     return known.get(name or SMALL, {})
-
-
-def _path(task: type[Task]) -> str:
-    return f"{task.__module__}.{task.__qualname__}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from graphut.experiments.tasks.base import Pair, PairTask, option
-from graphut.experiments.tasks.files import DataSet
+from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.splits import hold_out
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -26,19 +25,11 @@ _SPLITS = {  # files of training and of test
         "add_prim_split/tasks_test_addprim_jump.txt",
     ),
 }
-_CHECKSUMS = """
-941bb8a088c5f53ceff12fde902dc008933cf0c4203cc672c47b5f79d73262dd
-1fe1c8f5a19d0dc40e41bab94278f45f66f3dc415a978bd29855a23440610fc6
-b034212dc7cf87ce62f3a067dd6ad49c4d5cd18d51d615d13825516bcb1ebbc2
-0760752ed34a75116ae11dcc1ee17526b7500060da1366540730fa24894d7db3
-e3c78485692e028eed4205e1b8b3fd0e785ef2c12d45b5b89204dadf5b239e23
-8147ae2651422c701162e174d9d66158daa57858a26b30317ac61797118ac7a5
-"""
 _DATA = DataSet(
     "from https://github.com/brendenlake/SCAN: clone it, and name the clone",
-    dict(zip(chain.from_iterable(_SPLITS.values()), _CHECKSUMS.split(), strict=True)),
+    published_checksums("scan"),
 )
-_SMALL = {**PAIRS, "share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
+_SMALL = PAIRS | {"share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
 
 
 def parse(line: str) -> Pair:
@@ -76,11 +67,6 @@ class Scan(PairTask):
     held_out : int
         Validation pairs.
 
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        When pairs are asked for: if a file is not there, or not as it was published.
-
     Examples
     --------
     >>> Scan("SCAN", split="length").target_vocabulary
@@ -89,20 +75,12 @@ class Scan(PairTask):
 
     name = "scan"
     presets = with_baselines(_SMALL, NARROW_LAYERS)
+    source_vocabulary: ClassVar[Vocabulary] = _COMMANDS
+    target_vocabulary: ClassVar[Vocabulary] = _ACTIONS
 
     data: str | Path = option(MISSING, f"folder of SCAN, {_DATA.origin}")
     split: Literal["simple", "length", "jump"] = option("simple", "which of the published splits")
     held_out: int = option(1000, "training pairs to validate on instead", least=1)
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        """The words of commands."""
-        return _COMMANDS
-
-    @property
-    def target_vocabulary(self) -> Vocabulary:
-        """The actions."""
-        return _ACTIONS
 
     def load(self, part: str) -> list[Pair]:
         """Return the pairs of a part; those of training are not validated on."""

@@ -28,11 +28,6 @@ def hold_out(
     text : callable
         Returns the bytes of an item that are hashed.
 
-    Returns
-    -------
-    rest, held_out : list
-        Both in the order of the hash.
-
     Raises
     ------
     ValueError

@@ -22,13 +22,7 @@ BYTES = 256
 
 
 def tokenizers_package() -> ModuleType:
-    """Return the package `tokenizers`.
-
-    Raises
-    ------
-    ImportError
-        If it is not there; the message says how to install it.
-    """
+    """Return the package `tokenizers`, or say in an `ImportError` how to install it."""
     try:
         import tokenizers
     except ImportError as error:
@@ -122,7 +116,7 @@ class Subwords(Vocabulary):
 
     def save(self, path: str | Path) -> None:
         """Write the merges as JSON, atomically."""
-        write_json(path, {"merges": self.to_lines()})
+        write_json(path, {"merges": [" ".join(merge) for merge in self.merges]})
 
     @classmethod
     def load(cls, path: str | Path) -> Subwords:
@@ -138,18 +132,9 @@ class Subwords(Vocabulary):
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise ValueError(f"{path} does not hold subwords: expected a list of merges")
         try:
-            return cls.from_lines(lines)
+            return cls((a, b) for a, _, b in (line.partition(" ") for line in lines))
         except ValueError as error:
             raise ValueError(f"{path} does not hold subwords: {error}") from None
-
-    def to_lines(self) -> list[str]:
-        """Return each merge as two pieces with a space between them."""
-        return [" ".join(merge) for merge in self.merges]
-
-    @classmethod
-    def from_lines(cls, lines: Iterable[str]) -> Subwords:
-        """Return the subwords of the lines that `to_lines` gives."""
-        return cls((first, second) for first, _, second in (line.partition(" ") for line in lines))
 
     def _text(self, tokens: Sequence[int]) -> str:
         text: str = tokenizers_package().decoders.ByteLevel().decode(self.decode(tokens))

@@ -31,7 +31,7 @@ def stories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             path = folder / f"en-valid/qa{number}_{part}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(STORY * 4)
-    monkeypatch.setattr(babi, "_checksums", dict)
+    monkeypatch.setattr(babi, "_CHECKSUMS", {})
     return str(folder)
 
 

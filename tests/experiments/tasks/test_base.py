@@ -10,19 +10,19 @@ from graphut.experiments.tasks import TASKS, Copy, Task
 from tests.experiments.tasks.tiny import GENERATED, tiny
 
 
-def test_test_is_the_only_set_unless_a_task_says_otherwise() -> None:
+def test_task_test_is_the_only_set_unless_a_task_says_otherwise() -> None:
     task = Copy(held_out=3)
     assert task.test_sets == {"test": task.test}
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_the_first_set_is_called_test(name: str) -> None:
+def test_task_the_first_set_is_called_test(name: str) -> None:
     task = tiny(name)
     assert next(iter(task.test_sets.items())) == ("test", task.test)
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_all_tokens_are_symbols(name: str) -> None:
+def test_task_all_tokens_are_symbols(name: str) -> None:
     task = tiny(name)
     sizes = {name: len(vocabulary) for name, vocabulary in task.vocabularies.items()}
     for source, target in all_pairs(task):
@@ -31,20 +31,20 @@ def test_all_tokens_are_symbols(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_pairs_depend_on_the_options_and_the_seed_alone(name: str) -> None:
+def test_task_pairs_depend_on_the_options_and_the_seed_alone(name: str) -> None:
     first, second = tiny(name), tiny(name)
     assert all_pairs(first) == all_pairs(second)
     assert len(first.train(1, 2)) == len(first.train(3, 4))
 
 
 @pytest.mark.parametrize("name", [name for name in GENERATED if name != "listops"])
-def test_every_seed_and_epoch_has_training_pairs_of_its_own(name: str) -> None:
+def test_task_every_seed_and_epoch_has_training_pairs_of_its_own(name: str) -> None:
     task = tiny(name)
     assert task.train(1, 2) != task.train(1, 3) != task.train(2, 3)
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_numbers_out_of_range_are_quoted(name: str) -> None:
+def test_task_numbers_out_of_range_are_quoted(name: str) -> None:
     kind: Any = TASKS[name]
     for field in fields(kind):
         if field.type == "int":

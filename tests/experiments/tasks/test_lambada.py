@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from graphut.experiments.tasks import Lambada, LambadaReading
-from graphut.experiments.tasks.words import UNKNOWN
+from graphut.experiments.tasks.vocabulary import UNKNOWN
 
 
 @pytest.mark.data
-def test_without_novels_it_trains_on_development_passages(lambada_folder: Path) -> None:
+def test_lambada_without_novels_it_trains_on_development_passages(lambada_folder: Path) -> None:
     task = Lambada(lambada_folder, held_out=500)
     train, validation = task.train(0, 0), task.validation
     assert task.train(1, 1) is train
@@ -23,7 +23,7 @@ def test_without_novels_it_trains_on_development_passages(lambada_folder: Path) 
 
 
 @pytest.mark.data
-def test_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
+def test_lambada_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
     task = Lambada(lambada_folder)
     lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
     known = task.vocabulary
@@ -35,7 +35,9 @@ def test_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_with_novels_it_trains_on_windows_of_them(lambada_folder: Path, tmp_path: Path) -> None:
+def test_lambada_with_novels_it_trains_on_windows_of_them(
+    lambada_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "one.txt").write_text("once upon a time " * 30)
     (tmp_path / "two.txt").write_text("there was a cat .\n" * 10)
@@ -57,7 +59,7 @@ def test_with_novels_it_trains_on_windows_of_them(lambada_folder: Path, tmp_path
 
 
 @pytest.mark.data
-def test_what_is_kept_is_what_was_read(
+def test_lambada_reads_from_the_cache_what_was_parsed(
     lambada_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
@@ -74,7 +76,7 @@ def test_what_is_kept_is_what_was_read(
 
 
 @pytest.mark.data
-def test_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
+def test_lambada_refuses_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="held_out must be less than 4869, got 4869"):
         Lambada(lambada_folder, held_out=4869).validation  # noqa: B018
     with pytest.raises(ValueError, match="holds no words: expected a text"):
@@ -89,12 +91,12 @@ def test_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
         Lambada(lambada_folder, tmp_path).train(0, 0)
 
 
-def test_a_folder_without_the_files(tmp_path: Path) -> None:
+def test_lambada_names_the_files_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"lambada_development_plain_text.txt.*zenodo"):
         Lambada(tmp_path).validation  # noqa: B018
 
 
-def test_options_out_of_range_are_quoted() -> None:
+def test_lambada_quotes_options_out_of_range() -> None:
     for name in ("epoch_size", "held_out", "words"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
             Lambada(".", **{name: 0})  # type: ignore[arg-type]
@@ -158,7 +160,7 @@ def test_lambada_reading_refuses_passages_that_are_none(
         LambadaReading(lambada_folder, passages=path).train(0, 0)
 
 
-def test_lambada_reading_names_a_folder_without_the_files(tmp_path: Path) -> None:
+def test_lambada_reading_names_names_the_files_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="zenodo"):
         LambadaReading(tmp_path).validation  # noqa: B018
 

@@ -66,7 +66,7 @@ def test_register_task_adds_the_task_and_its_presets() -> None:
 
 
 def test_register_task_refuses_a_name_that_is_taken() -> None:
-    message = r"the name 'copy' of the task .*test_registry\.Taken is taken by .*letters\.Copy"
+    message = r"the name 'copy' of .*test_registry\.Taken'> is taken by .*letters\.Copy'>"
     with pytest.raises(ValueError, match=message):
         register_task(Taken)
     assert TASKS["copy"] is Copy
@@ -94,7 +94,7 @@ def test_load_task_plugins_registers_the_task_of_an_entry_point(
         ("x", f"{__name__}:X", "the task x = .*:X .*cannot be loaded: AttributeError"),
         ("x", f"{__name__}:plug_in", "plug_in of .* is no subclass of"),
         ("x", f"{__name__}:Doubled", "has another name: 'doubled-of-tests'"),
-        ("copy", f"{__name__}:Taken", "the name 'copy' of the task .*Taken is taken by .*Copy"),
+        ("copy", f"{__name__}:Taken", "the name 'copy' of .*Taken'> is taken by .*Copy"),
     ],
 )
 def test_load_task_plugins_says_what_is_wrong(

@@ -11,7 +11,9 @@ WORDS = st.lists(st.text("ab", max_size=4), min_size=1, unique=True)
 
 
 @given(WORDS, st.data())
-def test_nothing_is_lost_and_the_order_is_no_matter(words: list[str], data: st.DataObject) -> None:
+def test_hold_out_loses_nothing_and_the_order_is_no_matter(
+    words: list[str], data: st.DataObject
+) -> None:
     count = data.draw(st.integers(0, len(words) - 1))
     rest, held_out = hold_out(words, count, str.encode)
     assert len(held_out) == count
@@ -19,13 +21,13 @@ def test_nothing_is_lost_and_the_order_is_no_matter(words: list[str], data: st.D
     assert hold_out(words[::-1], count, str.encode) == (rest, held_out)
 
 
-def test_not_all_can_be_held_out() -> None:
+def test_hold_out_refuses_to_hold_out_all() -> None:
     with pytest.raises(ValueError, match="held_out must be less than 2, got 2"):
         hold_out(["a", "b"], 2, str.encode)
 
 
 @given(st.integers(1, 60), st.integers(1, 20))
-def test_every_token_counts_once_and_has_half_a_window_before_it(size: int, length: int) -> None:
+def test_strided_windows_count_every_token_once_after_half_a_window(size: int, length: int) -> None:
     counted = []
     for text in strided_windows(np.arange(size), length):
         start = text.tokens[0]
@@ -48,7 +50,7 @@ def test_random_windows_are_of_the_text(size: int, length: int, seed: int, epoch
         assert text.context == 0
 
 
-def test_windows_are_drawn_from_everywhere_and_anew_in_each_epoch() -> None:
+def test_random_windows_are_drawn_from_everywhere_and_anew_in_each_epoch() -> None:
     epochs = [random_windows(np.arange(20), 5, 400, seed=0, epoch=epoch) for epoch in range(2)]
     assert epochs[0] != epochs[1]
     assert epochs[0] != random_windows(np.arange(20), 5, 400, seed=1, epoch=0)

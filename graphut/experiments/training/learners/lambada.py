@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 
 from graphut.experiments.tasks import Lambada, Vocabulary
-from graphut.experiments.tasks.words import UNKNOWN
+from graphut.experiments.tasks.vocabulary import UNKNOWN
 from graphut.experiments.training.learner import Evaluation
 from graphut.experiments.training.learners.text_judgement import Scores
 from graphut.experiments.training.learners.texts import TextLearner

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Text, TextTask, Vocabulary
-from graphut.experiments.tasks.characters import Characters
+from graphut.experiments.tasks.vocabulary import Characters
 from graphut.experiments.training import GenerationOptions, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners.text_judgement import score
 from graphut.experiments.training.learners.texts import TextLearner
