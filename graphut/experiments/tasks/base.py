@@ -130,9 +130,9 @@ class Task(ABC):
     def __post_init__(self) -> None:
         """Check the options, and make paths absolute."""
         hints = get_type_hints(type(self))
-        for option in fields(self):
-            name, value, hint = option.name, getattr(self, option.name), hints[option.name]
-            least, choices = option.metadata.get("least"), get_args(hint)
+        for each in fields(self):
+            name, value, hint = each.name, getattr(self, each.name), hints[each.name]
+            least, choices = each.metadata.get("least"), get_args(hint)
             if value is None:
                 continue
             if Path in choices:
@@ -184,8 +184,8 @@ class Task(ABC):
         A key is the option that names the file or, for a file of a data set, the option and the
         file's name: `data/train.txt`.
         """
-        paths = {option: getattr(self, option) for option in self.own_files}
-        return {option: Path(path) for option, path in paths.items() if path is not None}
+        paths = {name: getattr(self, name) for name in self.own_files}
+        return {name: Path(path) for name, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True)

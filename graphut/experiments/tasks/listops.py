@@ -1,4 +1,4 @@
-"""ListOps: nested lists of digits, and what they come to."""
+"""ListOps: nested lists of digits, and their values."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def parse(line: str) -> Pair:
 
 @dataclass(frozen=True)
 class ListOps(PairTask):
-    """ListOps: what nested lists of digits come to, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
+    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
 
     The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded
     down) and sum modulo 10. Expressions are generated as the published ones were: all

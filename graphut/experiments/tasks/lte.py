@@ -103,7 +103,7 @@ class LearningToExecute(PairTask):
 
 @dataclass(frozen=True)
 class ProgramTask(LearningToExecute):
-    """Programs of some operations, and what they print.
+    """Programs of some operations, and their outputs.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class ProgramTask(LearningToExecute):
 
 
 class LteProgram(ProgramTask):
-    """What a program prints that adds, subtracts, multiplies, assigns, loops and chooses.
+    """The output of a program that adds, subtracts, multiplies, assigns, loops and chooses.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class LteProgram(ProgramTask):
 
 
 class LteControl(ProgramTask):
-    """What a program prints that loops and chooses.
+    """The output of a program that loops and chooses.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class LteControl(ProgramTask):
 
 
 class LteAddition(ProgramTask):
-    """What a program prints that adds.
+    """The output of a program that adds.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Random programs and what they print: the language of Learning to Execute."""
+"""Random programs and their outputs: the language of Learning to Execute."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_lambada_reading_refuses_passages_that_are_none(
         LambadaReading(lambada_folder, passages=path).train(0, 0)
 
 
-def test_lambada_reading_names_names_the_files_that_are_missing(tmp_path: Path) -> None:
+def test_lambada_reading_names_the_files_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="zenodo"):
         LambadaReading(tmp_path).validation  # noqa: B018
 
