@@ -33,7 +33,10 @@ COPY: Preset = PAIRS | {"learning_rate": 2e-3, "ponder_weight": 0.02, "ponder_wa
 # With pre-norm six steps train as well as one. All tokens begin with all steps, and learn to halt
 # while they learn to answer: a model that halts at its first step before that never learns what
 # takes two. What is alike belongs together, at first, and so does what stands side by side.
-DEEP: Preset = {"transition": "sepconv", "norm": "pre", "symmetric_init": True} | {
+DEEP: Preset = {
+    "transition": "sepconv",
+    "norm": "pre",
+    "symmetric_init": True,
     "halting_bias": -3.0,
     "halting_gain": 0.0,
     "ponder_weight": 0.01,

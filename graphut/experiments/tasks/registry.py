@@ -14,9 +14,6 @@ TASKS: dict[str, type[Task]] = {}
 TASK_PRESETS: dict[str, dict[str, dict[str, Any]]] = {}
 """The fields of each preset, by the name of a task and the name of the preset."""
 
-PLUGINS = "graphut.tasks"
-"""The group of entry points under which other packages register tasks."""
-
 TaskT = TypeVar("TaskT", bound=type[Task])
 
 
@@ -59,17 +56,17 @@ def load_task_plugins() -> None:
         If an entry point is no task, has another name than its task, or has the name of a task
         that is there already.
     """
-    for plugin in entry_points(group=PLUGINS):
+    for plugin in entry_points(group="graphut.tasks"):
         package = plugin.dist.name if plugin.dist else "an unknown package"
         where = f"the task {plugin.name} = {plugin.value} of {package}"
         try:
             task = plugin.load()
-        except Exception as error:  # whatever is wrong with the package is to be said with its name
+        except Exception as error:  # the message has to name the package
             raise ImportError(f"{where} cannot be loaded: {error!r}") from error
         if not (isinstance(task, type) and issubclass(task, Task)):
             raise ValueError(f"{where} is no subclass of graphut.experiments.tasks.Task")
-        if task.name != plugin.name:
-            raise ValueError(f"{where} has another name: {task.name!r}")
+        if (name := getattr(task, "name", None)) != plugin.name:
+            raise ValueError(f"{where} has another name: {name!r}")
         register_task(task)
 
 
