@@ -34,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Each command's module is imported when it is called for.
     command = _parser().parse_args(arguments[:1]).command
     try:
+        import_module("graphut.experiments.tasks").load_task_plugins()
         status: int = import_module(f"graphut.experiments.cli.{command}").main(arguments[1:])
         sys.stdout.flush()
         return status

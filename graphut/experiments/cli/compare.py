@@ -14,8 +14,7 @@ from graphut.experiments.bench import Comparison, ComparisonReport
 from graphut.experiments.bench.comparison import PARTS
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, build
-from graphut.experiments.presets import PRESETS, preset_of
-from graphut.experiments.tasks import TASKS, PairTask
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, PairTask, preset_of
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.wording import flag
@@ -51,7 +50,7 @@ def add_compare(parser: Parser, argv: Sequence[str]) -> None:
     if task is not None:
         if task not in _PAIR_TASKS:
             parser.error(f"{task} is no task of pairs, which are all that can be compared on")
-        presets = PRESETS.get(task, {})
+        presets = TASK_PRESETS.get(task, {})
         add_options(parser.add_argument_group("task"), _PAIR_TASKS[task], presets=presets)
         training = parser.add_argument_group("training")
         add_options(training, TrainingConfig, ["seed"], presets=presets)

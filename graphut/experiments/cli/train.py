@@ -17,8 +17,7 @@ from graphut.experiments.cli.eval import evaluate_set
 from graphut.experiments.cli.interruption import Interruption
 from graphut.experiments.cli.options import build, check_options, field_names
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.presets import preset_of
-from graphut.experiments.tasks import TASKS, Task
+from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT

@@ -10,8 +10,8 @@ from typing import Any
 
 from graphut.experiments.cli.device import add_device
 from graphut.experiments.cli.options import Parser, add_options
-from graphut.experiments.presets import MEANINGS, PRESETS, SMALL
-from graphut.experiments.tasks import TASKS, Task
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task
+from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
 from graphut.models.config import ModelConfig
@@ -34,7 +34,7 @@ def _parser(task: str | None) -> Parser:
     )
     help = SUPPRESS if task else "what to learn: see below"
     parser.add_argument("task", choices=TASKS, metavar="TASK", help=help)
-    presets = PRESETS.get(task or "", {})
+    presets = TASK_PRESETS.get(task or "", {})
     _add_run_options(parser, presets)
     from_task = learner_of(TASKS[task]).from_task if task else ()
     for title, kind in _shown_kinds(task).items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphut.experiments.presets import PRESETS
 from graphut.experiments.results.babi import CHOOSE_DEPTH, FAMILY, babi_entry
 from graphut.experiments.results.chart import Chart, Panel, Series
 from graphut.experiments.results.families import FAMILIES
 from graphut.experiments.results.family import Entry, Family, Variant, variant_name
 from graphut.experiments.results.markdown import code, large, number, percent, share, table
 from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.tasks import TASK_PRESETS
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _variants(contest: Contest, runs: Sequence[RunRecord]) -> dict[Variant, list
 def _fixed(entry: Entry) -> list[Variant]:
     """Depths 1, 2, ... up to that of the preset `fixed`, which needs no option for it."""
     name, brief = entry.variant("fixed")
-    deepest = PRESETS.get(entry.task, {}).get("fixed", {}).get("max_steps", 8)
+    deepest = TASK_PRESETS.get(entry.task, {}).get("fixed", {}).get("max_steps", 8)
     shallower: list[Variant] = [(name, (*brief, ("max_steps", n))) for n in range(1, deepest)]
     return [*shallower, (name, brief)]
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphut.experiments.bench.table import digits
-from graphut.experiments.presets import BASELINES, PRESETS
 from graphut.experiments.results.machine import machine_name
 from graphut.experiments.results.markdown import NOTHING, code, share, table
 from graphut.experiments.results.paper import PUBLISHED, Published
 from graphut.experiments.results.run_record import RunRecord, eval_command
 from graphut.experiments.results.setup import DATA, Setup, option_words
+from graphut.experiments.tasks import TASK_PRESETS
+from graphut.experiments.tasks.presets import BASELINES
 
 Values = Callable[[Mapping[str, Any]], Sequence[float]]
 Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
@@ -105,7 +106,7 @@ class Entry:
     @property
     def presets(self) -> list[str | None]:
         """Those of the task that are to be measured."""
-        found: list[str | None] = [*PRESETS.get(self.task, {})] or [None]
+        found: list[str | None] = [*TASK_PRESETS.get(self.task, {})] or [None]
         return [preset for preset in found if self.baselines or preset not in BASELINES]
 
     def setup(self, preset: str | None, options: Mapping[str, Any]) -> Setup:

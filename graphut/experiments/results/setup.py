@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphut._files import is_path
-from graphut.experiments.presets import PRESETS
-from graphut.experiments.tasks import TASKS
+from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.wording import flag
 
@@ -65,7 +64,7 @@ class Setup:
         ValueError
             If there is no option of a name.
         """
-        presets: list[str | None] = [*PRESETS.get(task, {})] or [None]
+        presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         setups = [
             cls(task, preset, _differing(task, preset, values), values["seed"])
             for preset in presets
@@ -117,7 +116,7 @@ def _differing(task: str, preset: str | None, values: Mapping[str, Any]) -> dict
     unknown = [name for name in values if name not in defaults]
     if unknown:
         raise ValueError(f"{flag(unknown[0])} is no option of the task {task}")
-    usual = {**defaults, **(PRESETS[task][preset] if preset else {})}
+    usual = {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
     return {
         name: value
         for name, value in {**defaults, **values}.items()

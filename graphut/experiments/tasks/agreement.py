@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from graphut.experiments.tasks.base import Text, TextTask
-from graphut.experiments.tasks.cache import cached, key_of
-from graphut.experiments.tasks.files import DataSet, lines_of
-from graphut.experiments.tasks.held_out import hold_out
-from graphut.experiments.tasks.packed import Arrays, Packed, pack_words, unpack_words
-from graphut.experiments.tasks.words import Words
+from graphut.experiments.tasks.base import Text, TextTask, option
+from graphut.experiments.tasks.cache import cached_json, key_of
+from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
+from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
+from graphut.experiments.tasks.splits import hold_out
+from graphut.experiments.tasks.vocabulary import Words
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
 _TESTS = {attractors: f"numpred.test.{attractors}" for attractors in range(6)}
-_CHECKSUMS = """\
-528125391c255b926d6e8c01664188efe5e18a991c1dab88907f796b1198913f
-23ad762fbacea0bb35c26dfcdcd72df52a87535cd3fa9dda2bacee44cb8b60c1
-ce9755d6891b8dcb486a3242f7495fdd3881c93320c2d0d2fda4827a8489de55
-c43e0511bb14904e41b8bfce8a76c84912aa42e61ef5428d7ab4c28197488411
-f7b9922a0e581c4a9d45612eb249e4d314c7b21d4cf7c33c82c6731d9368d838
-"""
+_CHECKSUMS: dict[str, str | None] = {**published_checksums("agreement")}
+_SENTENCES = DataSet(
+    "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
+    {"wiki-test.txt": _CHECKSUMS.pop("wiki-test.txt")},
+)
 _DATA = DataSet(
     "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
     "the folder rnn_agr_simple",
-    {
-        _TRAIN: None,
-        _VALIDATION: "430643ef15cacdcc2ff88afe44a87b9aeaa094c683653a54c2a936428d300245",
-        _TESTS[0]: None,
-        **dict(zip(list(_TESTS.values())[1:], _CHECKSUMS.split(), strict=True)),
-    },
-)
-_SENTENCES = DataSet(
-    "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
-    {"wiki-test.txt": "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf"},
+    {_TRAIN: None, _VALIDATION: None, _TESTS[0]: None, **_CHECKSUMS},
 )
 # Shorter beginnings ("this", "it") are common to sentences that have nothing to do with each other.
 _TELLING = 6
-_FORMAT = 1
+_FORMAT = 2
+_SMALL = (
+    LANGUAGE_MODEL
+    | model_size(64, 256, 6)
+    | {"dropout": 0.2, "learning_rate": 3e-3, "epochs": 20, "patience": 5}
+)
 
 
 class Prefix(NamedTuple):
@@ -53,11 +47,11 @@ class Prefix(NamedTuple):
 
     @classmethod
     def parse(cls, line: str) -> Prefix:
-        """A line of the published files.
+        r"""Read a line of the published files.
 
         Examples
         --------
-        >>> Prefix.parse("VBP\\tthe ruins of the tower")
+        >>> Prefix.parse("VBP\tthe ruins of the tower")
         Prefix(words=('the', 'ruins', 'of', 'the', 'tower'), number='VBP')
         """
         number, _, words = line.partition("\t")
@@ -108,47 +102,31 @@ class Agreement(TextTask):
     --------
     >>> Agreement("rnn_agr_simple", split="large")
     Traceback (most recent call last):
-    ValueError: split must be published or small; got 'large'
+    ValueError: split must be one of published, small; got 'large'
     """
 
-    name: ClassVar[str] = "agreement"
-    vocabulary_kind: ClassVar[type[Words]] = Words
+    name = "agreement"
+    # Most weights are those of words: of the same width, two layers are as large as one step.
+    presets = with_baselines(_SMALL, {"d_hidden": 64, "max_steps": 2})
+    vocabulary_kind = Words
 
-    data: str | Path = field(metadata={"help": f"folder of the prefixes, {_DATA.origin}"})
-    split: Literal["published", "small"] = field(
-        default="published",
-        metadata={"help": "what is trained on: numpred.train, or most of numpred.val"},
+    data: str | Path = option(MISSING, f"folder of the prefixes, {_DATA.origin}")
+    split: Literal["published", "small"] = option(
+        "published", "what is trained on: numpred.train, or most of numpred.val"
     )
-    sentences: str | Path | None = field(
-        default=None, metadata={"help": "folder with wiki-test.txt, for one more test set"}
-    )
-    held_out: int = field(
-        default=1500, metadata={"help": "texts to validate on in the small split, at least"}
-    )
-    least: int = field(
-        default=2, metadata={"help": "how often a word must come to be in the vocabulary"}
-    )
-
-    def __post_init__(self) -> None:
-        self._check_at_least(1, "held_out", "least")
-        if self.split not in ("published", "small"):
-            raise ValueError(f"split must be published or small; got {self.split!r}")
-        self._make_absolute("data", "sentences")
+    sentences: str | Path | None = option(None, "folder with wiki-test.txt, for one more test set")
+    held_out: int = option(1500, "texts to validate on in the small split, at least", least=1)
+    least: int = option(2, "how often a word must come to be in the vocabulary", least=1)
 
     @cached_property
     def vocabulary(self) -> Words:
-        return Words(unpack_words(self._arrays["words"]))
+        """The words of training."""
+        return Words(self._parsed["words"])
 
-    def train(self, seed: int, epoch: int) -> list[Text]:
-        """The training texts, whatever the seed and the epoch."""
-        return self._train
-
-    @cached_property
-    def validation(self) -> list[Text]:
-        return self._texts("validation")
-
-    @cached_property
-    def test(self) -> list[Text]:
+    def load(self, part: str) -> list[Text]:
+        """Return the texts of a part."""
+        if part != "test":
+            return self._texts(part)
         return [text for name, group in self._groups.items() for text in self._texts(name, group)]
 
     @property
@@ -156,30 +134,26 @@ class Agreement(TextTask):
         """`test`, and `sentences` where their folder is named."""
         return {"test": self.test} | ({_ROWS: self._texts(_ROWS)} if self.sentences else {})
 
-    @cached_property
-    def _train(self) -> list[Text]:
-        return self._texts("train")
-
     def _texts(self, name: str, group: str = "") -> list[Text]:
-        return [Text(tokens, group=group) for tokens in Packed.read(self._arrays, name)]
+        return [Text(tokens, group=group) for tokens in self._parsed[name]]
 
     @cached_property
-    def _arrays(self) -> Arrays:
-        """The vocabulary, and the token ids of each set."""
+    def _parsed(self) -> dict[str, Any]:
+        """The words of the vocabulary, and the token ids of each set."""
         settings = (self.name, _FORMAT, self.split, self.held_out, self.least)
-        return cached(key_of(*settings, texts=self._files.values()), self._encode)
+        return cached_json(key_of(*settings, texts=self._files.values()), self._parse)
 
-    def _encode(self) -> Arrays:
+    def _parse(self) -> dict[str, Any]:
         train, validation = self._parts
         sets = {"train": train, "validation": validation, **self._tests}
         if self.sentences is not None:
             sets[_ROWS] = self._new_sentences()
         words = Words.learn(([*p.words, p.number] for p in train), least=self.least)
-        arrays = {"words": pack_words(words.symbols)}
-        for name, prefixes in sets.items():
-            tokens = [words.encode([*p.words, p.number]) for p in prefixes]
-            arrays |= Packed.of(tokens).arrays(name)
-        return arrays
+        tokens = {
+            name: [words.encode([*p.words, p.number]) for p in prefixes]
+            for name, prefixes in sets.items()
+        }
+        return {"words": words.symbols, **tokens}
 
     def _new_sentences(self) -> list[Prefix]:
         seen = {p.words for p in chain(self._read(_VALIDATION), self._parts[0])}
@@ -188,7 +162,7 @@ class Agreement(TextTask):
 
     @cached_property
     def _parts(self) -> tuple[list[Prefix], list[Prefix]]:
-        """What is trained on and validated on."""
+        """The prefixes to train on, and those to validate on."""
         tested = {prefix.words for part in self._tests.values() for prefix in part}
         known = [p for p in self._read(_VALIDATION) if p.words not in tested]
         if self.split == "published":
@@ -206,7 +180,7 @@ class Agreement(TextTask):
 
     @property
     def _groups(self) -> dict[str, str]:
-        """The files to test on, each with what it is reported as."""
+        """The files to test on, each with the group that it is reported as."""
         least = 0 if self.split == "published" else 1
         return {name: f"{n} attractors" for n, name in _TESTS.items() if n >= least}
 
@@ -215,6 +189,7 @@ class Agreement(TextTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
+        """The files that are read and have no known checksum."""
         names = {name: _DATA.checksums[name] for name in self._names}
         return DataSet(_DATA.origin, names).unchecked(self.data)
 

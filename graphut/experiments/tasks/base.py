@@ -1,16 +1,18 @@
-"""What a task is, and its kinds."""
+"""The base classes of tasks, and the examples that each kind of task hands out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
 T = TypeVar("T")
+PARTS = ("train", "validation", "test")
 
 Pair = tuple[list[int], list[int]]
 """Source and target, as token ids without `<bos>` and `<eos>`."""
@@ -25,7 +27,7 @@ class Text(NamedTuple):
         Token ids; `<eos>` is the last of them where the text ends there, and is not a mere window
         out of a longer one.
     context : int
-        So many of them, from the first, are given: they are not counted when a model is judged.
+        Number of tokens at the start that are given: they are not counted when a model is judged.
     group : str
         The part of its set that it is reported with, such as "3 attractors".
     """
@@ -45,9 +47,9 @@ class Question(NamedTuple):
     question : list of int
         Token ids.
     answer : int
-        A class: which of the symbols of `QuestionTask.answers`, from 0.
+        A class: an index into the symbols of `QuestionTask.answers`.
     supporting : tuple of int
-        Which facts the answer follows from, as indices into `facts`.
+        The facts that the answer follows from, as indices into `facts`.
     group : str
         The part of its set that it is reported with, such as "qa3".
     """
@@ -74,46 +76,101 @@ class Passage(NamedTuple):
     answer: int
 
 
+def option(default: Any, help: str, *, least: float | None = None) -> Any:
+    """Return a dataclass field for an option of a task.
+
+    Parameters
+    ----------
+    default : object
+        `dataclasses.MISSING` for an option that must be given.
+    help : str
+        The help text of the command line.
+    least : number, optional
+        The smallest value that `Task` accepts.
+    """
+    return field(default=default, metadata={"help": help, "least": least})
+
+
 @dataclass(frozen=True)
 class Task(ABC):
     """Examples to learn from, and to be judged by.
 
-    A task is a frozen dataclass; its fields are its options. What it hands out is a
-    function of those and of the arguments alone, never of global random state. What an
-    example is, a task's kind says: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`.
+    A task is a frozen dataclass; its fields are its options. The examples are a function of those
+    and of the arguments alone, never of global random state. The kind of a task says what an
+    example is: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`. A task overrides `load`, and
+    also `train` if each epoch has other examples.
+
+    Options that are paths become absolute, so that a run can be resumed from anywhere.
 
     Attributes
     ----------
     name : str
-        What the command line calls it.
+        The name of the task on the command line.
+    presets : mapping of str to mapping
+        Other defaults for the options of the task, of `TrainingConfig` and of the model, by the
+        name of the preset. The preset `small` is used where none is named.
     vocabulary_kind : type of Vocabulary
         The class of its vocabularies.
     own_files : tuple of str
         Options that name files of the user's own.
+
+    Raises
+    ------
+    ValueError
+        If an option is smaller than its `least`, or is not one of the values of its `Literal`.
+    ValueError, FileNotFoundError
+        When examples are asked for: if a file is not there, or not as it was published.
     """
 
     name: ClassVar[str]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     vocabulary_kind: ClassVar[type[Vocabulary]] = Vocabulary
     own_files: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Check the options, and make paths absolute."""
+        hints = get_type_hints(type(self))
+        for each in fields(self):
+            name, value, hint = each.name, getattr(self, each.name), hints[each.name]
+            least, choices = each.metadata.get("least"), get_args(hint)
+            if value is None:
+                continue
+            if Path in choices:
+                object.__setattr__(self, name, str(Path(value).absolute()))
+            elif get_origin(hint) is Literal and value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+            elif least is not None and not value >= least:
+                raise ValueError(f"{name} must be at least {least}, got {value}")
 
     @property
     @abstractmethod
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """What its token ids mean, by what they are of, such as "source" and "target"."""
+        """The vocabularies of the token ids, by the sequences that they are for."""
 
-    @abstractmethod
+    def load(self, part: str) -> list[Any]:
+        """Return the examples of "train", "validation" or "test"; each part is loaded once."""
+        raise NotImplementedError(f"{type(self).__name__} has no examples: override its `load`")
+
     def train(self, seed: int, epoch: int) -> list[Any]:
-        """The training examples of an epoch; every epoch has equally many."""
+        """Return the training examples of an epoch; every epoch has equally many.
 
-    @property
-    @abstractmethod
+        Unless a task overrides this method, they are the same whatever the seed and the epoch.
+        """
+        return self._train
+
+    @cached_property
+    def _train(self) -> list[Any]:
+        return self.load("train")
+
+    @cached_property
     def validation(self) -> list[Any]:
         """Examples to choose a model by."""
+        return self.load("validation")
 
-    @property
-    @abstractmethod
+    @cached_property
     def test(self) -> list[Any]:
         """Examples to judge the chosen model by."""
+        return self.load("test")
 
     @property
     def test_sets(self) -> Mapping[str, list[Any]]:
@@ -122,21 +179,13 @@ class Task(ABC):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """What it reads and nobody else knows a checksum of, by the option that names it, or, of a
-        data set, by the option and the file's name: `data/train.txt`."""
-        paths = {option: getattr(self, option) for option in self.own_files}
-        return {option: Path(path) for option, path in paths.items() if path is not None}
+        """Files without a known checksum.
 
-    def _make_absolute(self, *names: str) -> None:
-        """Of options that are paths: the task is the same one wherever its run is resumed."""
-        for name in names:
-            if (path := getattr(self, name)) is not None:
-                object.__setattr__(self, name, str(Path(path).absolute()))
-
-    def _check_at_least(self, least: int, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        A key is the option that names the file or, for a file of a data set, the option and the
+        file's name: `data/train.txt`.
+        """
+        paths = {name: getattr(self, name) for name in self.own_files}
+        return {name: Path(path) for name, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True)
@@ -149,37 +198,44 @@ class PairTask(Task):
         """Symbols of the sources."""
 
     @property
-    @abstractmethod
     def target_vocabulary(self) -> Vocabulary:
-        """Symbols of the targets."""
+        """Symbols of the targets; those of the sources, unless a task overrides it."""
+        return self.source_vocabulary
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """The vocabularies "source" and "target"."""
         return {"source": self.source_vocabulary, "target": self.target_vocabulary}
 
 
 @dataclass(frozen=True)
-class TextTask(Task):
-    """Texts whose next token is to be predicted: each a `Text`."""
+class VocabularyTask(Task):
+    """Examples whose sequences have one vocabulary; the base of the kinds below."""
 
     @property
     @abstractmethod
     def vocabulary(self) -> Vocabulary:
-        """Symbols of the texts."""
+        """Symbols of all sequences."""
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """The vocabulary "text"."""
         return {"text": self.vocabulary}
 
 
 @dataclass(frozen=True)
-class QuestionTask(Task):
-    """Questions about facts, whose answer is a class: each a `Question`."""
+class TextTask(VocabularyTask):
+    """Texts whose next token is to be predicted: each a `Text`."""
 
-    @property
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """Words of facts and questions."""
+
+@dataclass(frozen=True)
+class PassageTask(VocabularyTask):
+    """Passages, in which a word answers: each a `Passage`."""
+
+
+@dataclass(frozen=True)
+class QuestionTask(VocabularyTask):
+    """Questions about facts, whose answer is a class: each a `Question`."""
 
     @property
     @abstractmethod
@@ -188,25 +244,12 @@ class QuestionTask(Task):
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """The vocabularies "text" and "answer"."""
         return {"text": self.vocabulary, "answer": self.answers}
 
 
-@dataclass(frozen=True)
-class PassageTask(Task):
-    """Passages, in which a word answers: each a `Passage`."""
-
-    @property
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """Words of the passages, and answers."""
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        return {"text": self.vocabulary}
-
-
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:
-    """The examples in order, `size` at a time; the last batch may be smaller.
+    """Yield the examples in order, `size` at a time; the last batch may be smaller.
 
     Examples
     --------

@@ -1,28 +1,31 @@
-"""Parsed data, kept so that it need not be parsed again."""
+"""Parsed data as arrays, kept in a folder so that it need not be parsed again."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-from zipfile import ZipFile
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import cache_folder, write_atomically
-from graphut.experiments.tasks.packed import Arrays
+
+Arrays = dict[str, NDArray[Any]]
+T = TypeVar("T")
 
 
 def key_of(*settings: object, texts: Iterable[str]) -> str:
-    """A key for what is parsed from texts.
+    """Return a key for data that is parsed from texts.
 
     Parameters
     ----------
     *settings
-        Whatever else it depends on: which data it is, options, the parser's version.
+        All else that the data depends on: its name, options, the parser's version.
     texts : iterable of str
         In order.
 
@@ -36,18 +39,18 @@ def key_of(*settings: object, texts: Iterable[str]) -> str:
 
 
 def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
-    """What `make` returns: from the cache if it is there, and else made and written to it.
+    """Return arrays from the cache if they are there; else make them, and write them to it.
 
     The cache is the folder `tasks` in `$GRAPHUT_CACHE`, or in `graphut` under
-    `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be read is made anew, and what cannot be
-    written is only handed back.
+    `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be read is made anew, and arrays that
+    cannot be written are only returned.
 
     Parameters
     ----------
     key : str
-        Says all that the arrays depend on: which data, its checksums, the parser's version.
+        Names all that the arrays depend on: the data, its checksums, the parser's version.
     make : callable
-        Parses. Arrays of objects are refused.
+        Returns the arrays. Arrays of objects are refused.
 
     Examples
     --------
@@ -59,28 +62,12 @@ def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
     array([0, 1, 4, 9])
     """
     path = cache_folder() / "tasks" / f"{sha256(key.encode()).hexdigest()}.npz"
-    kept = _read(path)
-    if kept is not None:
-        return kept
+    # Whatever is wrong with a file, it can be made again; zipfile checks the sum of each array.
+    with suppress(Exception), path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+        return dict(kept)
     arrays = make()
     _write(path, arrays)
     return arrays
-
-
-def _read(path: Path) -> Arrays | None:
-    try:
-        with ZipFile(path) as archive:
-            if archive.testzip() is not None:  # by the checksum of each array
-                return None
-            return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
-    except Exception:  # whatever is wrong with it, it can be made again
-        return None
-
-
-def _array(archive: ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(name) as file:
-        found: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    return found
 
 
 def _write(path: Path, arrays: Arrays) -> None:
@@ -88,8 +75,28 @@ def _write(path: Path, arrays: Arrays) -> None:
         raise TypeError(f"{', '.join(wrong)} holds objects, which a cache does not take")
     data = io.BytesIO()
     np.savez(data, **arrays)  # type: ignore[arg-type]
-    try:
+    with suppress(OSError):  # a full or read-only disk costs time alone
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data.getvalue())
-    except OSError:
-        pass  # a full or read-only disk costs time alone
+
+
+def cached_json(key: str, make: Callable[[], T]) -> T:
+    """Return lists, mappings, numbers and texts like `cached` does arrays, tuples as lists."""
+    value: T = unpack_json(cached(key, lambda: {"json": pack_json(make())})["json"])
+    return value
+
+
+def pack_json(value: object) -> NDArray[np.uint8]:
+    """Return lists, numbers and texts as an array."""
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def unpack_json(array: NDArray[np.uint8]) -> Any:
+    """Return the value that `pack_json` was given.
+
+    Examples
+    --------
+    >>> unpack_json(pack_json(["a", [1, 2]]))
+    ['a', [1, 2]]
+    """
+    return json.loads(array.tobytes())

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import Text, TextTask
-from graphut.experiments.tasks.characters import Characters
+from graphut.experiments.tasks.base import PARTS, Text, TextTask, option
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.tasks.windows import drawn_windows, strided_windows
+from graphut.experiments.tasks.presets import (
+    LANGUAGE_MODEL,
+    WIDE_LAYERS,
+    model_size,
+    with_baselines,
+)
+from graphut.experiments.tasks.splits import random_windows, strided_windows
+from graphut.experiments.tasks.vocabulary import Characters
 
 _ORIGIN = (
     "tiny-shakespeare is to be had from https://github.com/karpathy/char-rnn, "
     "data/tinyshakespeare/input.txt"
+)
+_SMALL = (
+    LANGUAGE_MODEL
+    | model_size(128, 512, 6)
+    | {"batch_size": 16, "learning_rate": 2e-3, "epochs": 30}
 )
 
 
@@ -57,40 +68,34 @@ class CharLM(TextTask):
     ['not to b', 'to be. ']
     """
 
-    name: ClassVar[str] = "char-lm"
-    vocabulary_kind: ClassVar[type[Characters]] = Characters
-    own_files: ClassVar[tuple[str, ...]] = ("data",)
+    name = "char-lm"
+    presets = with_baselines(_SMALL, WIDE_LAYERS)
+    vocabulary_kind = Characters
+    own_files = ("data",)
 
-    data: str | Path = field(metadata={"help": f"file of text; {_ORIGIN}"})
-    window: int = field(default=128, metadata={"help": "characters of a window"})
-    epoch_size: int = field(default=2000, metadata={"help": "windows in an epoch"})
-
-    def __post_init__(self) -> None:
-        self._check_at_least(2, "window")
-        self._check_at_least(1, "epoch_size")
-        self._make_absolute("data")
+    data: str | Path = option(MISSING, f"file of text; {_ORIGIN}")
+    window: int = option(128, "characters of a window", least=2)
+    epoch_size: int = option(2000, "windows in an epoch", least=1)
 
     @cached_property
     def vocabulary(self) -> Characters:
+        """All characters of the file."""
         return Characters.of(self._text)
 
     def train(self, seed: int, epoch: int) -> list[Text]:
-        """Windows at random places of the first nine tenths."""
-        tokens, count = self._parts[0], self.epoch_size
-        return drawn_windows(tokens, self.window, count, seed=seed, epoch=epoch)
+        """Draw windows at random places of the first nine tenths."""
+        tokens, count = self._tokens["train"], self.epoch_size
+        return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
+
+    def load(self, part: str) -> list[Text]:
+        """Return windows over all of a part, in which each character counts once."""
+        return strided_windows(self._tokens[part], self.window)
 
     @cached_property
-    def validation(self) -> list[Text]:
-        return strided_windows(self._parts[1], self.window)
-
-    @cached_property
-    def test(self) -> list[Text]:
-        return strided_windows(self._parts[2], self.window)
-
-    @cached_property
-    def _parts(self) -> list[NDArray[Any]]:
+    def _tokens(self) -> dict[str, NDArray[Any]]:
         tokens = np.array(self.vocabulary.read(self._text), dtype=np.int32)
-        return np.split(tokens, [len(tokens) * 18 // 20, len(tokens) * 19 // 20])
+        ends = [len(tokens) * 18 // 20, len(tokens) * 19 // 20]
+        return dict(zip(PARTS, np.split(tokens, ends), strict=True))
 
     @cached_property
     def _text(self) -> str:

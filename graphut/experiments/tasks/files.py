@@ -27,12 +27,12 @@ class DataSet:
     checksums: Mapping[str, str | None]
 
     def unchecked(self, folder: str | Path) -> dict[str, Path]:
-        """The files in a folder whose checksums are not known; for `Task.unchecked_files`."""
+        """Return the files in a folder without a known checksum, for `Task.unchecked_files`."""
         names = (name for name, checksum in self.checksums.items() if checksum is None)
         return {f"data/{name}": Path(folder, name) for name in names}
 
     def read(self, folder: str | Path, name: str) -> str:
-        """The text of a file, which is as it was published, as far as that is known.
+        """Return the text of a file; compare it with its checksum, if that is known.
 
         Raises
         ------
@@ -70,8 +70,20 @@ class DataSet:
             raise ValueError(f"{path} is not a text file in UTF-8: {error}") from None
 
 
+def published_checksums(name: str) -> dict[str, str]:
+    """Return the SHA-256 of each file of a data set, from the file `name.sha256` beside this one.
+
+    Examples
+    --------
+    >>> list(published_checksums("listops"))
+    ['test_d20s.tsv', 'test_d20a.tsv']
+    """
+    lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
+    return {file: checksum for checksum, file in map(str.split, lines)}
+
+
 def digest_of(path: str | Path) -> str:
-    """SHA-256, in hexadecimal, of a file, or of all `.txt` files in a folder."""
+    """Return the SHA-256, in hexadecimal, of a file, or of all `.txt` files in a folder."""
     digest = sha256()
     for file in text_files(path):
         digest.update(sha256(file.read_bytes()).digest())
@@ -79,23 +91,23 @@ def digest_of(path: str | Path) -> str:
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """A file alone, or all `.txt` files in a folder and the folders in it."""
+    """Return a file alone, or all `.txt` files in a folder and the folders in it."""
     return sorted(Path(path).rglob("*.txt")) if Path(path).is_dir() else [Path(path)]
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a file, as its publishers count them: only `\\n` ends one.
+    r"""Return the lines of a file, as its publishers count them: only `\n` ends one.
 
     Examples
     --------
-    >>> lines_of("a\\u2028b\\nc\\n")
-    ['a\\u2028b', 'c']
+    >>> lines_of("a\u2028b\nc\n")
+    ['a\u2028b', 'c']
     """
     return text.removesuffix("\n").split("\n")
 
 
 def read_text(path: str | Path, origin: str = "") -> str:
-    """The text of a file of the user's own, without a byte order mark.
+    """Return the text of a file of the user's own, without a byte order mark.
 
     Parameters
     ----------

@@ -1,25 +1,64 @@
-"""LAMBADA, for a language model: passages, whose last word is judged by itself."""
+"""LAMBADA, for a language model and as reading comprehension: guess the last word of a passage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
 
-from graphut.experiments.tasks.base import Text, TextTask
-from graphut.experiments.tasks.cache import cached, key_of
-from graphut.experiments.tasks.files import read_text, text_files
-from graphut.experiments.tasks.lambada_files import LAMBADA, read_passages, split_development
-from graphut.experiments.tasks.packed import Arrays, pack_words, unpack_words
-from graphut.experiments.tasks.windows import drawn_windows
-from graphut.experiments.tasks.words import Words
+from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask, option
+from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_json, unpack_json
+from graphut.experiments.tasks.files import (
+    DataSet,
+    lines_of,
+    published_checksums,
+    read_text,
+    text_files,
+)
+from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
+from graphut.experiments.tasks.splits import hold_out, random_windows
+from graphut.experiments.tasks.vocabulary import Words
 
+_FILES = {part: f"lambada_{part}_plain_text.txt" for part in ("development", "test")}
+LAMBADA = DataSet(
+    "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
+    published_checksums("lambada"),
+)
+_FOLDER = f"folder of the passages, {LAMBADA.origin}"
 _NOVELS = f"the publishers' train-novels are to be had {LAMBADA.origin}"
-_FORMAT = 1
+_OWN_PASSAGES = f"passages may be cut out of novels: {_NOVELS}"
+_FORMAT = 2
+Passages = list[list[str]]
+
+# Most weights are those of words: of the same width, two layers are as large as one step.
+_LANGUAGE_MODEL = (
+    LANGUAGE_MODEL
+    | model_size(128, 512, 6)
+    | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
+)
+# Few passages and many words: most weights are embeddings, and dropout has much to do.
+_READING = model_size(64, 256, 4) | {
+    "positions": "end",
+    "dropout": 0.2,
+    "epochs": 20,
+    "patience": 5,
+}
+
+
+def _read_passages(folder: str | Path, part: Literal["development", "test"]) -> Passages:
+    """Return the words of 4869 passages, or of 5153 of other novels; the last one is the answer."""
+    return [line.split() for line in lines_of(LAMBADA.read(folder, _FILES[part]))]
+
+
+def _split_development(folder: str | Path, held_out: int) -> tuple[Passages, Passages]:
+    """Split the development passages into those to train on and those to validate on."""
+    passages = _read_passages(folder, "development")
+    return hold_out(passages, held_out, lambda words: " ".join(words).encode())
 
 
 @dataclass(frozen=True)
@@ -50,11 +89,6 @@ class Lambada(TextTask):
     words : int
         Words in the vocabulary, at most: the most frequent in training, twice at least.
 
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        When texts are asked for: if a file is not there, or not as it was published.
-
     Examples
     --------
     >>> Lambada("lambada", window=1)
@@ -62,61 +96,54 @@ class Lambada(TextTask):
     ValueError: window must be at least 2, got 1
     """
 
-    name: ClassVar[str] = "lambada"
-    vocabulary_kind: ClassVar[type[Words]] = Words
-    own_files: ClassVar[tuple[str, ...]] = ("novels",)
+    name = "lambada"
+    presets = with_baselines(_LANGUAGE_MODEL, {"d_hidden": 128, "max_steps": 2})
+    vocabulary_kind = Words
+    own_files = ("novels",)
 
-    data: str | Path = field(metadata={"help": f"folder of the passages, {LAMBADA.origin}"})
-    novels: str | Path | None = field(
-        default=None,
-        metadata={
-            "help": "file or folder of text to train on, such as the publishers' train-novels, "
-            "instead of development passages (which is not the paper's protocol)"
-        },
+    data: str | Path = option(MISSING, _FOLDER)
+    novels: str | Path | None = option(
+        None,
+        "file or folder of text to train on, such as the publishers' train-novels, "
+        "instead of development passages (which is not the paper's protocol)",
     )
-    window: int = field(default=128, metadata={"help": "words of a window of the novels"})
-    epoch_size: int = field(default=10_000, metadata={"help": "windows of novels in an epoch"})
-    held_out: int = field(
-        default=400, metadata={"help": "passages to validate on, where there are no novels"}
-    )
-    words: int = field(default=60_000, metadata={"help": "words in the vocabulary, at most"})
-
-    def __post_init__(self) -> None:
-        self._check_at_least(1, "epoch_size", "held_out", "words")
-        self._check_at_least(2, "window")
-        self._make_absolute("data", "novels")
+    window: int = option(128, "words of a window of the novels", least=2)
+    epoch_size: int = option(10_000, "windows of novels in an epoch", least=1)
+    held_out: int = option(400, "passages to validate on, where there are no novels", least=1)
+    words: int = option(60_000, "words in the vocabulary, at most", least=1)
 
     @cached_property
     def vocabulary(self) -> Words:
+        """The words of the novels, or of the training passages."""
         if self.novels is None:
-            return self._learn(self._passages[0])
-        return Words(unpack_words(self._novels["words"]))
+            return Words.learn(self._passages["train"], least=2, most=self.words)
+        return Words(unpack_json(self._novels["words"]))
 
     def train(self, seed: int, epoch: int) -> list[Text]:
-        """Windows at random places of the novels; or passages, the same in each epoch."""
+        """Draw windows at random places of the novels, or return the training passages."""
         if self.novels is None:
-            return self._train
+            return super().train(seed, epoch)
         tokens, count = self._novels["tokens"], self.epoch_size
-        return drawn_windows(tokens, self.window, count, seed=seed, epoch=epoch)
+        return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
+
+    def load(self, part: str) -> list[Text]:
+        """Return the passages of a part."""
+        passages = self._passages[part] if part != "test" else _read_passages(self.data, "test")
+        texts = [Text(self.vocabulary.encode(words)) for words in passages]
+        unknown = self.vocabulary.unknown
+        if part != "train" and all(text.tokens[-1] == unknown for text in texts):
+            raise ValueError(
+                "no last word of the passages is among those that are trained on: they are "
+                "tokenized and in lower case"
+            )
+        return texts
 
     @cached_property
-    def validation(self) -> list[Text]:
-        return self._judged(self._passages[1])
-
-    @cached_property
-    def test(self) -> list[Text]:
-        return self._judged(read_passages(self.data, "test"))
-
-    @cached_property
-    def _train(self) -> list[Text]:
-        return self._texts(self._passages[0])
-
-    @cached_property
-    def _passages(self) -> tuple[list[list[str]], list[list[str]]]:
-        """Those that are trained on, and those that are validated on."""
+    def _passages(self) -> dict[str, Passages]:
         if self.novels is not None:
-            return [], read_passages(self.data, "development")
-        return split_development(self.data, self.held_out)
+            return {"validation": _read_passages(self.data, "development")}
+        train, validation = _split_development(self.data, self.held_out)
+        return {"train": train, "validation": validation}
 
     @cached_property
     def _novels(self) -> Arrays:
@@ -126,29 +153,100 @@ class Lambada(TextTask):
 
     def _parse_novels(self) -> Arrays:
         # One novel at a time: as words, all of them would fill the memory.
-        words = self._learn(text.split() for text in self._novel_texts())
+        texts = (text.split() for text in self._novel_texts())
+        words = Words.learn(texts, least=2, most=self.words)
         parts = [np.array(words.encode(text.split()), np.int32) for text in self._novel_texts()]
         if not any(map(len, parts)):
             raise ValueError(
                 f"{self.novels} holds no words: expected a text, or .txt files in a folder"
             )
-        return {"words": pack_words(words.symbols), "tokens": np.concatenate(parts)}
+        return {"words": pack_json(words.symbols), "tokens": np.concatenate(parts)}
 
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
         return (read_text(file, _NOVELS) for file in text_files(self.novels))
 
-    def _learn(self, texts: Iterable[Iterable[str]]) -> Words:
-        return Words.learn(texts, least=2, most=self.words)
 
-    def _judged(self, passages: list[list[str]]) -> list[Text]:
-        texts = self._texts(passages)
-        if all(text.tokens[-1] == self.vocabulary.unknown for text in texts):
-            raise ValueError(
-                "no last word of the passages is among those that are trained on: they are "
-                "tokenized and in lower case"
-            )
-        return texts
+@dataclass(frozen=True)
+class LambadaReading(PassageTask):
+    """LAMBADA as reading comprehension: point at the word that is to come.
 
-    def _texts(self, passages: list[list[str]]) -> list[Text]:
-        return [Text(self.vocabulary.encode(words)) for words in passages]
+    The passages of arXiv 1606.06031, in the setting of arXiv 1610.08431: what comes next is one
+    of the words before it. A passage that does not have it cannot be answered: it is not trained
+    on, and counts as wrong (892 of the 5153 test passages).
+
+    The protocol: train on passages cut out of novels (1.8 million of them), validate on the
+    development passages, and judge on the test passages. `passages` is a file of the user's.
+
+    Without it a model trains on the development passages, but for those that are held out to
+    validate on. That is not the paper's protocol, and its figures are not to be compared.
+
+    The vocabulary has all words of the passages that a model is judged by, so that each can be
+    pointed at: those that training does not have keep the embeddings that they were drawn with.
+
+    Parameters
+    ----------
+    data : str or Path
+        The folder with `lambada_test_plain_text.txt` and the development passages in it.
+    passages : str or Path, optional
+        A file of passages to train on, one a line, their words between white space; the last word
+        is the answer.
+    held_out : int
+        Development passages to validate on, where there is no such file.
+    words : int
+        Words of the training passages in the vocabulary, at most: the most frequent ones.
+
+    Examples
+    --------
+    >>> LambadaReading("lambada", held_out=0)
+    Traceback (most recent call last):
+    ValueError: held_out must be at least 1, got 0
+    """
+
+    name = "lambada-reading"
+    presets = with_baselines(_READING, model_size(64, 64, 2))
+    vocabulary_kind = Words
+    own_files = ("passages",)
+
+    data: str | Path = option(MISSING, _FOLDER)
+    passages: str | Path | None = option(
+        None,
+        "file of passages to train on, one a line, the last word the answer; instead "
+        "of development passages (which is not the paper's protocol)",
+    )
+    held_out: int = option(400, "passages to validate on, where there is no such file", least=1)
+    words: int = option(60_000, "words of training in the vocabulary, at most", least=1)
+
+    @cached_property
+    def vocabulary(self) -> Words:
+        """The frequent words of training, and all words of validation and test."""
+        train, *judged = self._parts.values()
+        frequent = Words.learn(train, most=self.words)
+        others = set(chain.from_iterable(chain.from_iterable(judged))) - set(frequent.symbols)
+        return Words([*frequent.symbols, *sorted(others)])
+
+    def load(self, part: str) -> list[Passage]:
+        """Return the passages of a part; of training, those that have their answer."""
+        tokens = map(self.vocabulary.encode, self._parts[part])
+        passages = [Passage(context, answer) for *context, answer in tokens]
+        return [p for p in passages if part != "train" or p.answer in p.context]
+
+    @cached_property
+    def _parts(self) -> dict[str, Passages]:
+        if self.passages is None:
+            train, validation = _split_development(self.data, self.held_out)
+        else:
+            train = _read_own_passages(self.passages)
+            validation = _read_passages(self.data, "development")
+        test = _read_passages(self.data, "test")
+        return {"train": train, "validation": validation, "test": test}
+
+
+def _read_own_passages(path: str | Path) -> Passages:
+    passages = [line.split() for line in lines_of(read_text(path, _OWN_PASSAGES))]
+    for number, passage in enumerate(passages, 1):
+        if len(passage) < 2:
+            raise ValueError(f"{path}, line {number}: a passage has two words at least")
+    if not any(answer in context for *context, answer in passages):
+        raise ValueError(f"{path} has no passage with its last word in it before")
+    return passages

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import Pair, PairTask
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
+from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.sentences import EOS
 
 _LETTERS = Vocabulary(ascii_lowercase)
-_TRAIN, _VALIDATION, _TEST = range(3)
+# Offsets: the few sequences much longer than the mean are else the ones that are wrong.
+_COPY = with_baselines(COPY | {"max_offset": 10}, NARROW_LAYERS)
+# For these three see the table in the README.
+_SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1e-4}
 
 
 @dataclass(frozen=True)
@@ -41,59 +44,39 @@ class LetterTask(PairTask):
         The tutorial's training pairs: the same every epoch, and no share of short ones.
     """
 
-    mean_length: float = field(
-        default=15.0, metadata={"help": "mean length of the sequences, in letters"}
+    source_vocabulary: ClassVar[Vocabulary] = _LETTERS
+
+    mean_length: float = option(15.0, "mean length of the sequences, in letters")
+    length_deviation: float = option(3.0, "standard deviation of the lengths, in letters", least=0)
+    epoch_size: int = option(9000, "training sequences in an epoch", least=1)
+    held_out: int = option(1000, "sequences in the validation set, and in the test set", least=1)
+    short_share: float = option(
+        0.1, "share of training sequences drawn evenly from length 1 to the mean"
     )
-    length_deviation: float = field(
-        default=3.0, metadata={"help": "standard deviation of the lengths, in letters"}
-    )
-    epoch_size: int = field(default=9000, metadata={"help": "training sequences in an epoch"})
-    held_out: int = field(
-        default=1000, metadata={"help": "sequences in the validation set, and in the test set"}
-    )
-    short_share: float = field(
-        default=0.1,
-        metadata={"help": "share of training sequences drawn evenly from length 1 to the mean"},
-    )
-    fixed: bool = field(
-        default=False,
-        metadata={"help": "the same training sequences every epoch, none of them short"},
-    )
+    fixed: bool = option(False, "the same training sequences every epoch, none of them short")
 
     def __post_init__(self) -> None:
-        self._check_at_least(1, "epoch_size", "held_out")
+        """Check the options."""
+        super().__post_init__()
         if not self.mean_length > 0:
             raise ValueError(f"mean_length must be positive, got {self.mean_length}")
-        if not self.length_deviation >= 0:
-            raise ValueError(f"length_deviation must be 0 or more, got {self.length_deviation}")
         if not 0 <= self.short_share <= 1:
             raise ValueError(f"short_share must be in [0, 1], got {self.short_share}")
 
     @abstractmethod
     def answer(self, source: list[int]) -> list[int]:
-        """The target of a source."""
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        return _LETTERS
-
-    @property
-    def target_vocabulary(self) -> Vocabulary:
-        return _LETTERS
+        """Return the target of a source."""
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
+        """Draw the training pairs of an epoch."""
         if self.fixed:
-            return self._draw(self.epoch_size, 0, _TRAIN, seed, 0)
+            return self._draw(self.epoch_size, 0, PARTS.index("train"), seed, 0)
         short = round(self.short_share * self.epoch_size)
-        return self._draw(self.epoch_size, short, _TRAIN, seed, epoch)
+        return self._draw(self.epoch_size, short, PARTS.index("train"), seed, epoch)
 
-    @cached_property
-    def validation(self) -> list[Pair]:
-        return self._draw(self.held_out, 0, _VALIDATION)
-
-    @cached_property
-    def test(self) -> list[Pair]:
-        return self._draw(self.held_out, 0, _TEST)
+    def load(self, part: str) -> list[Pair]:
+        """Draw the pairs of "validation" or "test"."""
+        return self._draw(self.held_out, 0, PARTS.index(part))
 
     def _draw(self, count: int, short: int, *stream: int) -> list[Pair]:
         random = np.random.default_rng(stream)
@@ -115,8 +98,10 @@ class Copy(LetterTask):
     """
 
     name: ClassVar[str] = "copy"
+    presets = _COPY
 
     def answer(self, source: list[int]) -> list[int]:
+        """Return the source."""
         return list(source)
 
 
@@ -130,8 +115,10 @@ class Reverse(LetterTask):
     """
 
     name: ClassVar[str] = "reverse"
+    presets = _COPY
 
     def answer(self, source: list[int]) -> list[int]:
+        """Return the source from last to first."""
         return source[::-1]
 
 
@@ -145,6 +132,8 @@ class Sort(LetterTask):
     """
 
     name: ClassVar[str] = "sort"
+    presets = with_baselines(_SORT, NARROW_LAYERS)
 
     def answer(self, source: list[int]) -> list[int]:
+        """Return the source in the order of the alphabet."""
         return sorted(source)

@@ -1,9 +1,9 @@
-"""ListOps: nested lists of digits, and what they come to."""
+"""ListOps: nested lists of digits, and their values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -11,10 +11,10 @@ from statistics import median
 from string import digits
 from typing import ClassVar
 
-from graphut.experiments.tasks.base import Pair, PairTask
-from graphut.experiments.tasks.cache import cached, key_of
-from graphut.experiments.tasks.files import DataSet
-from graphut.experiments.tasks.packed import Arrays, Packed
+from graphut.experiments.tasks.base import Pair, PairTask, option
+from graphut.experiments.tasks.cache import cached_json, key_of
+from graphut.experiments.tasks.files import DataSet, published_checksums
+from graphut.experiments.tasks.presets import DEEP, NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
 _OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -36,7 +36,7 @@ class Brackets(Vocabulary):
     """
 
     def read(self, text: str) -> list[int]:
-        """Token ids of symbols between white space, or before a closing bracket."""
+        """Return the token ids of symbols between white space, or before a closing bracket."""
         return super().read(text.replace("]", " ]"))
 
 
@@ -44,18 +44,19 @@ _SYMBOLS = Brackets([*digits, *_OPERATORS, "]"])
 _DIGITS = Brackets(digits)
 _OFFICIAL = DataSet(
     "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
-    {
-        "test_d20s.tsv": "71335416e6896e8dd8dc69281c8ed9b37316382d05d3705d660461564e843840",
-        "test_d20a.tsv": "51aa6a544f3bbf66b82b016071c0f045ad4006442937b788c8f0a448c7abc4b9",
-    },
+    published_checksums("listops"),
 )
-_FORMAT = 1  # of what is kept in the cache
+_FORMAT = 2  # of the cache
 _LIST_SHARE = 0.25
 _TRIES = 100  # expressions drawn for one that is wanted, at most
+# Nine tenths of all expressions have at most 100 symbols. Few are soon known by heart.
+_SMALL = (
+    PAIRS | DEEP | {"share_embeddings": False, "longest": 100, "train_size": 200_000, "epochs": 4}
+)
 
 
 def draw_expression(random: Random, max_depth: int, max_values: int) -> tuple[list[str], int]:
-    """Symbols of a list and its value (arXiv 1804.06028, and its generator).
+    """Draw a list, and return its symbols and its value (arXiv 1804.06028, and its generator).
 
     A list has 2 to `max_values` values, each a list with probability 1/4 and else a digit;
     at depth `max_depth` there are digits only. The generator's rare expressions of one digit
@@ -82,13 +83,13 @@ def draw_expression(random: Random, max_depth: int, max_values: int) -> tuple[li
 
 
 def parse(line: str) -> Pair:
-    """A line of the official files, as token ids.
+    r"""Return the token ids of a line of the official files.
 
     Their parentheses are left out: they show a binary tree that the brackets say already.
 
     Examples
     --------
-    >>> source, target = parse("7\\t( ( ( [MAX 2 ) 7 ) ] )")
+    >>> source, target = parse("7\t( ( ( [MAX 2 ) 7 ) ] )")
     >>> _SYMBOLS.decode(source), _DIGITS.decode(target)
     (['[MAX', '2', '7', ']'], ['7'])
     """
@@ -100,7 +101,7 @@ def parse(line: str) -> Pair:
 
 @dataclass(frozen=True)
 class ListOps(PairTask):
-    """ListOps: what nested lists of digits come to, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
+    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
 
     The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded
     down) and sum modulo 10. Expressions are generated as the published ones were: all
@@ -136,47 +137,24 @@ class ListOps(PairTask):
     (10, {'test': 5})
     """
 
-    vocabulary_kind: ClassVar[type[Brackets]] = Brackets
+    name = "listops"
+    presets = with_baselines(_SMALL, NARROW_LAYERS)
+    vocabulary_kind = Brackets
+    source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
+    target_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
-    name: ClassVar[str] = "listops"
+    data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
+    max_depth: int = option(20, "depth of the deepest digit", least=2)
+    max_values: int = option(5, "values in a list, at most", least=2)
+    longest: int = option(1000, "symbols in an expression, at most", least=4)
+    train_size: int = option(90_000, "training expressions", least=1)
+    held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
 
-    data: str | Path | None = field(
-        default=None,
-        metadata={"help": f"folder of the official test files, {_OFFICIAL.origin}"},
-    )
-    max_depth: int = field(default=20, metadata={"help": "depth of the deepest digit"})
-    max_values: int = field(default=5, metadata={"help": "values in a list, at most"})
-    longest: int = field(default=1000, metadata={"help": "symbols in an expression, at most"})
-    train_size: int = field(default=90_000, metadata={"help": "training expressions"})
-    held_out: int = field(
-        default=1000, metadata={"help": "expressions in the validation set, and in the test set"}
-    )
-
-    def __post_init__(self) -> None:
-        self._check_at_least(2, "max_depth", "max_values")
-        self._check_at_least(4, "longest")
-        self._check_at_least(1, "train_size", "held_out")
-        self._make_absolute("data")
-
-    @property
-    def source_vocabulary(self) -> Brackets:
-        return _SYMBOLS
-
-    @property
-    def target_vocabulary(self) -> Brackets:
-        return _DIGITS
-
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """The training pairs, whatever the seed and the epoch."""
-        return self._pairs[2 * self.held_out :]
-
-    @property
-    def validation(self) -> list[Pair]:
-        return self._pairs[: self.held_out]
-
-    @property
-    def test(self) -> list[Pair]:
-        return self._pairs[self.held_out : 2 * self.held_out]
+    def load(self, part: str) -> list[Pair]:
+        """Return the pairs of a part."""
+        held_out = self.held_out
+        ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
+        return self._pairs[slice(*ranges.get(part, (2 * held_out, None)))]
 
     @property
     def test_sets(self) -> Mapping[str, list[Pair]]:
@@ -186,26 +164,25 @@ class ListOps(PairTask):
     @cached_property
     def _official(self) -> dict[str, list[Pair]]:
         return {
-            "official-" + name[len("test_") : -len(".tsv")]: list(map(parse, text.splitlines()))
+            name.replace("test_", "official-").removesuffix(".tsv"): list(
+                map(parse, text.splitlines())
+            )
             for name, text in self._texts.items()
         }
 
     @cached_property
     def _texts(self) -> dict[str, str]:
         """The official files."""
-        if self.data is None:
-            return {}
-        return {name: _OFFICIAL.read(self.data, name) for name in _OFFICIAL.checksums}
+        folder, names = self.data, _OFFICIAL.checksums
+        return {name: _OFFICIAL.read(folder, name) for name in names if folder is not None}
 
     @cached_property
     def _pairs(self) -> list[Pair]:
         sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
         key = key_of(self.name, _FORMAT, *sizes, texts=self._texts.values())
-        arrays = cached(key, self._draw)
-        sides = (Packed.read(arrays, side) for side in ("source", "target"))
-        return list(zip(*sides, strict=True))
+        return [(source, target) for source, target in cached_json(key, self._draw)]
 
-    def _draw(self) -> Arrays:
+    def _draw(self) -> list[Pair]:
         random = Random(0)
         taken = {tuple(source) for pairs in self._official.values() for source, _ in pairs}
         wanted = 2 * self.held_out + self.train_size
@@ -218,8 +195,7 @@ class ListOps(PairTask):
                 pairs.append((source, _DIGITS.encode(str(value))))
             if len(pairs) == wanted:
                 random.shuffle(pairs)
-                sources, targets = zip(*pairs, strict=True)
-                return Packed.of(sources).arrays("source") | Packed.of(targets).arrays("target")
+                return pairs
         raise ValueError(
             f"there are not {wanted} expressions of depth {self.max_depth}, {self.max_values} "
             f"values and {self.longest} symbols: allow larger ones, or take fewer"

@@ -1,10 +1,10 @@
-"""Learning to Execute: read a program, character by character, and write what it prints."""
+"""Learning to Execute: read a program or digits, character by character, and write the output."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from random import Random
@@ -12,16 +12,26 @@ from string import digits
 from typing import ClassVar
 from zlib import crc32
 
-from graphut.experiments.tasks import programs
-from graphut.experiments.tasks.base import Pair, PairTask
-from graphut.experiments.tasks.characters import Characters, symbol_of
-from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.experiments.tasks import lte_programs
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
+from graphut.experiments.tasks.presets import (
+    COPY,
+    DEEP,
+    NARROW_LAYERS,
+    PAIRS,
+    WIDE_LAYERS,
+    model_size,
+    with_baselines,
+)
+from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 
 _DIGITS = Vocabulary(digits)
-_WRITTEN = f"{digits}+-*=<>(): \n" + "".join(sorted({*programs.VARIABLES, *"printifelseforxrange"}))
-_CHARACTERS = Characters(map(symbol_of, _WRITTEN))
-_TRAIN, _VALIDATION, _TEST = range(3)
+_LETTERS = {*lte_programs.VARIABLES, *"printifelseforxrange"}
+_CHARACTERS = Characters(map(symbol_of, f"{digits}+-*=<>(): \n" + "".join(sorted(_LETTERS))))
 _TRIES = 100  # examples drawn for one that is wanted, at most
+_PROGRAM = PAIRS | DEEP | model_size(128, 512, 6) | {"batch_size": 32, "epochs": 30}
+_PROGRAM_PRESETS = with_baselines(_PROGRAM, WIDE_LAYERS)
+_MEMORY_PRESETS = with_baselines(COPY | {"max_offset": 0}, NARROW_LAYERS)
 
 
 @dataclass(frozen=True)
@@ -52,49 +62,34 @@ class LearningToExecute(PairTask):
         If a number is below 1. When pairs are drawn: if there are too few sources.
     """
 
-    length: int = field(
-        default=5, metadata={"help": "the largest length: numbers are up to 10 to this power"}
-    )
-    epoch_size: int = field(default=10_000, metadata={"help": "training sequences in an epoch"})
-    held_out: int = field(
-        default=1000, metadata={"help": "sequences in the validation set, and in each test set"}
-    )
+    source_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
-    def __post_init__(self) -> None:
-        self._check_at_least(1, "length", "epoch_size", "held_out")
+    length: int = option(5, "the largest length: numbers are up to 10 to this power", least=1)
+    epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
+    held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
 
     @abstractmethod
     def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
-        """Source and target, as text; `hardest` for the largest length and nesting."""
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        return _DIGITS
-
-    @property
-    def target_vocabulary(self) -> Vocabulary:
-        return self.source_vocabulary
+        """Draw source and target, as text; `hardest` for the largest length and nesting."""
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
-        return self._draw(self.epoch_size, _TRAIN, seed, epoch)
+        """Draw the training pairs of an epoch."""
+        return self._draw(self.epoch_size, "train", seed, epoch)
 
-    @cached_property
-    def validation(self) -> list[Pair]:
-        return self._draw(self.held_out, _VALIDATION)
-
-    @cached_property
-    def test(self) -> list[Pair]:
-        return self._draw(self.held_out, _TEST)
+    def load(self, part: str) -> list[Pair]:
+        """Draw the pairs of "validation" or "test"."""
+        return self._draw(self.held_out, part)
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
         """`test`, of mixed sizes, and `hardest`."""
-        return {"test": self.test, "hardest": self._draw(self.held_out, _TEST, hardest=True)}
+        return {"test": self.test, "hardest": self._draw(self.held_out, "test", hardest=True)}
 
-    def _draw(self, count: int, part: int, *stream: int, hardest: bool = False) -> list[Pair]:
-        random = Random(repr((part, hardest, *stream)))
+    def _draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
+        number = PARTS.index(part)
+        random = Random(repr((number, hardest, *stream)))
         drawn = (self.example(random, hardest=hardest) for _ in range(_TRIES * count))
-        mine = (texts for texts in drawn if crc32(texts[0].encode()) % 3 == part)
+        mine = (texts for texts in drawn if crc32(texts[0].encode()) % 3 == number)
         pairs = [self._encode(*texts) for texts in islice(mine, count)]
         if len(pairs) < count:
             raise ValueError(
@@ -108,7 +103,7 @@ class LearningToExecute(PairTask):
 
 @dataclass(frozen=True)
 class ProgramTask(LearningToExecute):
-    """Programs of some operations, and what they print.
+    """Programs of some operations, and their outputs.
 
     Parameters
     ----------
@@ -116,33 +111,31 @@ class ProgramTask(LearningToExecute):
         Operations in a program, at most; each takes the one before as an operand.
     """
 
-    vocabulary_kind: ClassVar[type[Characters]] = Characters
-    operations: ClassVar[Sequence[programs.Operation]]
+    vocabulary_kind = Characters
+    source_vocabulary = _CHARACTERS
+    operations: ClassVar[Sequence[lte_programs.Operation]]
 
-    nesting: int = field(default=2, metadata={"help": "operations in a program, at most"})
+    nesting: int = option(2, "operations in a program, at most", least=1)
 
     def __post_init__(self) -> None:
+        """Check the options."""
         super().__post_init__()
-        self._check_at_least(1, "nesting")
-        if self.nesting > len(programs.VARIABLES):
+        if self.nesting > len(lte_programs.VARIABLES):
             raise ValueError(
-                f"nesting must be at most {len(programs.VARIABLES)}, the number of variables; "
+                f"nesting must be at most {len(lte_programs.VARIABLES)}, the number of variables; "
                 f"got {self.nesting}"
             )
 
-    @property
-    def source_vocabulary(self) -> Characters:
-        return _CHARACTERS
-
     def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
+        """Draw a program and what it prints."""
         length, nesting = self.length, self.nesting
         if not hardest:
             length, nesting = random.randint(1, length), random.randint(1, nesting)
-        return programs.write_program(random, self.operations, length, nesting)
+        return lte_programs.write_program(random, self.operations, length, nesting)
 
 
 class LteProgram(ProgramTask):
-    """What a program prints that adds, subtracts, multiplies, assigns, loops and chooses.
+    """The output of a program that adds, subtracts, multiplies, assigns, loops and chooses.
 
     Examples
     --------
@@ -154,18 +147,19 @@ class LteProgram(ProgramTask):
     '3'
     """
 
-    name: ClassVar[str] = "lte-program"
+    name = "lte-program"
+    presets = _PROGRAM_PRESETS
     operations = (
-        programs.add_or_subtract,
-        programs.multiply,
-        programs.use_variable,
-        programs.loop,
-        programs.choose,
+        lte_programs.add_or_subtract,
+        lte_programs.multiply,
+        lte_programs.use_variable,
+        lte_programs.loop,
+        lte_programs.choose,
     )
 
 
 class LteControl(ProgramTask):
-    """What a program prints that loops and chooses.
+    """The output of a program that loops and chooses.
 
     Examples
     --------
@@ -175,12 +169,13 @@ class LteControl(ProgramTask):
     print((65 if f>4 else 35))
     """
 
-    name: ClassVar[str] = "lte-control"
-    operations = (programs.loop, programs.choose)
+    name = "lte-control"
+    presets = _PROGRAM_PRESETS
+    operations = (lte_programs.loop, lte_programs.choose)
 
 
 class LteAddition(ProgramTask):
-    """What a program prints that adds.
+    """The output of a program that adds.
 
     Examples
     --------
@@ -188,5 +183,74 @@ class LteAddition(ProgramTask):
     ('print((93999+(72193+30715)))', '196907')
     """
 
-    name: ClassVar[str] = "lte-addition"
-    operations = (programs.add,)
+    name = "lte-addition"
+    presets = _PROGRAM_PRESETS
+    operations = (lte_programs.add,)
+
+
+@dataclass(frozen=True)
+class MemoryTask(LearningToExecute):
+    """Random digits, to be written down."""
+
+    length: int = option(55, "digits in the longest source", least=1)
+
+    @abstractmethod
+    def answer(self, source: str) -> str:
+        """Return the target of a source."""
+
+    def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
+        """Draw digits and the answer to them."""
+        length = self.length if hardest else random.randint(1, self.length)
+        source = "".join(random.choices(digits, k=length))
+        return source, self.answer(source)
+
+
+class LteCopy(MemoryTask):
+    """Digits, written once.
+
+    Examples
+    --------
+    >>> LteCopy().answer("314")
+    '314'
+    """
+
+    name = "lte-copy"
+    presets = _MEMORY_PRESETS
+
+    def answer(self, source: str) -> str:
+        """Return the source."""
+        return source
+
+
+class LteDouble(MemoryTask):
+    """Digits, written twice.
+
+    Examples
+    --------
+    >>> LteDouble().answer("314")
+    '314314'
+    """
+
+    name = "lte-double"
+    presets = _MEMORY_PRESETS
+
+    def answer(self, source: str) -> str:
+        """Return the source twice."""
+        return source * 2
+
+
+class LteReverse(MemoryTask):
+    """Digits, written backwards.
+
+    Examples
+    --------
+    >>> LteReverse().answer("314")
+    '413'
+    """
+
+    name = "lte-reverse"
+    presets = _MEMORY_PRESETS
+
+    def answer(self, source: str) -> str:
+        """Return the source backwards."""
+        return source[::-1]

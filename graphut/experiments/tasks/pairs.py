@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from graphut.experiments.tasks.base import Pair, PairTask
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.vocabulary import Vocabulary
+
+_Encode = Callable[[Sequence[str]], list[int]]
 
 
 class _Line(NamedTuple):
@@ -25,7 +26,7 @@ class _Line(NamedTuple):
 
 
 def read_pairs(path: str | Path, source: Vocabulary, target: Vocabulary) -> list[Pair]:
-    """The pairs of a file, as token ids of two vocabularies, whose `read` says what is a text.
+    """Return the pairs of a file as token ids; the vocabularies read the texts.
 
     Raises
     ------
@@ -33,16 +34,15 @@ def read_pairs(path: str | Path, source: Vocabulary, target: Vocabulary) -> list
         If a line is not a pair, or a symbol is not in its vocabulary; the message names
         the file and the line.
     """
-    pairs = []
-    for line in _read(path):
-        with _placed(line):
-            pairs.append((source.read(" ".join(line.source)), target.read(" ".join(line.target))))
-    return pairs
+    return [
+        _encode(line, lambda x: source.read(" ".join(x)), lambda x: target.read(" ".join(x)))
+        for line in _read(path)
+    ]
 
 
 @dataclass(frozen=True)
 class Pairs(PairTask):
-    """Pairs of one's own, from a text file.
+    r"""Pairs of one's own, from a text file.
 
     A line holds a source, a tab and a target, each of symbols between spaces. An empty line
     is passed over; a target may be empty.
@@ -73,71 +73,48 @@ class Pairs(PairTask):
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "pairs.tsv")
-    ...     _ = path.write_text("one\\t1\\ntwo\\t2\\none two\\t1 2\\ntwo one\\t2 1\\n")
+    ...     _ = path.write_text("one\t1\ntwo\t2\none two\t1 2\ntwo one\t2 1\n")
     ...     task = Pairs(path)
     ...     print(task.target_vocabulary, len(task.train(0, 0)), len(task.test))
     Vocabulary(1 2) 2 1
     """
 
-    name: ClassVar[str] = "pairs"
+    name = "pairs"
+    own_files = ("data", "validation_data", "test_data")
 
-    own_files: ClassVar[tuple[str, ...]] = ("data", "validation_data", "test_data")
-
-    data: str | Path = field(
-        metadata={"help": "file of pairs: source, tab, target; symbols between spaces"}
+    data: str | Path = option(MISSING, "file of pairs: source, tab, target; symbols between spaces")
+    validation_data: str | Path | None = option(
+        None, "file of validation pairs, instead of splitting some off"
     )
-    validation_data: str | Path | None = field(
-        default=None, metadata={"help": "file of validation pairs, instead of splitting some off"}
+    test_data: str | Path | None = option(None, "file of test pairs, instead of splitting some off")
+    held_out: int = option(
+        1000, "pairs to split off for validation, and for test; at most a tenth each", least=1
     )
-    test_data: str | Path | None = field(
-        default=None, metadata={"help": "file of test pairs, instead of splitting some off"}
-    )
-    held_out: int = field(
-        default=1000,
-        metadata={"help": "pairs to split off for validation, and for test; at most a tenth each"},
-    )
-
-    def __post_init__(self) -> None:
-        self._check_at_least(1, "held_out")
-        self._make_absolute(*self.own_files)
 
     @cached_property
     def source_vocabulary(self) -> Vocabulary:
-        return _vocabulary(line.source for line in self._parts[0])
+        """The symbols of the training sources."""
+        return _vocabulary(line.source for line in self._lines["train"])
 
     @cached_property
     def target_vocabulary(self) -> Vocabulary:
-        return _vocabulary(line.target for line in self._parts[0])
+        """The symbols of the training targets."""
+        return _vocabulary(line.target for line in self._lines["train"])
 
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """All training pairs, whatever the seed and the epoch."""
-        return self._pairs[0]
-
-    @property
-    def validation(self) -> list[Pair]:
-        return self._pairs[1]
-
-    @property
-    def test(self) -> list[Pair]:
-        return self._pairs[2]
+    def load(self, part: str) -> list[Pair]:
+        """Return the pairs of a part as token ids."""
+        source, target = self.source_vocabulary.encode, self.target_vocabulary.encode
+        return [_encode(line, source, target) for line in self._lines[part]]
 
     @cached_property
-    def _pairs(self) -> list[list[Pair]]:
-        source, target = self.source_vocabulary, self.target_vocabulary
-        return [_encode(part, source, target) for part in self._parts]
-
-    @cached_property
-    def _parts(self) -> tuple[list[_Line], list[_Line], list[_Line]]:
-        train = _read(self.data)
-        if self.validation_data is None:
-            train, validation = _split(train, self.held_out)
-        else:
-            validation = _read(self.validation_data)
-        if self.test_data is None:
-            train, test = _split(train, self.held_out)
-        else:
-            test = _read(self.test_data)
-        return train, validation, test
+    def _lines(self) -> dict[str, list[_Line]]:
+        parts = {"train": _read(self.data)}
+        for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
+            if path is None:
+                parts["train"], parts[part] = _split(parts["train"], self.held_out)
+            else:
+                parts[part] = _read(path)
+        return parts
 
 
 def _read(path: str | Path) -> list[_Line]:
@@ -166,14 +143,14 @@ def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
     groups: dict[tuple[str, ...], list[_Line]] = {}
     for line in lines:
         groups.setdefault(line.source, []).append(line)
-    left = _count(lines)
+    remaining = _count(lines)
     wanted = min(limit, max(1, len(groups) // 10))
     taken: set[tuple[str, ...]] = set()
-    for source in sorted(groups, key=_hash):
+    for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
-        if len(taken) < wanted and all(left[symbol] > used[symbol] for symbol in used):
+        if len(taken) < wanted and all(remaining[symbol] > used[symbol] for symbol in used):
             taken.add(source)
-            left -= used
+            remaining -= used
     if not taken:
         raise ValueError(
             f"no pair of {lines[0].place.rpartition(':')[0]} can be split off so that the others "
@@ -193,27 +170,12 @@ def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:
     )
 
 
-def _hash(source: tuple[str, ...]) -> bytes:
-    return sha256(" ".join(source).encode()).digest()
-
-
 def _vocabulary(sequences: Iterable[tuple[str, ...]]) -> Vocabulary:
     return Vocabulary(sorted({symbol for sequence in sequences for symbol in sequence}))
 
 
-def _encode(lines: list[_Line], source: Vocabulary, target: Vocabulary) -> list[Pair]:
-    return [_encode_line(line, source, target) for line in lines]
-
-
-def _encode_line(line: _Line, source: Vocabulary, target: Vocabulary) -> Pair:
-    with _placed(line):
-        return source.encode(line.source), target.encode(line.target)
-
-
-@contextmanager
-def _placed(line: _Line) -> Iterator[None]:
-    """Say in a `ValueError` where the line stands."""
+def _encode(line: _Line, source: _Encode, target: _Encode) -> Pair:
     try:
-        yield
+        return source(line.source), target(line.target)
     except ValueError as error:
         raise ValueError(f"{line.place}: {error}") from None

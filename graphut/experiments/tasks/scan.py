@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from graphut.experiments.tasks.base import Pair, PairTask
-from graphut.experiments.tasks.files import DataSet
-from graphut.experiments.tasks.held_out import hold_out
+from graphut.experiments.tasks.base import Pair, PairTask, option
+from graphut.experiments.tasks.files import DataSet, published_checksums
+from graphut.experiments.tasks.presets import NARROW_LAYERS, PAIRS, with_baselines
+from graphut.experiments.tasks.splits import hold_out
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
 _WORDS = "after and around jump left look opposite right run thrice turn twice walk"
@@ -25,22 +25,15 @@ _SPLITS = {  # files of training and of test
         "add_prim_split/tasks_test_addprim_jump.txt",
     ),
 }
-_CHECKSUMS = """
-941bb8a088c5f53ceff12fde902dc008933cf0c4203cc672c47b5f79d73262dd
-1fe1c8f5a19d0dc40e41bab94278f45f66f3dc415a978bd29855a23440610fc6
-b034212dc7cf87ce62f3a067dd6ad49c4d5cd18d51d615d13825516bcb1ebbc2
-0760752ed34a75116ae11dcc1ee17526b7500060da1366540730fa24894d7db3
-e3c78485692e028eed4205e1b8b3fd0e785ef2c12d45b5b89204dadf5b239e23
-8147ae2651422c701162e174d9d66158daa57858a26b30317ac61797118ac7a5
-"""
 _DATA = DataSet(
     "from https://github.com/brendenlake/SCAN: clone it, and name the clone",
-    dict(zip(chain.from_iterable(_SPLITS.values()), _CHECKSUMS.split(), strict=True)),
+    published_checksums("scan"),
 )
+_SMALL = PAIRS | {"share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
 
 
 def parse(line: str) -> Pair:
-    """A line of SCAN's files, as token ids.
+    """Return the token ids of a line of SCAN's files.
 
     Examples
     --------
@@ -74,62 +67,36 @@ class Scan(PairTask):
     held_out : int
         Validation pairs.
 
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        When pairs are asked for: if a file is not there, or not as it was published.
-
     Examples
     --------
     >>> Scan("SCAN", split="length").target_vocabulary
     Vocabulary(I_JUMP I_LOOK I_RUN I_TURN_LEFT I_TURN_RIGHT I_WALK)
     """
 
-    name: ClassVar[str] = "scan"
+    name = "scan"
+    presets = with_baselines(_SMALL, NARROW_LAYERS)
+    source_vocabulary: ClassVar[Vocabulary] = _COMMANDS
+    target_vocabulary: ClassVar[Vocabulary] = _ACTIONS
 
-    data: str | Path = field(metadata={"help": f"folder of SCAN, {_DATA.origin}"})
-    split: Literal["simple", "length", "jump"] = field(
-        default="simple", metadata={"help": "which of the published splits"}
-    )
-    held_out: int = field(default=1000, metadata={"help": "training pairs to validate on instead"})
+    data: str | Path = option(MISSING, f"folder of SCAN, {_DATA.origin}")
+    split: Literal["simple", "length", "jump"] = option("simple", "which of the published splits")
+    held_out: int = option(1000, "training pairs to validate on instead", least=1)
 
-    def __post_init__(self) -> None:
-        self._check_at_least(1, "held_out")
-        if self.split not in _SPLITS:
-            raise ValueError(f"split must be one of {', '.join(_SPLITS)}; got {self.split!r}")
-        self._make_absolute("data")
-
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        return _COMMANDS
-
-    @property
-    def target_vocabulary(self) -> Vocabulary:
-        return _ACTIONS
-
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """The training pairs that are not validated on, whatever the seed and the epoch."""
-        return self._parts[0]
-
-    @property
-    def validation(self) -> list[Pair]:
-        return self._parts[1]
+    def load(self, part: str) -> list[Pair]:
+        """Return the pairs of a part; those of training are not validated on."""
+        return self._read(1) if part == "test" else self._split[part]
 
     @cached_property
-    def test(self) -> list[Pair]:
-        return self._read(1)
-
-    @cached_property
-    def _parts(self) -> tuple[list[Pair], list[Pair]]:
+    def _split(self) -> dict[str, list[Pair]]:
         pairs = self._read(0)
         count = Counter(tuple(source) for source, _ in pairs)
         # A command that comes many times ("jump", in the split of that name) stays in training.
         once = (source for source in count if count[source] == 1)
         chosen = {*hold_out(once, self.held_out, bytes)[1]}
-        parts: tuple[list[Pair], list[Pair]] = ([], [])
-        for pair in pairs:
-            parts[tuple(pair[0]) in chosen].append(pair)
-        return parts
+        return {
+            "train": [pair for pair in pairs if tuple(pair[0]) not in chosen],
+            "validation": [pair for pair in pairs if tuple(pair[0]) in chosen],
+        }
 
     def _read(self, part: int) -> list[Pair]:
         text = _DATA.read(self.data, _SPLITS[self.split][part])

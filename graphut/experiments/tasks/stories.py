@@ -11,19 +11,19 @@ from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.sentences import EOS
 
 
-class Asked(NamedTuple):
-    """A question, and what was said before it.
+class StoryQuestion(NamedTuple):
+    """A question, and the facts before it.
 
     Parameters
     ----------
     facts : list of str
         The sentences of its story so far, earlier questions left out.
     question : str
-        What is asked.
+        The sentence that asks.
     answer : str
         In small letters; several answers have commas between them.
     supporting : tuple of int
-        Which of the facts the answer follows from, from 0.
+        The facts that the answer follows from, as indices into `facts`.
     """
 
     facts: list[str]
@@ -31,32 +31,52 @@ class Asked(NamedTuple):
     answer: str
     supporting: tuple[int, ...]
 
-    def kept(self, longest: int | None) -> Asked:
-        """The same with its last facts alone.
+    def with_last_facts(self, count: int | None) -> StoryQuestion:
+        """Return the question with its last `count` facts alone; with all, for None.
 
         Examples
         --------
-        >>> Asked(["Mary ran.", "Mary slept."], "Who?", "mary", (0, 1)).kept(1)
-        Asked(facts=['Mary slept.'], question='Who?', answer='mary', supporting=(0,))
+        >>> StoryQuestion(["Mary ran.", "Mary slept."], "Who?", "mary", (0, 1)).with_last_facts(1)
+        StoryQuestion(facts=['Mary slept.'], question='Who?', answer='mary', supporting=(0,))
         """
-        gone = 0 if longest is None else max(len(self.facts) - longest, 0)
-        supporting = tuple(place - gone for place in self.supporting if place >= gone)
-        return self._replace(facts=self.facts[gone:], supporting=supporting)
+        skipped = 0 if count is None else max(len(self.facts) - count, 0)
+        supporting = tuple(index - skipped for index in self.supporting if index >= skipped)
+        return self._replace(facts=self.facts[skipped:], supporting=supporting)
+
+    def encode(self, vocabulary: Vocabulary, answers: Vocabulary) -> Question:
+        """Return the question as token ids of two vocabularies.
+
+        Raises
+        ------
+        ValueError
+            If a word or the answer is not known.
+
+        Examples
+        --------
+        >>> vocabulary = Vocabulary(["?", "home", "is", "mary", "where"])
+        >>> question = StoryQuestion(["Mary is home."], "Where is Mary?", "home", (0,))
+        >>> question.encode(vocabulary, Vocabulary(["home"]))
+        Question(facts=[[5, 4, 3]], question=[6, 4, 5, 2], answer=0, supporting=(0,), group='')
+        """
+        [answer] = answers.encode([self.answer])
+        facts = [vocabulary.encode(words(fact)) for fact in self.facts]
+        question = vocabulary.encode(words(self.question))
+        return Question(facts, question, answer - EOS - 1, self.supporting)
 
 
 def words(sentence: str) -> list[str]:
-    """The words of a sentence in small letters; a question mark is a word, a full stop is none.
+    """Return the words of a sentence in small letters; a question mark is a word.
 
     Examples
     --------
-    >>> words("Where is the apple?")
-    ['where', 'is', 'the', 'apple', '?']
+    >>> words("Is the apple there?")
+    ['is', 'the', 'apple', 'there', '?']
     """
     return re.findall(r"[\w'-]+|\?", sentence.lower())
 
 
 def sentences(text: str) -> list[str]:
-    """A text in its sentences, each of which ends with a full stop or a question mark.
+    """Split a text into sentences, each of which ends with a full stop or a question mark.
 
     Examples
     --------
@@ -66,8 +86,8 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in re.findall(r"[^.?]*[^.?\s][^.?]*[.?]?", text)]
 
 
-def parse_stories(text: str) -> Iterator[Asked]:
-    r"""The questions of a file of bAbI (arXiv 1502.05698), each with its story so far.
+def parse_stories(text: str) -> Iterator[StoryQuestion]:
+    r"""Yield the questions of a file of bAbI (arXiv 1502.05698), each with its story so far.
 
     A line is a number, which begins a new story where it is 1, and a sentence; a question has
     its answer and the numbers of the supporting lines after it, between tabs.
@@ -79,8 +99,8 @@ def parse_stories(text: str) -> Iterator[Asked]:
 
     Examples
     --------
-    >>> list(parse_stories("1 Mary went home.\n2 Where is Mary?\thome\t1\n"))
-    [Asked(facts=['Mary went home.'], question='Where is Mary?', answer='home', supporting=(0,))]
+    >>> list(parse_stories("1 Mary ran home.\n2 Who ran?\tMary\t1\n"))
+    [StoryQuestion(facts=['Mary ran home.'], question='Who ran?', answer='mary', supporting=(0,))]
     """
     facts: list[str] = []
     index: dict[str, int] = {}  # of facts, by the number of their line
@@ -99,49 +119,4 @@ def parse_stories(text: str) -> Iterator[Asked]:
         if unknown:
             raise ValueError(f"{line!r} is said to follow from line {unknown[0]}, which is no fact")
         places = tuple(index[line] for line in supporting.split())
-        yield Asked(facts.copy(), sentence, answer.lower(), places)
-
-
-class StoryEncoder:
-    """From questions as text to `Question`.
-
-    Parameters
-    ----------
-    vocabulary, answers : Vocabulary
-        Words, and answers.
-
-    Examples
-    --------
-    >>> known = Vocabulary(["?", "home", "is", "mary", "where"])
-    >>> encode = StoryEncoder(known, Vocabulary(["home"]))
-    >>> encode(Asked(["Mary is home."], "Where is Mary?", "home", (0,)), "qa1")
-    Question(facts=[[5, 4, 3]], question=[6, 4, 5, 2], answer=0, supporting=(0,), group='qa1')
-    """
-
-    def __init__(self, vocabulary: Vocabulary, answers: Vocabulary) -> None:
-        self.vocabulary = vocabulary
-        self.answers = answers
-        self._known: dict[str, list[int]] = {}  # few sentences are said again and again
-
-    def __call__(self, asked: Asked, group: str = "") -> Question:
-        """One question.
-
-        Raises
-        ------
-        ValueError
-            If a word or the answer is not known.
-        """
-        [answer] = self.answers.encode([asked.answer])
-        return Question(
-            facts=[self.sentence(fact) for fact in asked.facts],
-            question=self.sentence(asked.question),
-            answer=answer - EOS - 1,
-            supporting=asked.supporting,
-            group=group,
-        )
-
-    def sentence(self, text: str) -> list[int]:
-        """Token ids of a sentence."""
-        if text not in self._known:
-            self._known[text] = self.vocabulary.encode(words(text))
-        return self._known[text]
+        yield StoryQuestion(facts.copy(), sentence, answer.lower(), places)

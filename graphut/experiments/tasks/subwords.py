@@ -22,13 +22,7 @@ BYTES = 256
 
 
 def tokenizers_package() -> ModuleType:
-    """The package `tokenizers`.
-
-    Raises
-    ------
-    ImportError
-        If it is not there; the message says how to install it.
-    """
+    """Return the package `tokenizers`, or say in an `ImportError` how to install it."""
     try:
         import tokenizers
     except ImportError as error:
@@ -102,19 +96,19 @@ class Subwords(Vocabulary):
         return cls(tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"])
 
     def read(self, text: str) -> list[int]:
-        """Token ids of a text."""
+        """Return the token ids of a text."""
         return self.read_all([text])[0]
 
     def read_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, much faster than one by one."""
+        """Return the token ids of each text, much faster than one by one."""
         return [found.ids for found in self._tokenizer.encode_batch_fast(texts)]
 
     def write(self, tokens: Sequence[int]) -> str:
-        """The text of token ids, on one line; bytes that are no characters become U+FFFD."""
+        """Return the text of token ids, on one line; bytes that are no characters become U+FFFD."""
         return " ".join(self._text([token for token in tokens if token > EOS]).split())
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
-        """Pieces as the characters that they are, if they are some; `▁` is a space."""
+        """Return pieces as the characters that they are, if they are some; `▁` is a space."""
         return [
             text.replace(" ", "▁") if _is_visible(text) else symbol
             for text, symbol in ((self._text([t]), *self.decode([t])) for t in tokens)
@@ -122,11 +116,11 @@ class Subwords(Vocabulary):
 
     def save(self, path: str | Path) -> None:
         """Write the merges as JSON, atomically."""
-        write_json(path, {"merges": self.to_lines()})
+        write_json(path, {"merges": [" ".join(merge) for merge in self.merges]})
 
     @classmethod
     def load(cls, path: str | Path) -> Subwords:
-        """Read what `save` has written.
+        """Read a file that `save` has written.
 
         Raises
         ------
@@ -138,18 +132,9 @@ class Subwords(Vocabulary):
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise ValueError(f"{path} does not hold subwords: expected a list of merges")
         try:
-            return cls.from_lines(lines)
+            return cls((a, b) for a, _, b in (line.partition(" ") for line in lines))
         except ValueError as error:
             raise ValueError(f"{path} does not hold subwords: {error}") from None
-
-    def to_lines(self) -> list[str]:
-        """Each merge as two pieces with a space between them."""
-        return [" ".join(merge) for merge in self.merges]
-
-    @classmethod
-    def from_lines(cls, lines: Iterable[str]) -> Subwords:
-        """Subwords of what `to_lines` gives."""
-        return cls((first, second) for first, _, second in (line.partition(" ") for line in lines))
 
     def _text(self, tokens: Sequence[int]) -> str:
         text: str = tokenizers_package().decoders.ByteLevel().decode(self.decode(tokens))
@@ -174,7 +159,7 @@ def _tokenizer(model: BPE) -> Tokenizer:
 
 
 def _alphabet() -> list[str]:
-    """A visible character for every byte."""
+    """Return a visible character for every byte."""
     return sorted(tokenizers_package().pre_tokenizers.ByteLevel.alphabet())
 
 

@@ -1,17 +1,21 @@
-"""Symbols and their token ids."""
+"""Vocabularies of symbols, of words and of characters."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from graphut._files import read_json, write_json
+from graphut.sentences import BOS, EOS
 
 RESERVED = ("<bos>", "<eos>")
-"""What they are shown as."""
+"""The symbols of the token ids 0 and 1."""
+UNKNOWN = "<unk>"
 _SHOWN = 30
+_VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,15 @@ class Vocabulary:
             raise ValueError(f"the symbol {twice!r} comes more than once")
 
     def __len__(self) -> int:
-        """Number of token ids, `<bos>` and `<eos>` included."""
+        """Return the number of token ids, `<bos>` and `<eos>` included."""
         return len(RESERVED) + len(self.symbols)
 
     def __contains__(self, symbol: str) -> bool:
-        """Whether `encode` knows the symbol."""
+        """Return whether `encode` knows the symbol."""
         return symbol in self._ids
 
     def __repr__(self) -> str:
+        """Return the first symbols, and the number of the others."""
         return f"Vocabulary({self._listing()})"
 
     @cached_property
@@ -73,7 +78,7 @@ class Vocabulary:
         return " ".join(self.symbols[:_SHOWN]) + tail
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Token ids of symbols.
+        """Return the token ids of symbols.
 
         Raises
         ------
@@ -87,7 +92,7 @@ class Vocabulary:
             raise ValueError(f"unknown symbol {unknown!r}; known are: {self._listing()}") from None
 
     def decode(self, tokens: Sequence[int]) -> list[str]:
-        """Symbols of token ids.
+        """Return the symbols of token ids.
 
         Raises
         ------
@@ -101,7 +106,7 @@ class Vocabulary:
         return [names[token] for token in tokens]
 
     def read(self, text: str) -> list[int]:
-        """Token ids of a text: symbols between white space.
+        """Return the token ids of a text: symbols between white space.
 
         The spaces may be left out where the whole text is no symbol and each character is one.
 
@@ -121,11 +126,11 @@ class Vocabulary:
         return self.encode(parts)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """The text of token ids, which `read` would read."""
+        """Return the text of token ids, which `read` would read."""
         return " ".join(self.decode(tokens))
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
-        """What to print for each token id, to look at."""
+        """Return what to print for each token id, to look at."""
         return self.decode(tokens)
 
     def save(self, path: str | Path) -> None:
@@ -134,7 +139,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read what `save` has written.
+        """Read a file that `save` has written.
 
         Raises
         ------
@@ -145,3 +150,128 @@ class Vocabulary:
         if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
             raise ValueError(f"{path} is not a vocabulary: expected a JSON list of strings")
         return cls(symbols)
+
+
+class Words(Vocabulary):
+    """The words of texts; whatever else is read becomes the word `<unk>`.
+
+    Parameters
+    ----------
+    symbols : iterable of str
+        Words, `<unk>` among them.
+
+    Examples
+    --------
+    >>> words = Words.learn([["the", "key", "to", "the", "keys"], ["to", "be"]], least=2)
+    >>> words
+    Vocabulary(<unk> the to)
+    >>> words.write(words.read("to the lighthouse"))
+    'to the <unk>'
+    """
+
+    @classmethod
+    def learn(
+        cls, texts: Iterable[Iterable[str]], *, least: int = 1, most: int | None = None
+    ) -> Words:
+        """Return the vocabulary of texts, the most frequent words first.
+
+        Parameters
+        ----------
+        texts : iterable of iterable of str
+            Words.
+        least : int
+            Smallest number of times that a word must come. `<unk>` is learned from rarer ones.
+        most : int, optional
+            Words at most; the most frequent are kept.
+        """
+        count: Counter[str] = Counter()
+        for text in texts:
+            count.update(text)
+        for word in (UNKNOWN, *RESERVED):  # a text may have such a word: it becomes `<unk>`
+            del count[word]
+        ranked = sorted(count, key=lambda word: (-count[word], word))
+        return cls([UNKNOWN, *(word for word in ranked[:most] if count[word] >= least)])
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        super().__init__(symbols)
+        if UNKNOWN not in self:
+            raise ValueError(f"a vocabulary of words has {UNKNOWN} among them")
+
+    @property
+    def unknown(self) -> int:
+        """The token id of `<unk>`."""
+        return self._ids[UNKNOWN]
+
+    def encode(self, symbols: Iterable[str]) -> list[int]:
+        """Return the token ids of words, that of `<unk>` for those that are not known."""
+        ids, unknown = self._ids, self.unknown
+        return [ids.get(word, unknown) for word in symbols]
+
+    def read(self, text: str) -> list[int]:
+        """Return the token ids of the words, in small letters if not known as they stand."""
+        return self.encode(word if word in self else word.lower() for word in text.split())
+
+
+class Characters(Vocabulary):
+    r"""The characters of texts, white space too.
+
+    White space has a visible name, since a symbol may hold none: a space is `␣`, a line's end
+    `⏎`, a tab `⇥`, and any other white space, as these three characters themselves, is its
+    number, such as `<U+00A0>`.
+
+    Parameters
+    ----------
+    symbols : iterable of str
+        Characters, and names of characters.
+
+    Examples
+    --------
+    >>> characters = Characters.of("to be\nor not")
+    >>> characters.readable(characters.read("be\nnot"))
+    ['b', 'e', '⏎', 'n', 'o', 't']
+    >>> characters.write(characters.read("be\nnot"))
+    'be\nnot'
+    """
+
+    @classmethod
+    def of(cls, text: str) -> Characters:
+        """Return the characters of a text, in the order of their numbers."""
+        return cls(map(symbol_of, sorted(set(text))))
+
+    def read(self, text: str) -> list[int]:
+        """Return the token ids of the characters of a text.
+
+        Raises
+        ------
+        ValueError
+            If one is not in the vocabulary.
+        """
+        symbols = {character: symbol_of(character) for character in set(text)}
+        return self.encode(symbols[character] for character in text)
+
+    def write(self, tokens: Sequence[int]) -> str:
+        """Return the text of token ids; `<bos>` and `<eos>` stand for no character."""
+        own = [token for token in tokens if token not in (BOS, EOS)]
+        return "".join(map(character_of, self.decode(own)))
+
+
+def symbol_of(character: str) -> str:
+    r"""Return the name of a character.
+
+    Examples
+    --------
+    >>> [symbol_of(character) for character in "a \x0b␣"]
+    ['a', '␣', '<U+000B>', '<U+2423>']
+    """
+    if character in _VISIBLE:
+        return _VISIBLE[character]
+    if character in _VISIBLE.values() or not character.split():
+        return f"<U+{ord(character):04X}>"
+    return character
+
+
+def character_of(symbol: str) -> str:
+    """Return the character whose name `symbol_of` has given."""
+    if symbol in _VISIBLE.values():
+        return next(character for character, name in _VISIBLE.items() if name == symbol)
+    return symbol if len(symbol) == 1 else chr(int(symbol[3:-1], 16))

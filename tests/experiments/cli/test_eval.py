@@ -9,7 +9,7 @@ import pytest
 
 from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import Sort, Subwords, babi, lambada_files
+from graphut.experiments.tasks import Sort, Subwords, babi, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import Run, evaluate
 from tests.experiments.cli.tiny import MODEL, TINY
@@ -125,18 +125,18 @@ def stories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             path = folder / f"en-valid/qa{number}_{part}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(STORY * 4)
-    monkeypatch.setattr(babi, "_checksums", dict)
+    monkeypatch.setattr(babi, "_CHECKSUMS", {})
     return str(folder)
 
 
 @pytest.fixture
 def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder with LAMBADA's files."""
-    known = lambada_files.LAMBADA
+    known = lambada.LAMBADA
     for name in known.checksums:
         (tmp_path / name).write_text(PASSAGE)
     data = DataSet(known.origin, dict.fromkeys(known.checksums))
-    monkeypatch.setattr(lambada_files, "LAMBADA", data)
+    monkeypatch.setattr(lambada, "LAMBADA", data)
     return str(tmp_path)
 
 

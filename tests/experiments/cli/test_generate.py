@@ -10,7 +10,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import TASKS, agreement, lambada_files
+from graphut.experiments.tasks import TASKS, agreement, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import GenerationOptions, Run
 from graphut.experiments.wording import flag
@@ -125,7 +125,7 @@ def text_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "novel.txt").write_text("once , the dog was here . " * 9)
     for where, name, files in (
         (agreement, "_DATA", prefixes),
-        (lambada_files, "LAMBADA", passages),
+        (lambada, "LAMBADA", passages),
     ):
         monkeypatch.setattr(where, name, DataSet("from nowhere", dict.fromkeys(files)))
     return tmp_path

@@ -11,9 +11,8 @@ import pytest
 from graphut.experiments.cli import main
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.presets import preset_of
 from graphut.experiments.results import Records, RunRecord, make_tables, read_records
-from graphut.experiments.tasks import TASKS
+from graphut.experiments.tasks import TASKS, preset_of
 from graphut.experiments.training import TrainingConfig, learner_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

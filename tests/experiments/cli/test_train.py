@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from graphut.experiments.cli import main
-from graphut.experiments.presets import PRESETS
-from graphut.experiments.tasks import Sort
+from graphut.experiments.tasks import TASK_PRESETS, Sort
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, locked, read_metrics
@@ -34,7 +33,9 @@ def test_train_ends_with_the_test_set_and_a_few_answers(
 def test_train_passes_options_to_the_run(finished_run: Path) -> None:
     run = Run.open(finished_run)
     assert run.task() == Sort(mean_length=3, length_deviation=1, epoch_size=16, held_out=4)
-    tuned = {name: PRESETS["sort"]["small"][name] for name in ("learning_rate", "ponder_weight")}
+    tuned = {
+        name: TASK_PRESETS["sort"]["small"][name] for name in ("learning_rate", "ponder_weight")
+    }
     assert run.training == TrainingConfig(batch_size=8, epochs=2, **tuned)
     assert run.model().config.d_model == 8
 
@@ -43,7 +44,7 @@ def test_train_prefers_an_option_to_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     preset = {"patience": 5, "batch_size": 3, "d_model": 16, "short_share": 0.5}
-    monkeypatch.setitem(PRESETS, "copy", {"small": {"patience": 6}, "huge": preset})
+    monkeypatch.setitem(TASK_PRESETS, "copy", {"small": {"patience": 6}, "huge": preset})
     main(["train", "copy", "--preset", "huge", "--out", str(tmp_path / "run"), *TINY])
     run = Run.open(tmp_path / "run")
     assert (run.training.patience, run.training.batch_size) == (5, 8)
@@ -54,7 +55,7 @@ def test_train_prefers_an_option_to_a_preset(
 def test_train_refuses_to_resume_with_another_preset(
     finished_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(PRESETS, "sort", {"large": {"d_model": 512}})
+    monkeypatch.setitem(TASK_PRESETS, "sort", {"large": {"d_model": 512}})
     argv = ["train", "sort", "--out", str(finished_run), "--resume", "--preset", "large"]
     assert main(argv) == 2
     assert "began with d_model 8: it cannot be resumed with 512" in capsys.readouterr().err

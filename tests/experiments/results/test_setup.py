@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.presets import PRESETS, preset_of
 from graphut.experiments.results import Setup
 from graphut.experiments.results.setup import without_folders
-from graphut.experiments.tasks import AlgorithmicCopy
+from graphut.experiments.tasks import TASK_PRESETS, AlgorithmicCopy, preset_of
 from graphut.experiments.training import TrainingConfig
 from graphut.models import UniversalTransformerConfig
 from tests.experiments.results.tiny import TINY_PRESETS
@@ -53,7 +52,7 @@ def options_of(command: str) -> dict[str, Any]:
 )
 def test_the_command_has_every_option_of_the_run(preset: str, options: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "algorithmic-copy", PRESETS_OF_COPY)
+        patch.setitem(TASK_PRESETS, "algorithmic-copy", PRESETS_OF_COPY)
         asked = ["graphut", "train", "algorithmic-copy", "--out", "RUN", "--preset", preset]
         values = options_of(shlex.join([*asked, *_words(options)]))
         found = Setup.of("algorithmic-copy", values)
@@ -74,8 +73,8 @@ def test_an_option_newer_than_a_run_is_not_what_a_preset_has(
 ) -> None:
     values = options_of("graphut train algorithmic-copy --out RUN --preset small")
     del values["halting_gain"]
-    preset = {**PRESETS["algorithmic-copy"]["small"], "halting_gain": 0.0}
-    monkeypatch.setitem(PRESETS, "algorithmic-copy", {"small": preset})
+    preset = {**TASK_PRESETS["algorithmic-copy"]["small"], "halting_gain": 0.0}
+    monkeypatch.setitem(TASK_PRESETS, "algorithmic-copy", {"small": preset})
     assert Setup.of("algorithmic-copy", values).options == {"halting_gain": 1.0}
 
 
@@ -89,7 +88,7 @@ def test_the_nearest_preset_is_named() -> None:
 
 
 def test_a_task_without_presets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(PRESETS, "algorithmic-copy")
+    monkeypatch.delitem(TASK_PRESETS, "algorithmic-copy")
     values = options_of("graphut train algorithmic-copy --out RUN --d-model 8 --seed 3")
     found = Setup.of("algorithmic-copy", values)
     assert found.command() == "graphut train algorithmic-copy --d-model 8 --seed 3 --out RUN"

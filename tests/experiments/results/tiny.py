@@ -7,10 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from graphut.experiments.cli.options import build, field_names
-from graphut.experiments.presets import PRESETS, preset_of
-from graphut.experiments.presets.baselines import with_baselines
 from graphut.experiments.results import RunRecord
-from graphut.experiments.tasks import TASKS
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
+from graphut.experiments.tasks.presets import with_baselines
 from graphut.experiments.training import TrainingConfig, learner_of
 
 _TINY = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 2, "epochs": 2, "batch_size": 8}
@@ -49,7 +48,7 @@ def make_record(
 ) -> RunRecord:
     """A record with some evaluations; its validation is half right, unless said otherwise."""
     kind, sizes = learner_of(TASKS[task]).config_kind, learner_of(TASKS[task]).from_task
-    chosen = {**(preset_of(task, preset) if PRESETS.get(task) else {}), **(options or {})}
+    chosen = {**(preset_of(task, preset) if TASK_PRESETS.get(task) else {}), **(options or {})}
     judged = {**VALIDATION.get(task, PAIRS), **(validation or {})}
     return RunRecord(
         name=f"{task}-{preset}-{len(chosen)}-{seed}",

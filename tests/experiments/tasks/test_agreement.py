@@ -33,7 +33,7 @@ def written(task: Agreement, texts: list[Text]) -> list[str]:
 
 
 @pytest.mark.data
-def test_the_small_split(small: Agreement, agreement_folder: Path) -> None:
+def test_agreement_the_small_split(small: Agreement, agreement_folder: Path) -> None:
     train, validation = small.train(0, 0), small.validation
     assert small.train(1, 1) is train
     lines = (agreement_folder / "numpred.val").read_text().splitlines()
@@ -51,7 +51,7 @@ def test_the_small_split(small: Agreement, agreement_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_no_part_has_a_text_of_another(small: Agreement) -> None:
+def test_agreement_has_no_text_in_two_parts(small: Agreement) -> None:
     train, validation = small._parts
     parts = [{prefix.words for prefix in part} for part in (train, validation)]
     parts.append({prefix.words for part in small._tests.values() for prefix in part})
@@ -59,7 +59,7 @@ def test_no_part_has_a_text_of_another(small: Agreement) -> None:
 
 
 @pytest.mark.data
-def test_texts_are_the_lines_with_the_verb_at_their_end(
+def test_agreement_texts_are_the_lines_with_the_verb_at_their_end(
     small: Agreement, agreement_folder: Path
 ) -> None:
     lines = (agreement_folder / "numpred.test.5").read_text().splitlines()
@@ -72,14 +72,14 @@ def test_texts_are_the_lines_with_the_verb_at_their_end(
 
 
 @pytest.mark.data
-def test_words_that_training_has_once_are_unknown(small: Agreement) -> None:
+def test_agreement_words_that_training_has_once_are_unknown(small: Agreement) -> None:
     count = Counter(word for prefix in small._parts[0] for word in (*prefix.words, prefix.number))
     twice = {word for word in count if count[word] >= 2}
     assert set(small.vocabulary.symbols) == twice | {"<unk>"}
 
 
 @pytest.mark.data
-def test_sentences(agreement_folder: Path, sentences_folder: Path) -> None:
+def test_agreement_sentences(agreement_folder: Path, sentences_folder: Path) -> None:
     task = Agreement(agreement_folder, split="small", sentences=sentences_folder)
     rows = (sentences_folder / "wiki-test.txt").read_text().splitlines()[1:]
     seen = {
@@ -98,7 +98,7 @@ def test_sentences(agreement_folder: Path, sentences_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_published_split(published: Path) -> None:
+def test_agreement_the_published_split(published: Path) -> None:
     task = Agreement(published)
     assert written(task, task.train(0, 0)) == [
         f"{words} {number}" for number, words in (line.split("\t") for line in LINES * 2)
@@ -110,7 +110,7 @@ def test_the_published_split(published: Path) -> None:
 
 
 @pytest.mark.data
-def test_sentences_that_are_trained_on_are_left_out(
+def test_agreement_sentences_that_are_trained_on_are_left_out(
     published: Path, sentences_folder: Path
 ) -> None:
     rows = (sentences_folder / "wiki-test.txt").read_text().splitlines()[1:]
@@ -124,7 +124,7 @@ def test_sentences_that_are_trained_on_are_left_out(
 
 
 @pytest.mark.data
-def test_what_is_kept_is_what_was_read(
+def test_agreement_reads_from_the_cache_what_was_parsed(
     published: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path_factory.mktemp("cache")))
@@ -140,7 +140,9 @@ def test_what_is_kept_is_what_was_read(
 
 
 @pytest.mark.data
-def test_files_that_are_not_there_or_damaged(agreement_folder: Path, tmp_path: Path) -> None:
+def test_agreement_files_that_are_not_there_or_damaged(
+    agreement_folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(FileNotFoundError, match=r"no .*numpred.test.0; .*rnn_agr_simple.tar.gz"):
         Agreement(agreement_folder).validation  # noqa: B018
     (tmp_path / "numpred.test.1").write_text("VBZ\tthe key\n")
@@ -149,26 +151,26 @@ def test_files_that_are_not_there_or_damaged(agreement_folder: Path, tmp_path: P
 
 
 @pytest.mark.data
-def test_too_many_to_validate_on(agreement_folder: Path) -> None:
+def test_agreement_refuses_too_many_to_validate_on(agreement_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"held_out must be less than 15\d{3}, got 20000"):
         Agreement(agreement_folder, split="small", held_out=20_000).validation  # noqa: B018
 
 
 @pytest.mark.parametrize("line", ["VBX\tthe key", "VBZ the key", "VBZ\t ", ""])
-def test_a_wrong_line_is_quoted(line: str) -> None:
+def test_prefix_parse_quotes_a_wrong_line(line: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"got {line!r}")):
         Prefix.parse(line)
 
 
-def test_options_out_of_range_are_quoted() -> None:
-    with pytest.raises(ValueError, match="split must be published or small; got 'x'"):
+def test_agreement_quotes_options_out_of_range() -> None:
+    with pytest.raises(ValueError, match="split must be one of published, small; got 'x'"):
         Agreement(".", split="x")  # type: ignore[arg-type]
     for name in ("held_out", "least"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
             Agreement(".", **{name: 0})  # type: ignore[arg-type]
 
 
-def test_only_files_without_a_checksum_are_to_be_remembered(tmp_path: Path) -> None:
+def test_agreement_unchecked_files_have_no_checksum(tmp_path: Path) -> None:
     assert Agreement(tmp_path, split="small").unchecked_files == {}
     names = ["numpred.test.0", "numpred.train"]
     found = Agreement(tmp_path).unchecked_files

@@ -9,9 +9,9 @@ from graphut.experiments.tasks import (
     AlgorithmicAddition,
     AlgorithmicCopy,
     AlgorithmicReverse,
-    AlgorithmicTask,
     Pair,
 )
+from graphut.experiments.tasks.algorithmic import AlgorithmicTask
 
 KINDS: list[type[AlgorithmicTask]] = [AlgorithmicCopy, AlgorithmicReverse, AlgorithmicAddition]
 
@@ -30,18 +30,18 @@ def lengths(pairs: list[Pair]) -> list[int]:
     return [len(source) for source, _ in pairs]
 
 
-def test_copies() -> None:
+def test_algorithmic_copy_copies() -> None:
     task = AlgorithmicCopy(epoch_size=50)
     assert all(source == target for source, target in texts(task, task.train(0, 0)))
 
 
-def test_reversals() -> None:
+def test_algorithmic_reverse_reverses() -> None:
     task = AlgorithmicReverse(epoch_size=50)
     assert all(source[::-1] == target for source, target in texts(task, task.train(0, 0)))
 
 
 @pytest.mark.parametrize("name", ["test", "up-to-400", "exactly-400"])
-def test_sums(name: str) -> None:
+def test_algorithmic_addition_sums(name: str) -> None:
     task = AlgorithmicAddition(held_out=200)
     for source, target in texts(task, task.test_sets[name]):
         first, second = source.split("+")
@@ -52,13 +52,13 @@ def test_sums(name: str) -> None:
 
 
 @given(st.integers(0, 10**30), st.integers(0, 10**30))
-def test_sums_of_any_two_numbers(a: int, b: int) -> None:
+def test_algorithmic_addition_answers_any_two_numbers(a: int, b: int) -> None:
     source = [*map(int, str(a)[::-1]), 10, *map(int, str(b)[::-1])]
     assert AlgorithmicAddition().answer(source) == list(map(int, str(a + b)[::-1]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_length_of_each_set(kind: type[AlgorithmicTask]) -> None:
+def test_algorithmic_tasks_the_length_of_each_set(kind: type[AlgorithmicTask]) -> None:
     task = kind(train_length=7, test_length=30, held_out=400, epoch_size=300)
     least = 3 if kind is AlgorithmicAddition else 1
     sets = task.test_sets
@@ -70,7 +70,9 @@ def test_the_length_of_each_set(kind: type[AlgorithmicTask]) -> None:
 
 
 @pytest.mark.parametrize("kind", [AlgorithmicCopy, AlgorithmicReverse])
-def test_all_lengths_and_digits_are_equally_likely(kind: type[AlgorithmicTask]) -> None:
+def test_algorithmic_tasks_all_lengths_and_digits_are_equally_likely(
+    kind: type[AlgorithmicTask],
+) -> None:
     pairs = kind().train(1, 2)
     counts = np.bincount(lengths(pairs), minlength=41)
     assert counts[0] == 0 and np.abs(counts[1:] - 250).max() < 5 * 250**0.5
@@ -78,7 +80,7 @@ def test_all_lengths_and_digits_are_equally_likely(kind: type[AlgorithmicTask]) 
     assert np.abs(tokens[2:] / tokens.sum() - 0.1).max() < 5 * (0.09 / tokens.sum()) ** 0.5
 
 
-def test_the_numbers_of_a_sum_have_the_lengths_of_tensor2tensor() -> None:
+def test_algorithmic_addition_has_the_lengths_of_tensor2tensor() -> None:
     """The first even in 1..n/2, the second even in what is left."""
     task = AlgorithmicAddition(train_length=6)
     pairs = [source.split("+") for source, _ in texts(task, task.train(0, 0))]
@@ -93,23 +95,25 @@ def test_the_numbers_of_a_sum_have_the_lengths_of_tensor2tensor() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_long_sequences_are_not_trained_on(kind: type[AlgorithmicTask]) -> None:
+def test_algorithmic_tasks_the_long_sequences_are_not_trained_on(
+    kind: type[AlgorithmicTask],
+) -> None:
     task = kind(epoch_size=500, held_out=50)
     trained = {tuple(source) for source, _ in task.train(0, 0)}
     assert trained.isdisjoint(tuple(source) for source, _ in task.test_sets["exactly-400"])
 
 
-def test_the_parts_are_drawn_apart() -> None:
+def test_algorithmic_tasks_the_parts_are_drawn_apart() -> None:
     task = AlgorithmicCopy(epoch_size=40, held_out=40, test_length=40)
     parts = [task.train(0, 0), task.validation, *task.test_sets.values()]
     assert all(a != b for index, a in enumerate(parts) for b in parts[:index])
 
 
-def test_the_sets_do_not_depend_on_the_size_of_an_epoch() -> None:
+def test_algorithmic_tasks_the_sets_do_not_depend_on_the_size_of_an_epoch() -> None:
     assert AlgorithmicCopy(epoch_size=3).test_sets == AlgorithmicCopy().test_sets
 
 
 @pytest.mark.parametrize("name", ["train_length", "test_length"])
-def test_a_sum_needs_three_symbols(name: str) -> None:
+def test_algorithmic_addition_needs_three_symbols(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be at least 3, got 2"):
         AlgorithmicAddition(**{name: 2})

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks import Babi, Question
-from graphut.experiments.tasks.babi import _checksums, parse_tasks
+from graphut.experiments.tasks.babi import parse_tasks
+from graphut.experiments.tasks.files import published_checksums
 from tests.conftest import DATA
 
 # Questions of training, validation and test, as counted with grep.
@@ -41,7 +42,7 @@ def plain(folder: Path, name: str) -> list[tuple[list[str], str, str, list[int]]
 
 @pytest.mark.data
 @pytest.mark.parametrize("number", [1, 3, 5, 8, 19, 20])
-def test_every_question_of_the_files_is_there(number: int, babi_folder: Path) -> None:
+def test_babi_has_every_question_of_the_files(number: int, babi_folder: Path) -> None:
     task = Babi(babi_folder, tasks=str(number))
     for part, questions in (
         ("train", task.train(0, 0)),
@@ -55,7 +56,7 @@ def test_every_question_of_the_files_is_there(number: int, babi_folder: Path) ->
 
 @pytest.mark.data
 @pytest.mark.parametrize("number", SIZES_1K)
-def test_sizes(number: int, babi_folder: Path) -> None:
+def test_babi_sizes(number: int, babi_folder: Path) -> None:
     task = Babi(babi_folder, tasks=str(number))
     parts = (task.train(0, 0), task.validation, task.test)
     assert tuple(map(len, parts)) == SIZES_1K[number]
@@ -63,7 +64,7 @@ def test_sizes(number: int, babi_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_several_tasks_are_learned_together_and_reported_apart(babi_folder: Path) -> None:
+def test_babi_several_tasks_are_learned_together_and_reported_apart(babi_folder: Path) -> None:
     task = Babi(babi_folder, tasks="6,1")
     alone = [Babi(babi_folder, tasks=number) for number in "16"]
     assert list(task.test_sets) == ["test", "qa1", "qa6"]
@@ -78,12 +79,12 @@ def test_several_tasks_are_learned_together_and_reported_apart(babi_folder: Path
 
 
 @pytest.mark.data
-def test_nothing_of_the_longest_story_is_cut(babi_folder: Path) -> None:
+def test_babi_nothing_of_the_longest_story_is_cut(babi_folder: Path) -> None:
     assert max(len(question.facts) for question in Babi(babi_folder, tasks="3").test) == 228
 
 
 @pytest.mark.data
-def test_the_first_facts_can_be_left_out(babi_folder: Path) -> None:
+def test_babi_the_first_facts_can_be_left_out(babi_folder: Path) -> None:
     whole, short = Babi(babi_folder, tasks="2"), Babi(babi_folder, tasks="2", longest_story=5)
     for before, after in zip(whole.test, short.test, strict=True):
         gone = max(len(before.facts) - 5, 0)
@@ -93,7 +94,7 @@ def test_the_first_facts_can_be_left_out(babi_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_ten_thousand(babi_10k_folder: Path) -> None:
+def test_babi_ten_thousand(babi_10k_folder: Path) -> None:
     task = Babi(babi_10k_folder, tasks="1", size="10k")
     assert (len(task.train(0, 0)), len(task.validation), len(task.test)) == (9000, 1000, 1000)
     with pytest.raises(FileNotFoundError, match=r"there is no .*en-valid-10k/qa3_train\.txt"):
@@ -101,7 +102,7 @@ def test_ten_thousand(babi_10k_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_train_and_validation_are_those_of_the_publishers(babi_folder: Path) -> None:
+def test_babi_train_and_validation_are_those_of_the_publishers(babi_folder: Path) -> None:
     """Both together are the questions of `en`, in another order."""
     for number, name in ((1, "qa1_single-supporting-fact"), (19, "qa19_path-finding")):
         parts = (f"en-valid/qa{number}_{part}.txt" for part in ("train", "valid"))
@@ -110,18 +111,18 @@ def test_train_and_validation_are_those_of_the_publishers(babi_folder: Path) -> 
 
 
 @pytest.mark.data
-def test_the_checksums_are_those_beside_the_archives() -> None:
+def test_babi_checksums_are_those_beside_the_archives() -> None:
     beside = {}
     for path in (DATA / "babi").glob("*.sha256"):
         for line in path.read_text().splitlines():
             checksum, name = line.split()
             beside[name.removeprefix("tasks_1-20_v1-2/")] = checksum
-    known = _checksums()
+    known = published_checksums("babi")
     assert len(known) == 20 * 6 - 1 and known.items() <= beside.items()
 
 
 @pytest.mark.data
-def test_a_damaged_file(babi_folder: Path, tmp_path: Path) -> None:
+def test_babi_refuses_a_damaged_file(babi_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "en-valid").mkdir()
     for path in babi_folder.glob("en-valid/qa1_*"):
         (tmp_path / "en-valid" / path.name).write_bytes(path.read_bytes()[:-1])
@@ -139,10 +140,10 @@ def write(
         text = f"1 Mary is in the {place}.\n2 Where is Mary? \t{place}\t1\n"
         (folder / name).write_text(text)
         known[name] = sha256(text.encode()).hexdigest()
-    monkeypatch.setattr("graphut.experiments.tasks.babi._checksums", lambda: known)
+    monkeypatch.setattr("graphut.experiments.tasks.babi._CHECKSUMS", known)
 
 
-def test_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_babi_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known: dict[str, str] = {}
     for number in (1, 4):
         write(tmp_path, number, known, monkeypatch)
@@ -156,7 +157,9 @@ def test_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [q.answer for q in task.validation] == [1, 1]
 
 
-def test_what_is_kept_is_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_babi_reads_from_the_cache_what_was_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
     known: dict[str, str] = {}
     for number in (1, 4):
@@ -171,13 +174,13 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
         Babi(tmp_path, tasks="1,4", longest_story=1).train(0, 0)
 
 
-def test_a_folder_without_the_files(tmp_path: Path) -> None:
+def test_babi_names_the_files_that_are_missing(tmp_path: Path) -> None:
     wanted = r"there is no .*qa2_train\.txt; missing in the folder: .*qa2_test\.txt; .*tar\.gz"
     with pytest.raises(FileNotFoundError, match=wanted):
         Babi(tmp_path, tasks="2").train(0, 0)
 
 
-def test_a_relative_folder_is_kept_as_an_absolute_one(
+def test_babi_keeps_a_relative_folder_as_an_absolute_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -185,17 +188,17 @@ def test_a_relative_folder_is_kept_as_an_absolute_one(
 
 
 @pytest.mark.parametrize("text", ["", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"])
-def test_tasks_that_are_none_are_quoted(text: str) -> None:
+def test_parse_tasks_quotes_what_is_no_task(text: str) -> None:
     with pytest.raises(ValueError, match=f'or "all"; got {re.escape(repr(text))}'):
         Babi("tasks", tasks=text)
 
 
-def test_numbers_of_tasks() -> None:
+def test_parse_tasks_returns_numbers() -> None:
     assert parse_tasks("all") == list(range(1, 21))
     assert parse_tasks(" 3, 1-2,2") == [1, 2, 3]
 
 
-def test_options_out_of_range_are_quoted() -> None:
+def test_babi_quotes_options_out_of_range() -> None:
     with pytest.raises(ValueError, match="size must be one of 1k, 10k; got '5k'"):
         Babi("tasks", size="5k")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="longest_story must be at least 1, got 0"):

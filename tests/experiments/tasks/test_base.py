@@ -1,28 +1,30 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import pytest
 
-from graphut.experiments.tasks import TASKS, Copy, Task
+from graphut.experiments.tasks import TASKS, Copy, Task, Text, TextTask, Vocabulary, option
+from graphut.experiments.tasks.base import in_batches
 from tests.experiments.tasks.tiny import GENERATED, tiny
 
 
-def test_test_is_the_only_set_unless_a_task_says_otherwise() -> None:
+def test_task_test_is_the_only_set_unless_a_task_says_otherwise() -> None:
     task = Copy(held_out=3)
     assert task.test_sets == {"test": task.test}
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_the_first_set_is_called_test(name: str) -> None:
+def test_task_the_first_set_is_called_test(name: str) -> None:
     task = tiny(name)
     assert next(iter(task.test_sets.items())) == ("test", task.test)
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_all_tokens_are_symbols(name: str) -> None:
+def test_task_all_tokens_are_symbols(name: str) -> None:
     task = tiny(name)
     sizes = {name: len(vocabulary) for name, vocabulary in task.vocabularies.items()}
     for source, target in all_pairs(task):
@@ -31,25 +33,70 @@ def test_all_tokens_are_symbols(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_pairs_depend_on_the_options_and_the_seed_alone(name: str) -> None:
+def test_task_pairs_depend_on_the_options_and_the_seed_alone(name: str) -> None:
     first, second = tiny(name), tiny(name)
     assert all_pairs(first) == all_pairs(second)
     assert len(first.train(1, 2)) == len(first.train(3, 4))
 
 
 @pytest.mark.parametrize("name", [name for name in GENERATED if name != "listops"])
-def test_every_seed_and_epoch_has_training_pairs_of_its_own(name: str) -> None:
+def test_task_every_seed_and_epoch_has_training_pairs_of_its_own(name: str) -> None:
     task = tiny(name)
     assert task.train(1, 2) != task.train(1, 3) != task.train(2, 3)
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_numbers_out_of_range_are_quoted(name: str) -> None:
+def test_task_numbers_out_of_range_are_quoted(name: str) -> None:
     kind: Any = TASKS[name]
     for field in fields(kind):
         if field.type == "int":
             with pytest.raises(ValueError, match=f"{field.name} must be .*got -1"):
                 kind(**{field.name: -1})
+
+
+@dataclass(frozen=True)
+class Counting(TextTask):
+    """Texts of growing length."""
+
+    name = "counting-of-tests"
+    vocabulary: ClassVar[Vocabulary] = Vocabulary("ab")
+
+    data: str | Path | None = option(None, "a file")
+    length: int = option(2, "tokens of the longest text", least=1)
+    order: Literal["up", "down"] = option("up", "the longest text last, or first")
+
+    def load(self, part: str) -> list[Text]:
+        texts = [Text([2] * number) for number in range(1, self.length + 1)]
+        return texts if self.order == "up" else texts[::-1]
+
+
+def test_task_loads_each_part_once() -> None:
+    task = Counting()
+    assert task.train(0, 0) == task.validation == task.test == [Text([2]), Text([2, 2])]
+    assert task.train(1, 2) is task.train(0, 0) is not task.validation
+    assert task.vocabularies == {"text": Counting.vocabulary}
+
+
+def test_task_checks_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Counting(Path("file")).data == str(tmp_path / "file")
+    with pytest.raises(ValueError, match="length must be at least 1, got 0"):
+        Counting(length=0)
+    with pytest.raises(ValueError, match="order must be one of up, down; got 'left'"):
+        Counting(order="left")  # type: ignore[arg-type]
+
+
+def test_task_without_examples_names_its_class() -> None:
+    class Empty(Counting):
+        load = Task.load
+
+    with pytest.raises(NotImplementedError, match="Empty has no examples: override its `load`"):
+        Empty().test  # noqa: B018
+
+
+def test_in_batches_yields_everything_in_order() -> None:
+    assert list(in_batches("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
+    assert list(in_batches([], 2)) == []
 
 
 def all_pairs(task: Task) -> list[Any]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks.cache import Arrays, cached
+from graphut.experiments.tasks.cache import Arrays, cached, cached_json, pack_json, unpack_json
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +36,13 @@ def check(parser: Parser, key: str, asked: int) -> None:
     assert parser.asked == asked
 
 
-def test_what_is_there_is_not_made_again() -> None:
+def test_cached_does_not_make_again_what_is_there() -> None:
     parser = Parser(tokens=[2, 3], words=["ä", "two"], none=[])
     check(parser, "data 1", asked=1)
     check(parser, "data 1", asked=1)
 
 
-def test_every_key_has_arrays_of_its_own() -> None:
+def test_cached_has_arrays_of_its_own_for_every_key() -> None:
     first, second = Parser(x=[1]), Parser(x=[2.5])
     for asked in (1, 1):
         check(first, "data/one 1", asked)
@@ -50,7 +50,7 @@ def test_every_key_has_arrays_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 30, 100, -1])
-def test_a_damaged_file_is_made_anew(folder: Path, size: int) -> None:
+def test_cached_makes_a_damaged_file_anew(folder: Path, size: int) -> None:
     parser = Parser(x=[1, 2, 3])
     check(parser, "data", asked=1)
     [file] = (folder / "tasks").iterdir()
@@ -61,7 +61,9 @@ def test_a_damaged_file_is_made_anew(folder: Path, size: int) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.integers(0, 10_000), st.integers(0, 255))
-def test_a_changed_byte_never_gives_other_arrays(folder: Path, place: int, value: int) -> None:
+def test_cached_never_gives_other_arrays_after_a_changed_byte(
+    folder: Path, place: int, value: int
+) -> None:
     """zip files have a checksum of each array."""
     parser = Parser(x=list(range(50)))
     cached("data", parser)
@@ -73,22 +75,37 @@ def test_a_changed_byte_never_gives_other_arrays(folder: Path, place: int, value
     assert found.keys() == {"x"} and np.array_equal(found["x"], parser.arrays["x"])
 
 
-def test_a_folder_that_cannot_be_written_costs_time_alone(folder: Path) -> None:
+def test_cached_needs_no_folder_that_can_be_written(folder: Path) -> None:
     folder.write_text("a file in its place")
     parser = Parser(x=[1])
     check(parser, "data", asked=1)
     check(parser, "data", asked=2)
 
 
-def test_objects_are_refused(folder: Path) -> None:
+def test_cached_refuses_objects(folder: Path) -> None:
     with pytest.raises(TypeError, match="pairs holds objects"):
         cached("data", lambda: {"pairs": np.array([[1], "x"], dtype=object)})
     assert not folder.exists()
 
 
-def test_nothing_is_unpickled(folder: Path) -> None:
+def test_cached_unpickles_nothing(folder: Path) -> None:
     parser = Parser(x=[1])
     cached("data", parser)
     [file] = (folder / "tasks").iterdir()
     np.savez(file, x=np.array([{"evil": 1}], dtype=object))
     check(parser, "data", asked=2)
+
+
+LEAVES = st.none() | st.integers() | st.text()
+VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each))
+
+
+@given(VALUES)
+def test_unpack_json_undoes_pack_json(value: object) -> None:
+    assert unpack_json(pack_json(value)) == value
+
+
+def test_cached_json_returns_the_same_value_from_the_cache() -> None:
+    value = {"words": ("ä", "two"), "tokens": [[2, 3], []]}
+    made = cached_json("data", lambda: value)
+    assert made == cached_json("data", lambda: None) == value | {"words": ["ä", "two"]}

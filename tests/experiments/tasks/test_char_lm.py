@@ -20,14 +20,14 @@ def counted(task: CharLM, texts: list[Text]) -> str:
     return "".join(task.vocabulary.write(text.tokens[text.context :]) for text in texts)
 
 
-def test_the_parts_are_the_file(path: Path) -> None:
+def test_char_lm_the_parts_are_the_file(path: Path) -> None:
     task = CharLM(path, window=8)
     assert counted(task, task.validation) == TEXT[360:380]
     assert counted(task, task.test) == TEXT[380:]
     assert task.vocabulary.symbols == ("⏎", "␣", "a", "b")
 
 
-def test_training_windows_are_of_the_first_nine_tenths(path: Path) -> None:
+def test_char_lm_training_windows_are_of_the_first_nine_tenths(path: Path) -> None:
     task = CharLM(path, window=8, epoch_size=300)
     texts = task.train(0, 0)
     assert len(texts) == 300 and texts != task.train(0, 1) and texts == task.train(0, 0)
@@ -36,7 +36,7 @@ def test_training_windows_are_of_the_first_nine_tenths(path: Path) -> None:
         assert len(written) == 8 and written in TEXT[:360]
 
 
-def test_a_relative_path_is_kept_as_an_absolute_one(
+def test_char_lm_keeps_a_relative_path_as_an_absolute_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)
@@ -44,14 +44,14 @@ def test_a_relative_path_is_kept_as_an_absolute_one(
 
 
 @pytest.mark.data
-def test_tiny_shakespeare(shakespeare: Path) -> None:
+def test_char_lm_tiny_shakespeare(shakespeare: Path) -> None:
     task = CharLM(shakespeare)
     text = shakespeare.read_text()
     assert (len(text), len(task.vocabulary)) == (1_115_394, 65 + 2)
     assert counted(task, task.validation) + counted(task, task.test) == text[1_003_854:]
 
 
-def test_wrong_input(path: Path, tmp_path: Path) -> None:
+def test_char_lm_refuses_wrong_input(path: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"text.txt has 400 characters: too few for windows of 21"):
         CharLM(path, window=21).validation  # noqa: B018
     (tmp_path / "other").write_bytes(b"\xff\xfe\x00")

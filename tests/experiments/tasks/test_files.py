@@ -13,13 +13,13 @@ DATA = DataSet(
 )
 
 
-def test_a_file_as_it_was_published(tmp_path: Path) -> None:
+def test_data_set_read_returns_a_file_as_it_was_published(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "train.txt").write_bytes(b"one\n")
     assert DATA.read(tmp_path, "a/train.txt") == "one\n"
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_data_set_read_names_a_file_that_is_not_there(tmp_path: Path) -> None:
     message = (
         rf"there is no {tmp_path}/test\.txt; missing in the folder: test\.txt; "
         "to be had from https://example.org"
@@ -30,19 +30,19 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         DATA.read(tmp_path, "test.txt")
 
 
-def test_a_few_of_many_missing_files_are_named(tmp_path: Path) -> None:
+def test_data_set_read_names_a_few_of_many_missing_files(tmp_path: Path) -> None:
     many = DataSet("from nowhere", dict.fromkeys("abcdef"))
     with pytest.raises(FileNotFoundError, match="in the folder: a, b, c, d and 2 more; to be"):
         many.read(tmp_path, "f")
 
 
-def test_a_damaged_file(tmp_path: Path) -> None:
+def test_data_set_read_refuses_a_damaged_file(tmp_path: Path) -> None:
     (tmp_path / "test.txt").write_bytes(b"tvo\n")
     with pytest.raises(ValueError, match=rf"{tmp_path}/test\.txt is damaged: .* from https://"):
         DATA.read(tmp_path, "test.txt")
 
 
-def test_a_file_without_a_known_checksum_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_data_set_read_takes_a_file_without_a_known_checksum_as_it_is(tmp_path: Path) -> None:
     data = DataSet("from nowhere", {"text": None})
     (tmp_path / "text").write_bytes("ä\n".encode())
     assert data.read(tmp_path, "text") == "ä\n"
@@ -51,7 +51,7 @@ def test_a_file_without_a_known_checksum_is_taken_as_it_is(tmp_path: Path) -> No
         data.read(tmp_path, "text")
 
 
-def test_a_digest_is_of_the_texts_alone(tmp_path: Path) -> None:
+def test_digest_of_a_folder_is_of_the_texts_alone(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "one.txt").write_text("one")
     before = digest_of(tmp_path)

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks import Lambada
+from graphut.experiments.tasks import Lambada, LambadaReading
+from graphut.experiments.tasks.vocabulary import UNKNOWN
 
 
 @pytest.mark.data
-def test_without_novels_it_trains_on_development_passages(lambada_folder: Path) -> None:
+def test_lambada_without_novels_it_trains_on_development_passages(lambada_folder: Path) -> None:
     task = Lambada(lambada_folder, held_out=500)
     train, validation = task.train(0, 0), task.validation
     assert task.train(1, 1) is train
@@ -22,7 +23,7 @@ def test_without_novels_it_trains_on_development_passages(lambada_folder: Path) 
 
 
 @pytest.mark.data
-def test_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
+def test_lambada_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
     task = Lambada(lambada_folder)
     lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
     known = task.vocabulary
@@ -34,7 +35,9 @@ def test_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_with_novels_it_trains_on_windows_of_them(lambada_folder: Path, tmp_path: Path) -> None:
+def test_lambada_with_novels_it_trains_on_windows_of_them(
+    lambada_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "one.txt").write_text("once upon a time " * 30)
     (tmp_path / "two.txt").write_text("there was a cat .\n" * 10)
@@ -56,7 +59,7 @@ def test_with_novels_it_trains_on_windows_of_them(lambada_folder: Path, tmp_path
 
 
 @pytest.mark.data
-def test_what_is_kept_is_what_was_read(
+def test_lambada_reads_from_the_cache_what_was_parsed(
     lambada_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
@@ -73,7 +76,7 @@ def test_what_is_kept_is_what_was_read(
 
 
 @pytest.mark.data
-def test_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
+def test_lambada_refuses_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="held_out must be less than 4869, got 4869"):
         Lambada(lambada_folder, held_out=4869).validation  # noqa: B018
     with pytest.raises(ValueError, match="holds no words: expected a text"):
@@ -88,14 +91,82 @@ def test_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
         Lambada(lambada_folder, tmp_path).train(0, 0)
 
 
-def test_a_folder_without_the_files(tmp_path: Path) -> None:
+def test_lambada_names_the_files_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"lambada_development_plain_text.txt.*zenodo"):
         Lambada(tmp_path).validation  # noqa: B018
 
 
-def test_options_out_of_range_are_quoted() -> None:
+def test_lambada_quotes_options_out_of_range() -> None:
     for name in ("epoch_size", "held_out", "words"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
             Lambada(".", **{name: 0})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="window must be at least 2, got 1"):
         Lambada(".", window=1)
+
+
+@pytest.mark.data
+def test_lambada_reading_has_every_passage_of_the_files(lambada_folder: Path) -> None:
+    task = LambadaReading(lambada_folder)
+    lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
+    found = [task.vocabulary.write([*p.context, p.answer]) for p in task.test]
+    assert found == [" ".join(line.split()) for line in lines]
+    assert UNKNOWN not in " ".join(found).split()
+    assert sum(p.answer in p.context for p in task.test) == 4261
+
+
+@pytest.mark.data
+def test_lambada_reading_trains_on_development_passages_where_there_is_nothing_else(
+    lambada_folder: Path,
+) -> None:
+    task = LambadaReading(lambada_folder, held_out=100)
+    train, validation = task.train(0, 0), task.validation
+    assert len(validation) == 100 and task.train(1, 2) == train
+    assert all(p.answer in p.context for p in train)
+    every = {(*p.context, p.answer) for p in train + validation}
+    lines = (lambada_folder / "lambada_development_plain_text.txt").read_text().splitlines()
+    passages = {tuple(task.vocabulary.read(line)) for line in lines}
+    assert every < passages
+    assert all(p[-1] not in p[:-1] for p in passages - every)
+    assert not {tuple(p.context) for p in train} & {tuple(p.context) for p in validation}
+
+
+@pytest.mark.data
+def test_lambada_reading_takes_passages_of_ones_own(lambada_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "passages.txt"
+    path.write_text("the cat saw the dog and the dog saw the cat\nno zyzzyva here\n")
+    task = LambadaReading(lambada_folder, passages=path, words=2)
+    [passage] = task.train(0, 0)
+    words = task.vocabulary.write([*passage.context, passage.answer])
+    assert words == "the cat saw the dog and the dog saw the cat"
+    assert (len(task.validation), len(task.test)) == (4869, 5153)
+    assert "zyzzyva" not in task.vocabulary
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a b a\nc\n", "line 2: a passage has two words at least"),
+        ("a b\nc d\n", "has no passage with its last word in it before"),
+        ("", "line 1: a passage has two words at least"),
+    ],
+)
+def test_lambada_reading_refuses_passages_that_are_none(
+    text: str, message: str, lambada_folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "passages.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"passages.txt.*{message}"):
+        LambadaReading(lambada_folder, passages=path).train(0, 0)
+
+
+def test_lambada_reading_names_the_files_that_are_missing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="zenodo"):
+        LambadaReading(tmp_path).validation  # noqa: B018
+
+
+def test_lambada_reading_quotes_options_out_of_range() -> None:
+    with pytest.raises(ValueError, match="held_out must be at least 1, got 0"):
+        LambadaReading("lambada", held_out=0)
+    with pytest.raises(ValueError, match="words must be at least 1, got -1"):
+        LambadaReading("lambada", words=-1)

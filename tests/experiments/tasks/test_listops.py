@@ -45,7 +45,7 @@ def all_of(task: ListOps) -> list[Pair]:
     return task.train(0, 0) + task.validation + task.test
 
 
-def test_every_expression_comes_to_its_target() -> None:
+def test_list_ops_every_expression_comes_to_its_target() -> None:
     task = ListOps(train_size=500, held_out=50)
     assert [len(part) for part in (task.train(0, 0), task.validation, task.test)] == [500, 50, 50]
     for symbols, value in symbols_of(task, all_of(task)):
@@ -54,7 +54,9 @@ def test_every_expression_comes_to_its_target() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["official-d20s", "official-d20a"])
-def test_every_official_expression_comes_to_its_target(name: str, listops_folder: Path) -> None:
+def test_list_ops_every_official_expression_comes_to_its_target(
+    name: str, listops_folder: Path
+) -> None:
     task = ListOps(listops_folder, train_size=10)
     official = symbols_of(task, task.test_sets[name])
     assert len(official) == 10_000
@@ -62,13 +64,13 @@ def test_every_official_expression_comes_to_its_target(name: str, listops_folder
     assert ("[SM" in {symbol for symbols, _ in official for symbol in symbols}) == (name[-1] == "s")
 
 
-def test_no_expression_comes_twice() -> None:
+def test_list_ops_no_expression_comes_twice() -> None:
     task = ListOps(train_size=3000, held_out=500)
     assert len({tuple(source) for source, _ in all_of(task)}) == 4000
 
 
 @pytest.mark.data
-def test_no_official_expression_is_trained_on(listops_folder: Path) -> None:
+def test_list_ops_no_official_expression_is_trained_on(listops_folder: Path) -> None:
     task = ListOps(listops_folder, train_size=3000)
     mine = {tuple(source) for source, _ in all_of(task)}
     sets = task.test_sets
@@ -79,7 +81,7 @@ def test_no_official_expression_is_trained_on(listops_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_lengths_are_those_of_the_official_expressions(listops_folder: Path) -> None:
+def test_list_ops_the_lengths_are_those_of_the_official_expressions(listops_folder: Path) -> None:
     """Deciles; with fewer expressions more of the short ones are distinct."""
     task = ListOps(listops_folder, train_size=30_000)
     official = sorted(len(source) for source, _ in task.test_sets["official-d20s"])
@@ -89,7 +91,7 @@ def test_the_lengths_are_those_of_the_official_expressions(listops_folder: Path)
         assert abs(mine - wanted) <= max(2, 0.1 * wanted)
 
 
-def test_sizes() -> None:
+def test_list_ops_sizes() -> None:
     task = ListOps(max_depth=4, max_values=3, longest=12, train_size=300, held_out=20)
     expressions = [symbols for symbols, _ in symbols_of(task, all_of(task))]
     assert max(map(len, expressions)) == 12
@@ -97,24 +99,24 @@ def test_sizes() -> None:
     assert {symbol for symbols in expressions for symbol in symbols} >= {"[MIN", "[SM", "0", "9"}
 
 
-def test_too_few_expressions() -> None:
+def test_list_ops_refuses_too_few_expressions() -> None:
     task = ListOps(max_depth=2, max_values=2, train_size=500)
     with pytest.raises(ValueError, match="there are not 2500 expressions of depth 2, 2 values"):
         task.test  # noqa: B018
 
 
-def test_a_folder_without_the_files(tmp_path: Path) -> None:
+def test_list_ops_names_the_files_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"test_d20s\.tsv; .*nyu-mll/spinn"):
         ListOps(tmp_path).test_sets  # noqa: B018
 
 
-def test_a_relative_folder_is_kept_as_an_absolute_one(
+def test_list_ops_keeps_a_relative_folder_as_an_absolute_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert ListOps("listops").data == str(tmp_path / "listops")
 
 
-def test_a_wrong_line_is_quoted() -> None:
+def test_parse_quotes_a_wrong_line() -> None:
     with pytest.raises(ValueError, match=r"got '7 \[MAX 7 \]'"):
         parse("7 [MAX 7 ]")

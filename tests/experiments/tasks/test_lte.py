@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from graphut.experiments.tasks import (
-    LearningToExecute,
     LteAddition,
     LteControl,
     LteCopy,
+    LteDouble,
     LteProgram,
+    LteReverse,
     Pair,
 )
-from graphut.experiments.tasks.characters import Characters
-from graphut.experiments.tasks.lte import ProgramTask
-from tests.experiments.tasks.test_programs import run_python
+from graphut.experiments.tasks.lte import LearningToExecute, MemoryTask, ProgramTask
+from graphut.experiments.tasks.vocabulary import Characters
+from tests.experiments.tasks.test_lte_programs import run_python
 from tests.experiments.tasks.tiny import tiny
 
 PROGRAMS = ["lte-program", "lte-control", "lte-addition"]
@@ -33,7 +34,7 @@ def parts(task: LearningToExecute) -> list[list[Pair]]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_python_prints_every_target(name: str) -> None:
+def test_program_task_has_the_output_of_python(name: str) -> None:
     task: Any = tiny(name, length=5)
     for pairs in parts(task):
         for program, output in (text(task, pair) for pair in pairs):
@@ -42,21 +43,21 @@ def test_python_prints_every_target(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS + MEMORY)
 @pytest.mark.parametrize("length", [2, 3, 5])
-def test_no_part_has_a_source_of_another(name: str, length: int) -> None:
+def test_learning_to_execute_has_no_source_in_two_parts(name: str, length: int) -> None:
     task: Any = tiny(name, length=length)
     train, validation, test = ({tuple(source) for source, _ in part} for part in parts(task))
     assert train.isdisjoint(validation) and train.isdisjoint(test)
     assert validation.isdisjoint(test)
 
 
-def test_the_mix_strategy_has_all_lengths_and_the_hardest_one() -> None:
+def test_learning_to_execute_the_mix_strategy_has_all_lengths_and_the_hardest_one() -> None:
     task = LteCopy(length=7, held_out=300)
     for pairs in (task.train(0, 0), task.validation, task.test_sets["test"]):
         assert {len(source) for source, _ in pairs} == set(range(1, 8))
     assert {len(source) for source, _ in task.test_sets["hardest"]} == {7}
 
 
-def test_the_mix_strategy_has_all_nestings_and_the_hardest_one() -> None:
+def test_learning_to_execute_the_mix_strategy_has_all_nestings_and_the_hardest_one() -> None:
     task = LteAddition(nesting=3, held_out=100)
     for name, nestings in (("test", {1, 2, 3}), ("hardest", {3})):
         sources = [text(task, pair)[0] for pair in task.test_sets[name]]
@@ -64,12 +65,12 @@ def test_the_mix_strategy_has_all_nestings_and_the_hardest_one() -> None:
 
 
 @pytest.mark.parametrize("kind", [LteProgram, LteControl, LteAddition])
-def test_the_sizes_of_the_paper(kind: type[ProgramTask]) -> None:
+def test_program_task_has_the_sizes_of_the_paper(kind: type[ProgramTask]) -> None:
     """Table 6 of arXiv 1807.03819."""
     assert (kind().length, kind().nesting) == (5, 2)
 
 
-def test_too_few_sources() -> None:
+def test_learning_to_execute_refuses_too_few_sources() -> None:
     task = LteAddition(length=1, nesting=1, held_out=5)
     assert len(task.test) == 5
     few = NoSources(length=1)
@@ -84,6 +85,27 @@ class NoSources(LteCopy):
         return "4", "4"
 
 
-def test_a_program_has_no_more_variables_than_there_are_names() -> None:
+def test_program_task_has_no_more_variables_than_there_are_names() -> None:
     with pytest.raises(ValueError, match=r"nesting must be at most 10.*got 11"):
         LteProgram(nesting=11)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"), [(LteCopy, "120"), (LteDouble, "120120"), (LteReverse, "021")]
+)
+def test_memory_task_answers_every_source(kind: type[MemoryTask], answer: str) -> None:
+    task = kind(held_out=20)
+    assert task.answer("120") == answer
+    vocabulary = task.source_vocabulary
+    for source, target in task.test_sets["test"] + task.test_sets["hardest"]:
+        text = "".join(vocabulary.decode(source))
+        assert "".join(vocabulary.decode(target)) == task.answer(text)
+
+
+@pytest.mark.parametrize("kind", [LteCopy, LteDouble, LteReverse])
+def test_memory_task_has_the_size_of_the_paper(kind: type[MemoryTask]) -> None:
+    """Table 5 of arXiv 1807.03819."""
+    task = kind(held_out=1)
+    assert task.length == 55
+    [(source, _)] = task.test_sets["hardest"]
+    assert len(source) == 55

@@ -33,26 +33,26 @@ def numbers() -> Texts:
     return [(text, "".join(chr(ord(c) + 49) if c != " " else c for c in text)) for text in digits]
 
 
-def test_every_pair_is_in_exactly_one_part(tmp_path: Path, numbers: Texts) -> None:
+def test_pairs_every_pair_is_in_exactly_one_part(tmp_path: Path, numbers: Texts) -> None:
     task = Pairs(write(tmp_path / "pairs.tsv", numbers))
     parts = [texts(task, part) for part in ("train", "validation", "test")]
     assert [len(part) for part in parts] == [162, 20, 18]
     assert sorted(chain.from_iterable(parts)) == sorted(numbers)
 
 
-def test_the_split_depends_on_the_sources_alone(tmp_path: Path, numbers: Texts) -> None:
+def test_pairs_the_split_depends_on_the_sources_alone(tmp_path: Path, numbers: Texts) -> None:
     first = Pairs(write(tmp_path / "a.tsv", numbers))
     second = Pairs(write(tmp_path / "b.tsv", numbers[::-1]))
     assert sorted(texts(first, "test")) == sorted(texts(second, "test"))
     assert sorted(texts(first, "validation")) == sorted(texts(second, "validation"))
 
 
-def test_held_out_is_a_limit(tmp_path: Path, numbers: Texts) -> None:
+def test_pairs_held_out_is_a_limit(tmp_path: Path, numbers: Texts) -> None:
     task = Pairs(write(tmp_path / "pairs.tsv", numbers), held_out=3)
     assert (len(task.validation), len(task.test)) == (3, 3)
 
 
-def test_equal_sources_stay_together(tmp_path: Path, numbers: Texts) -> None:
+def test_pairs_equal_sources_stay_together(tmp_path: Path, numbers: Texts) -> None:
     twice = numbers + [(source, target + " x") for source, target in numbers]
     task = Pairs(write(tmp_path / "pairs.tsv", twice))
     sources = [{s for s, _ in texts(task, part)} for part in ("train", "validation", "test")]
@@ -60,7 +60,7 @@ def test_equal_sources_stay_together(tmp_path: Path, numbers: Texts) -> None:
     assert len(task.test) == 2 * len(sources[2])
 
 
-def test_a_symbol_of_one_pair_stays_in_training(tmp_path: Path) -> None:
+def test_pairs_a_symbol_of_one_pair_stays_in_training(tmp_path: Path) -> None:
     common = [(f"a {'a ' * number}", "b") for number in range(30)]
     rare = [(f"rare{number}", "b") for number in range(30)]
     task = Pairs(write(tmp_path / "pairs.tsv", rare + common))
@@ -69,7 +69,7 @@ def test_a_symbol_of_one_pair_stays_in_training(tmp_path: Path) -> None:
     assert not any("rare" in source for source, _ in held_out)
 
 
-def test_separate_files(tmp_path: Path) -> None:
+def test_pairs_separate_files(tmp_path: Path) -> None:
     task = Pairs(
         write(tmp_path / "train.tsv", [("a", "x"), ("b", "y")]),
         write(tmp_path / "validation.tsv", [("a b", "x y")]),
@@ -82,26 +82,26 @@ def test_separate_files(tmp_path: Path) -> None:
     assert task.test == [([3, 2], [])]
 
 
-def test_a_relative_path_is_kept_as_an_absolute_one(
+def test_pairs_keeps_a_relative_path_as_an_absolute_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert Pairs("pairs.tsv").data == str(tmp_path / "pairs.tsv")
 
 
-def test_byte_order_mark_windows_lines_and_empty_lines(tmp_path: Path) -> None:
+def test_read_pairs_takes_byte_order_mark_windows_lines_and_empty_lines(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes("\ufeffa  b\tx\r\n\r\n \nb\ty \r\n".encode())
     assert read_pairs(path, Vocabulary("ab"), Vocabulary("xy")) == [([2, 3], [2]), ([3], [3])]
 
 
-def test_a_line_separator_inside_a_symbol_is_no_new_line(tmp_path: Path) -> None:
+def test_read_pairs_takes_a_line_separator_inside_a_symbol(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"a\x1cb\tx\n")
     assert read_pairs(path, Vocabulary("ab"), Vocabulary("x")) == [([2, 3], [2])]
 
 
-def test_a_vocabulary_says_how_texts_are_read(tmp_path: Path) -> None:
+def test_read_pairs_reads_texts_as_the_vocabulary_does(tmp_path: Path) -> None:
     path = write(tmp_path / "pairs.tsv", [("A  man", "Ein Mann "), ("ß", "")])
     subwords = Subwords.learn(["A man", "Ein Mann"] * 2, 260)
     pairs = read_pairs(path, subwords, subwords)
@@ -123,7 +123,7 @@ def test_a_vocabulary_says_how_texts_are_read(tmp_path: Path) -> None:
         ("<bos>\tx", r"pairs\.tsv:2: unknown symbol '<bos>'"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+def test_read_pairs_names_a_wrong_line(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(f"a\tx\n{line}\n")
     with pytest.raises(ValueError, match=message):
@@ -133,19 +133,19 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"), [(b"\n\n", "holds no pairs"), (b"\xff\t\xff", "not a text file")]
 )
-def test_a_wrong_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_read_pairs_names_a_wrong_file(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"pairs\.tsv.* {message}"):
         read_pairs(path, Vocabulary("ab"), Vocabulary("x"))
 
 
-def test_a_file_that_cannot_be_split(tmp_path: Path) -> None:
+def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
     task = Pairs(write(tmp_path / "pairs.tsv", [("a", "x"), ("b", "y")]))
     with pytest.raises(ValueError, match=r"no pair of .*pairs\.tsv can be split off"):
         task.validation  # noqa: B018
 
 
-def test_held_out_must_be_positive() -> None:
+def test_pairs_held_out_must_be_positive() -> None:
     with pytest.raises(ValueError, match="held_out must be at least 1, got 0"):
         Pairs("pairs.tsv", held_out=0)

@@ -24,7 +24,7 @@ def texts(task: Scan, pairs: list[Pair]) -> list[tuple[str, str]]:
 
 @pytest.mark.data
 @SPLITS
-def test_every_pair_of_the_files_is_there(split: str, scan_folder: Path) -> None:
+def test_scan_has_every_pair_of_the_files(split: str, scan_folder: Path) -> None:
     task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
     train, validation = task.train(0, 0), task.validation
     assert (len(train) + len(validation), len(task.test)) == SIZES[split]
@@ -37,7 +37,7 @@ def test_every_pair_of_the_files_is_there(split: str, scan_folder: Path) -> None
 
 @pytest.mark.data
 @SPLITS
-def test_no_part_has_a_source_of_another(split: str, scan_folder: Path) -> None:
+def test_scan_has_no_source_in_two_parts(split: str, scan_folder: Path) -> None:
     task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
     train, validation, test = (
         {tuple(source) for source, _ in pairs}
@@ -48,14 +48,14 @@ def test_no_part_has_a_source_of_another(split: str, scan_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_length_split(scan_folder: Path) -> None:
+def test_scan_the_length_split(scan_folder: Path) -> None:
     task = Scan(scan_folder, split="length")
     assert max(len(target) for _, target in task.train(0, 0) + task.validation) == 22
     assert {len(target) for _, target in task.test} <= set(range(24, 49))
 
 
 @pytest.mark.data
-def test_jump_is_trained_on_alone(scan_folder: Path) -> None:
+def test_scan_jump_is_trained_on_alone(scan_folder: Path) -> None:
     task = Scan(scan_folder, split="jump")
     sources = {source for source, _ in texts(task, task.train(0, 0)) if "jump" in source}
     assert sources == {"jump"}
@@ -63,7 +63,7 @@ def test_jump_is_trained_on_alone(scan_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_a_damaged_file(scan_folder: Path, tmp_path: Path) -> None:
+def test_scan_refuses_a_damaged_file(scan_folder: Path, tmp_path: Path) -> None:
     name = "simple_split/tasks_test_simple.txt"
     (tmp_path / "simple_split").mkdir()
     (tmp_path / name).write_bytes((scan_folder / name).read_bytes()[:-1])
@@ -72,18 +72,18 @@ def test_a_damaged_file(scan_folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_too_many_validation_pairs(scan_folder: Path) -> None:
+def test_scan_refuses_too_many_validation_pairs(scan_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"held_out must be less than 16728, got 20000"):
         Scan(scan_folder, held_out=20_000).validation  # noqa: B018
 
 
-def test_a_folder_without_the_files(tmp_path: Path) -> None:
+def test_scan_names_the_files_that_are_missing(tmp_path: Path) -> None:
     wanted = "missing in the folder: simple_split/tasks_train_simple.txt, .*brendenlake/SCAN"
     with pytest.raises(FileNotFoundError, match=wanted):
         Scan(tmp_path).validation  # noqa: B018
 
 
-def test_a_relative_folder_is_kept_as_an_absolute_one(
+def test_scan_keeps_a_relative_folder_as_an_absolute_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -91,12 +91,12 @@ def test_a_relative_folder_is_kept_as_an_absolute_one(
 
 
 @pytest.mark.parametrize("line", ["walk OUT I_WALK", "IN: fly OUT: I_FLY"])
-def test_a_wrong_line_is_quoted(line: str) -> None:
+def test_parse_quotes_a_wrong_line(line: str) -> None:
     with pytest.raises(ValueError, match=re.escape(line) if "fly" not in line else "'fly'"):
         parse(line)
 
 
-def test_options_out_of_range_are_quoted() -> None:
+def test_scan_quotes_options_out_of_range() -> None:
     with pytest.raises(ValueError, match="split must be one of simple, length, jump; got 'x'"):
         Scan("SCAN", split="x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="held_out must be at least 1, got 0"):

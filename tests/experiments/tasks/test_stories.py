@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.experiments.tasks import Vocabulary
-from graphut.experiments.tasks.stories import Asked, StoryEncoder, parse_stories, sentences, words
+from graphut.experiments.tasks.stories import StoryQuestion, parse_stories, sentences, words
 
 WORDS = st.lists(st.sampled_from(["Mary", "went", "home", "milk"]), min_size=1, max_size=4)
 SAID = WORDS.map(lambda parts: (" ".join(parts) + ".", None, ()))
@@ -31,7 +31,7 @@ def stories(draw: st.DrawFn) -> list[list[tuple[str, str | None, tuple[int, ...]
 
 
 @given(stories(), st.booleans())
-def test_parsing_is_the_reverse_of_writing(
+def test_parse_stories_is_the_reverse_of_writing(
     found: list[list[tuple[str, str | None, tuple[int, ...]]]], space: bool
 ) -> None:
     lines, expected = [], []
@@ -46,7 +46,7 @@ def test_parsing_is_the_reverse_of_writing(
             else:
                 numbers = " ".join(str(number_of[place]) for place in supporting)
                 lines.append(f"{number} {sentence}{' ' * space}\t{answer}\t{numbers}")
-                expected.append(Asked(list(facts), sentence, answer, supporting))
+                expected.append(StoryQuestion(list(facts), sentence, answer, supporting))
     assert list(parse_stories("\n".join(lines) + "\n")) == expected
 
 
@@ -59,12 +59,12 @@ def test_parsing_is_the_reverse_of_writing(
         ("2 Where is Mary?\thome\t7", "is said to follow from line 7, which is no fact"),
     ],
 )
-def test_a_wrong_line_is_quoted(line: str, message: str) -> None:
+def test_parse_stories_quotes_a_wrong_line(line: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(parse_stories(f"1 Mary went home.\n{line}\n"))
 
 
-def test_a_question_is_no_fact() -> None:
+def test_parse_stories_takes_no_question_as_a_fact() -> None:
     text = "1 Mary ran.\n2 Who ran?\tMary\t1\n3 John ran.\n4 Who ran?\tJohn\t3\n"
     assert [(asked.facts, asked.answer, asked.supporting) for asked in parse_stories(text)] == [
         (["Mary ran."], "mary", (0,)),
@@ -83,7 +83,7 @@ def test_a_question_is_no_fact() -> None:
         ("", []),
     ],
 )
-def test_sentences(text: str, expected: list[str]) -> None:
+def test_sentences_of_a_text(text: str, expected: list[str]) -> None:
     assert sentences(text) == expected
 
 
@@ -98,16 +98,18 @@ def test_words_are_in_small_letters_and_a_question_mark_is_one() -> None:
     assert words("John's well-known milk, there.") == ["john's", "well-known", "milk", "there"]
 
 
-def test_the_facts_that_are_kept() -> None:
-    asked = Asked(["a.", "b.", "c."], "d?", "e", (0, 2))
-    assert asked.kept(None) == asked.kept(3) == asked.kept(9) == asked
-    assert asked.kept(2) == Asked(["b.", "c."], "d?", "e", (1,))
+def test_story_question_with_last_facts() -> None:
+    asked = StoryQuestion(["a.", "b.", "c."], "d?", "e", (0, 2))
+    assert (
+        asked.with_last_facts(None) == asked.with_last_facts(3) == asked.with_last_facts(9) == asked
+    )
+    assert asked.with_last_facts(2) == StoryQuestion(["b.", "c."], "d?", "e", (1,))
 
 
-def test_what_is_not_known_is_quoted() -> None:
-    encode = StoryEncoder(Vocabulary(["mary", "ran"]), Vocabulary(["yes", "no"]))
-    assert encode(Asked(["Mary ran."], "ran", "no", ())).answer == 1
+def test_story_question_encode_quotes_what_is_not_known() -> None:
+    vocabulary, answers = Vocabulary(["mary", "ran"]), Vocabulary(["yes", "no"])
+    assert StoryQuestion(["Mary ran."], "ran", "no", ()).encode(vocabulary, answers).answer == 1
     with pytest.raises(ValueError, match="unknown symbol 'john'"):
-        encode.sentence("John ran.")
+        StoryQuestion(["John ran."], "ran", "no", ()).encode(vocabulary, answers)
     with pytest.raises(ValueError, match="unknown symbol 'maybe'"):
-        encode(Asked([], "ran", "maybe", ()))
+        StoryQuestion([], "ran", "maybe", ()).encode(vocabulary, answers)

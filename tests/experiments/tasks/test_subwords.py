@@ -12,8 +12,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import EOS
 from graphut.experiments.tasks.subwords import Subwords
+from graphut.sentences import EOS
 
 TEXTS = [
     "A man rides a bike.",
@@ -73,12 +73,12 @@ def learned() -> Subwords:
     return Subwords.learn(TEXTS, 300)
 
 
-def test_size(learned: Subwords) -> None:
+def test_subwords_size(learned: Subwords) -> None:
     assert len(learned.symbols) == 300 and len(learned) == 302
     assert len(learned.merges) == 300 - 256
 
 
-def test_each_merge_joins_a_most_frequent_pair(learned: Subwords) -> None:
+def test_subwords_learn_joins_a_most_frequent_pair(learned: Subwords) -> None:
     of = bytes_of(learned)
     corpus = [word for text in TEXTS for word in words(text)]
     for first, second in learned.merges:
@@ -88,12 +88,12 @@ def test_each_merge_joins_a_most_frequent_pair(learned: Subwords) -> None:
         corpus = [join(word, pair) for word in corpus]
 
 
-def test_nothing_is_joined_that_comes_once() -> None:
+def test_subwords_learn_joins_nothing_that_comes_once() -> None:
     assert Subwords.learn(["abc"], 300).merges == ()
     assert Subwords.learn([], 300).merges == ()
 
 
-def test_learning_is_the_same_every_time(learned: Subwords) -> None:
+def test_subwords_learn_is_the_same_every_time(learned: Subwords) -> None:
     assert Subwords.learn(iter(TEXTS), 300) == learned != Subwords.learn(TEXTS, 299)
 
 
@@ -107,7 +107,7 @@ SEPARATORS = re.compile("[\x1c-\x1f]")
 
 
 @given(SENTENCES.filter(lambda text: not SEPARATORS.search(text)))
-def test_reading_by_hand(learned: Subwords, text: str) -> None:
+def test_subwords_read_is_the_same_by_hand(learned: Subwords, text: str) -> None:
     of = bytes_of(learned)
     tokens = learned.read(text)
     assert [of[symbol] for symbol in learned.decode(tokens)] == by_hand(learned, text)
@@ -115,17 +115,17 @@ def test_reading_by_hand(learned: Subwords, text: str) -> None:
 
 
 @given(SENTENCES)
-def test_writing_gives_back_what_was_read(learned: Subwords, text: str) -> None:
+def test_subwords_write_gives_back_what_was_read(learned: Subwords, text: str) -> None:
     assert learned.write(learned.read(text)) == " ".join(unicodedata.normalize("NFC", text).split())
 
 
 @given(st.lists(SENTENCES, max_size=4))
-def test_many_texts_at_once(learned: Subwords, texts: list[str]) -> None:
+def test_subwords_read_all_is_read_of_each(learned: Subwords, texts: list[str]) -> None:
     assert learned.read_all(texts) == [learned.read(text) for text in texts]
 
 
 @given(st.data())
-def test_any_tokens_can_be_written_on_one_line(learned: Subwords, data: st.DataObject) -> None:
+def test_subwords_write_any_tokens_on_one_line(learned: Subwords, data: st.DataObject) -> None:
     token = st.integers(0, len(learned) - 1)
     tokens = data.draw(st.lists(token, max_size=10))
     assert len(learned.write(tokens).splitlines()) <= 1
@@ -134,20 +134,20 @@ def test_any_tokens_can_be_written_on_one_line(learned: Subwords, data: st.DataO
     assert all(piece.split() == [piece] and piece.isprintable() for piece in shown)
 
 
-def test_readable_pieces(learned: Subwords) -> None:
+def test_subwords_readable_pieces(learned: Subwords) -> None:
     assert "".join(learned.readable(learned.read("Zwei Männer, 2"))) == "▁Zwei▁Männer,▁2"
     # The two bytes of a character that is no piece are shown as the symbols that they are.
     assert learned.readable([0, *learned.read("aß"), 1]) == ["<bos>", "▁a", "Ã", "Ł", "<eos>"]
 
 
-def test_saved_and_loaded(learned: Subwords, tmp_path: Path) -> None:
+def test_subwords_save_and_load(learned: Subwords, tmp_path: Path) -> None:
     learned.save(tmp_path / "subwords.json")
     loaded = Subwords.load(tmp_path / "subwords.json")
     assert loaded == learned
     assert loaded.read(TEXTS[1]) == learned.read(TEXTS[1])
 
 
-def test_two_ways_to_a_piece() -> None:
+def test_subwords_two_ways_to_a_piece() -> None:
     subwords = Subwords([("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc")])
     assert subwords.symbols[-3:] == ("ab", "bc", "abc")
 
@@ -162,19 +162,19 @@ def test_two_ways_to_a_piece() -> None:
         ('{"merges": ["a b", "ab cd"]}', "'ab cd' joins 'cd', which is no piece"),
     ],
 )
-def test_a_file_that_does_not_hold_subwords(tmp_path: Path, content: str, message: str) -> None:
+def test_subwords_load_refuses_other_files(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "vocabulary.json"
     path.write_text(content)
     with pytest.raises(ValueError, match=rf"vocabulary\.json does not hold subwords: {message}"):
         Subwords.load(path)
 
 
-def test_too_few() -> None:
+def test_subwords_learn_refuses_too_few() -> None:
     with pytest.raises(ValueError, match="subwords must be more than the 256 bytes; got 256"):
         Subwords.learn(TEXTS, 256)
 
 
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokenizers_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ImportError, match=r"tokenizers .*: pip install graphut\[translation\]"):
         Subwords([])

@@ -1,24 +1,33 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import BOS, EOS, Vocabulary
+from graphut.experiments.tasks.vocabulary import (
+    UNKNOWN,
+    Characters,
+    Vocabulary,
+    Words,
+    character_of,
+    symbol_of,
+)
 from graphut.models import universal_transformer
+from graphut.sentences import BOS, EOS
 
 symbols = st.text(min_size=1).filter(lambda s: s.split() == [s] and s not in ("<bos>", "<eos>"))
 
 
-def test_bos_and_eos_are_those_of_the_model() -> None:
+def test_vocabulary_has_bos_and_eos_of_the_model() -> None:
     assert (BOS, EOS) == (universal_transformer.BOS, universal_transformer.EOS)
 
 
 @given(st.lists(symbols, unique=True, min_size=1), st.data())
-def test_decode_undoes_encode(known: list[str], data: st.DataObject) -> None:
+def test_vocabulary_decode_undoes_encode(known: list[str], data: st.DataObject) -> None:
     vocabulary = Vocabulary(known)
     text = data.draw(st.lists(st.sampled_from(known)))
     tokens = vocabulary.encode(text)
@@ -27,7 +36,7 @@ def test_decode_undoes_encode(known: list[str], data: st.DataObject) -> None:
 
 
 @given(st.lists(symbols, unique=True, min_size=1), st.data())
-def test_read_undoes_write(known: list[str], data: st.DataObject) -> None:
+def test_vocabulary_read_undoes_write(known: list[str], data: st.DataObject) -> None:
     vocabulary = Vocabulary(known)
     tokens = data.draw(st.lists(st.integers(2, len(vocabulary) - 1)))
     assert vocabulary.read(vocabulary.write(tokens)) == tokens
@@ -46,18 +55,18 @@ def test_read_undoes_write(known: list[str], data: st.DataObject) -> None:
         ("a", "a"),
     ],
 )
-def test_spaces_may_be_left_out_between_characters(text: str, read: str) -> None:
+def test_vocabulary_reads_characters_without_spaces(text: str, read: str) -> None:
     vocabulary = Vocabulary(["a", "b", "t", "o", "to"])
     assert vocabulary.write(vocabulary.read(text)) == read
 
 
 @pytest.mark.parametrize(("text", "unknown"), [("abc", "abc"), ("a bc", "bc"), ("ab ba", "ab")])
-def test_a_text_that_is_not_all_characters_is_read_by_its_spaces(text: str, unknown: str) -> None:
+def test_vocabulary_reads_other_texts_by_their_spaces(text: str, unknown: str) -> None:
     with pytest.raises(ValueError, match=f"unknown symbol '{unknown}'"):
         Vocabulary("ab").read(text)
 
 
-def test_ids_follow_the_order_of_the_symbols() -> None:
+def test_vocabulary_ids_follow_the_order_of_the_symbols() -> None:
     vocabulary = Vocabulary(["b", "a"])
     assert vocabulary.encode("ab") == [3, 2]
     assert vocabulary.decode([BOS, 2, 3, EOS]) == ["<bos>", "b", "a", "<eos>"]
@@ -66,42 +75,128 @@ def test_ids_follow_the_order_of_the_symbols() -> None:
 
 
 @pytest.mark.parametrize("symbol", ["Q", "<bos>", "<eos>", ""])
-def test_an_unknown_symbol_is_quoted_beside_the_known(symbol: str) -> None:
+def test_vocabulary_encode_quotes_an_unknown_symbol_beside_the_known(symbol: str) -> None:
     with pytest.raises(ValueError, match=f"unknown symbol '{symbol}'; known are: a b c$"):
         Vocabulary("abc").encode(["a", symbol])
 
 
-def test_a_long_vocabulary_is_not_listed_in_full() -> None:
+def test_vocabulary_repr_is_not_the_full_list() -> None:
     vocabulary = Vocabulary(str(number) for number in range(1000))
     assert repr(vocabulary).endswith("28 29 ... and 970 more)")
 
 
 @pytest.mark.parametrize("token", [-1, 5])
-def test_a_token_out_of_range_is_quoted(token: int) -> None:
+def test_vocabulary_decode_quotes_a_token_out_of_range(token: int) -> None:
     with pytest.raises(ValueError, match=rf"token id {token} is not in 0\.\.4"):
         Vocabulary("abc").decode([2, token])
 
 
 @pytest.mark.parametrize("symbol", ["", "a b", "a\n", "<bos>", "<eos>"])
-def test_what_cannot_be_a_symbol(symbol: str) -> None:
+def test_vocabulary_refuses_what_cannot_be_a_symbol(symbol: str) -> None:
     with pytest.raises(ValueError, match="cannot be a symbol"):
         Vocabulary(["a", symbol])
 
 
-def test_a_symbol_comes_once() -> None:
+def test_vocabulary_refuses_a_symbol_that_comes_twice() -> None:
     with pytest.raises(ValueError, match="'b' comes more than once"):
         Vocabulary("abcb")
 
 
-def test_save_and_load(tmp_path: Path) -> None:
+def test_vocabulary_save_and_load(tmp_path: Path) -> None:
     vocabulary = Vocabulary(["ü", "b"])
     vocabulary.save(tmp_path / "vocabulary.json")
     assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
 
 
 @pytest.mark.parametrize("content", [{"a": 2}, ["a", 3], "abc"])
-def test_a_foreign_file_is_named(tmp_path: Path, content: object) -> None:
+def test_vocabulary_load_names_a_foreign_file(tmp_path: Path, content: object) -> None:
     path = tmp_path / "vocabulary.json"
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"vocabulary\.json is not a vocabulary"):
         Vocabulary.load(path)
+
+
+CHARACTERS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+
+
+@given(CHARACTERS)
+def test_characters_read_undoes_write(text: str) -> None:
+    characters = Characters.of(text)
+    assert len(characters) == 2 + len(set(text))
+    assert characters.write(characters.read(text)) == text
+    assert len(characters.read(text)) == len(text)
+
+
+@given(st.characters(exclude_categories=("Cs",)))
+def test_symbol_of_gives_visible_names_that_tell_characters_apart(character: str) -> None:
+    assert symbol_of(character).split() == [symbol_of(character)]
+    assert character_of(symbol_of(character)) == character
+
+
+def test_symbol_of_tells_all_white_space_from_its_names() -> None:
+    every = [chr(number) for number in range(0x3100) if not chr(number).strip()] + list("␣⏎⇥")
+    assert len({symbol_of(character) for character in every}) == len(every) > 20
+    assert list(map(symbol_of, " \n\t")) == ["␣", "⏎", "⇥"]
+
+
+def test_characters_write_no_character_for_ends() -> None:
+    characters = Characters.of("ab")
+    assert characters.write([0, 2, 3, 1]) == "ab"
+    assert characters.readable([0, 2, 1]) == ["<bos>", "a", "<eos>"]
+
+
+def test_characters_read_quotes_an_unknown_character() -> None:
+    with pytest.raises(ValueError, match="unknown symbol '⏎'; known are: a b"):
+        Characters.of("ab").read("a\n")
+
+
+def test_characters_are_saved_like_others(tmp_path: Path) -> None:
+    characters = Characters.of("to be\n")
+    characters.save(tmp_path / "characters.json")
+    assert Characters.load(tmp_path / "characters.json") == characters
+
+
+WORD_LISTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=9)
+
+
+@given(WORD_LISTS, st.integers(1, 4), st.none() | st.integers(1, 5))
+def test_words_learn_takes_the_most_frequent_words(
+    texts: list[list[str]], least: int, most: int | None
+) -> None:
+    count = Counter(word for text in texts for word in text)
+    words = Words.learn(texts, least=least, most=most)
+    learned = words.symbols[1:]
+    assert words.symbols[0] == UNKNOWN
+    assert all(count[word] >= least for word in learned)
+    left = [word for word in count if count[word] >= least and word not in learned]
+    assert not left or len(learned) == most
+    rarest = min((count[word] for word in learned), default=0)
+    assert all(count[word] <= rarest for word in left)
+    assert [count[word] for word in learned] == sorted(map(count.get, learned), reverse=True)
+
+
+def test_words_read_what_is_not_known_as_unknown() -> None:
+    words = Words(["b", UNKNOWN, "a"])
+    assert words.unknown == 3
+    assert words.read("a c\tb d") == [4, 3, 2, 3]
+    assert words.write([4, 3]) == "a <unk>"
+    assert words.read("A") == [4]
+    assert words.encode(["A"]) == [3]
+    assert "c" not in words
+
+
+def test_words_learn_takes_no_reserved_words() -> None:
+    words = Words.learn([[UNKNOWN, "a", UNKNOWN, "<eos>"]])
+    assert words.symbols == (UNKNOWN, "a")
+    assert words.read("a <eos>") == [3, words.unknown]
+
+
+def test_words_refuse_a_vocabulary_without_a_word_for_others() -> None:
+    with pytest.raises(ValueError, match="a vocabulary of words has <unk> among them"):
+        Words(["a", "b"])
+
+
+def test_words_are_saved_like_others(tmp_path: Path) -> None:
+    words = Words.learn([["to", "be"]])
+    words.save(tmp_path / "words.json")
+    assert Words.load(tmp_path / "words.json") == words

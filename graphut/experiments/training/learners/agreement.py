@@ -19,7 +19,7 @@ _NUM_SHOWN = 3
 class AgreementLearner(TextLearner):
     """The learner of agreement: a language model says which form of the last verb is likelier."""
 
-    task_kind = Agreement  # type: ignore[assignment]
+    task_kind = Agreement
     examples: ClassVar[str] = "sentences"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of the verbs whose right form is likelier than the wrong one",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from graphut.experiments.tasks import Lambada, Vocabulary
-from graphut.experiments.tasks.words import UNKNOWN
+from graphut.experiments.tasks.vocabulary import UNKNOWN
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learners.texts import TextLearner, TextScores
 from graphut.models import UniversalTransformerLM
@@ -20,7 +20,7 @@ _NUM_SHOWN = 2
 class LambadaLearner(TextLearner):
     """The learner of LAMBADA: a language model is evaluated on the last word of each passage."""
 
-    task_kind = Lambada  # type: ignore[assignment]
+    task_kind = Lambada
     examples: ClassVar[str] = "passages"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "word_accuracy": "share of last words that were the likeliest; unknown ones are wrong",

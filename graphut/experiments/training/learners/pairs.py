@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
-from graphut.experiments.tasks import EOS, Pair, PairTask, Vocabulary, read_pairs
+from graphut.experiments.tasks import Pair, PairTask, Vocabulary, read_pairs
 from graphut.experiments.training.evaluation import Evaluation, batches_by_length
 from graphut.experiments.training.generation import (
     GeneratedText,
@@ -21,7 +21,7 @@ from graphut.experiments.training.generation import (
 from graphut.experiments.training.learner import Learner, Outcome
 from graphut.models import UniversalTransformer
 from graphut.models.decoding import Generation
-from graphut.sentences import target_labels
+from graphut.sentences import EOS, target_labels
 
 _NUM_SHOWN = 3
 _MOST_ROWS = 20

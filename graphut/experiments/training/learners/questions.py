@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Question, QuestionTask, Vocabulary
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.tasks.stories import StoryEncoder, parse_stories, sentences
+from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, batches_by_length
 from graphut.experiments.training.generation import GeneratedText, steps_list
 from graphut.experiments.training.learner import Learner, Outcome
@@ -134,19 +134,19 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text, whose last sentence is the question, with all steps."""
         answers = vocabularies["answer"]
-        encode = StoryEncoder(vocabularies["text"], answers)
+        encode = vocabularies["text"].encode
         for text in texts:
             parts = sentences(text)
             if not parts:
                 raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
-            [found] = model.predict([[encode.sentence(part) for part in parts]])
+            [found] = model.predict([[encode(words(part)) for part in parts]])
             yield _answer(parts, found, answers)
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Question]:
         """Return the questions in a file that is like those of bAbI."""
-        encode = StoryEncoder(vocabularies["text"], vocabularies["answer"])
+        text, answers = vocabularies["text"], vocabularies["answer"]
         try:
-            return [encode(asked) for asked in parse_stories(read_text(path))]
+            return [asked.encode(text, answers) for asked in parse_stories(read_text(path))]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 

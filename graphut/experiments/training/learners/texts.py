@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import EOS, Text, TextTask, Vocabulary
+from graphut.experiments.tasks import Text, TextTask, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, batches_by_length
 from graphut.experiments.training.generation import (
     GeneratedText,
@@ -21,6 +21,7 @@ from graphut.experiments.training.generation import (
 )
 from graphut.experiments.training.learner import Learner, Outcome
 from graphut.models import LMOutput, UniversalTransformerLM
+from graphut.sentences import EOS
 
 _NUM_SHOWN = 2
 _PROMPT, _LENGTH = 30, 60  # tokens of what is shown

@@ -27,7 +27,7 @@ class TranslationLearner(PairLearner):
     An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
     """
 
-    task_kind = TranslationTask  # type: ignore[assignment]
+    task_kind = TranslationTask
     examples: ClassVar[str] = "sentences"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         **PairLearner.metric_meanings,

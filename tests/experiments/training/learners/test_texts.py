@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Text, TextTask, Vocabulary
-from graphut.experiments.tasks.characters import Characters
+from graphut.experiments.tasks.vocabulary import Characters
 from graphut.experiments.training import GenerationOptions, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners import texts as module
 from graphut.experiments.training.learners.texts import (

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from graphut.experiments.cli.options import build
-from graphut.experiments.presets import PRESETS, preset_of
-from graphut.experiments.tasks import TASKS
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.models.base import AdaptiveModel
 
@@ -35,9 +34,9 @@ def weights(model: AdaptiveModel) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "preset"), [(n, p) for n, known in PRESETS.items() for p in known]
+    ("name", "preset"), [(n, p) for n, known in TASK_PRESETS.items() for p in known]
 )
-def test_every_preset_fits_its_task(name: str, preset: str) -> None:
+def test_task_presets_fit_their_tasks(name: str, preset: str) -> None:
     values = preset_of(name, preset)
     kinds: list[Any] = [TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind]
     assert set(values) <= {field.name for kind in kinds for field in fields(kind)}
@@ -48,8 +47,8 @@ def test_every_preset_fits_its_task(name: str, preset: str) -> None:
         model_of(name, preset)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_baselines_are_as_large(name: str) -> None:
+@pytest.mark.parametrize("name", TASK_PRESETS)
+def test_with_baselines_are_as_large(name: str) -> None:
     small, fixed, transformer = (model_of(name, p) for p in ("small", "fixed", "transformer"))
     assert (fixed.config.adaptive, fixed.config.share_weights) == (False, True)
     assert (transformer.config.adaptive, transformer.config.share_weights) == (False, False)
@@ -57,17 +56,7 @@ def test_the_baselines_are_as_large(name: str) -> None:
     assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
 
 
-def test_the_baselines_are_as_large_jointly_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_baselines_of_babi_are_as_large_jointly_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, "babi", {"vocab_size": 148, "classes": 58, "longest_sentence": 11})
     small, transformer = (model_of("babi", preset) for preset in ("small", "transformer"))
     assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
-
-
-def test_every_task_without_files_of_ones_own_has_a_small_preset() -> None:
-    assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
-
-
-def test_an_unknown_preset_is_quoted() -> None:
-    message = "the task sort has no preset 'x'; it has: small, fixed, transformer"
-    with pytest.raises(ValueError, match=message):
-        preset_of("sort", "x")

@@ -1,19 +1,53 @@
-"""Windows out of one long text."""
+"""Splits of examples into parts, and windows of one long text."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks.base import Text
 
+T = TypeVar("T")
 
-def drawn_windows(
+
+def hold_out(
+    items: Iterable[T], held_out: int, text: Callable[[T], bytes]
+) -> tuple[list[T], list[T]]:
+    """Split items by a hash of each, so that it is the same split every time.
+
+    Parameters
+    ----------
+    items : iterable
+        Items to split.
+    held_out : int
+        Number of items to hold out.
+    text : callable
+        Returns the bytes of an item that are hashed.
+
+    Raises
+    ------
+    ValueError
+        If nothing would be left.
+
+    Examples
+    --------
+    >>> hold_out(["one", "two", "three"], 1, str.encode)
+    (['three', 'one'], ['two'])
+    """
+    ranked = sorted(items, key=lambda item: (crc32(text(item)), text(item)))
+    if held_out >= len(ranked):
+        raise ValueError(f"held_out must be less than {len(ranked)}, got {held_out}")
+    return ranked[held_out:], ranked[:held_out]
+
+
+def random_windows(
     tokens: NDArray[Any], length: int, count: int, *, seed: int, epoch: int
 ) -> list[Text]:
-    """Windows at random places, to train on.
+    """Draw windows at random places, to train on.
 
     Parameters
     ----------
@@ -22,13 +56,13 @@ def drawn_windows(
     length : int
         Tokens of a window; the whole text where it is shorter.
     count : int
-        How many.
+        Number of windows.
     seed, epoch : int
-        What the places are a function of.
+        Numbers that the places are a function of.
 
     Examples
     --------
-    >>> [text.tokens for text in drawn_windows(np.arange(9), 3, 2, seed=0, epoch=0)]
+    >>> [text.tokens for text in random_windows(np.arange(9), 3, 2, seed=0, epoch=0)]
     [[5, 6, 7], [4, 5, 6]]
     """
     places = max(len(tokens) - length, 0) + 1
@@ -37,7 +71,7 @@ def drawn_windows(
 
 
 def strided_windows(tokens: NDArray[Any], length: int) -> list[Text]:
-    """Windows over all of a text, to be judged on: each token counts in exactly one of them.
+    """Return windows over all of a text, to judge on: each token counts in exactly one of them.
 
     A window begins half a window after the one before it, and counts what that one has not
     reached. So every token that counts is predicted from half a window of tokens at least, or

@@ -1,4 +1,4 @@
-"""Random programs and what they print: the language of Learning to Execute."""
+"""Random programs and their outputs: the language of Learning to Execute."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Expression(NamedTuple):
 
 
 class Draft:
-    """A program that is being written: its lines so far, and an expression still to be used.
+    """A program that is being written: `lines` so far, and `nested`, an expression still to use.
 
     Parameters
     ----------
     random : Random
-        Where everything is drawn from.
+        The source of everything that is drawn.
     length : int
         Operands are even between 1 and `10**length`, factors and numbers of rounds between
         1 and `4 * length`.
@@ -36,7 +36,7 @@ class Draft:
         self._unused = random.sample(VARIABLES, len(VARIABLES))
 
     def operands(self, count: int) -> list[Expression]:
-        """New numbers, of which one gives way to the expression that is still to be used."""
+        """Draw new numbers, one of which is replaced by `nested` if there is one."""
         numbers = [self.random.randint(1, 10**self.length) for _ in range(count)]
         chosen = [Expression(str(number), number) for number in numbers]
         if self.nested is not None:
@@ -44,15 +44,15 @@ class Draft:
         return chosen
 
     def small(self) -> int:
-        """A factor, or a number of rounds."""
+        """Draw a factor, or a number of rounds."""
         return self.random.randint(1, 4 * self.length)
 
     def sign(self) -> int:
-        """1 or -1."""
+        """Draw 1 or -1."""
         return self.random.choice((1, -1))
 
     def assign(self, value: Expression) -> str:
-        """A new variable with this value."""
+        """Add a line that assigns the value to a new variable, and return the variable's name."""
         name = self._unused.pop()
         self.lines.append(f"{name}={value.text}")
         return name
@@ -62,20 +62,20 @@ Operation = Callable[[Draft], Expression]
 
 
 def add(draft: Draft) -> Expression:
-    """`(a+b)`."""
+    """Write `(a+b)`."""
     a, b = draft.operands(2)
     return Expression(f"({a.text}+{b.text})", a.value + b.value)
 
 
 def add_or_subtract(draft: Draft) -> Expression:
-    """`(a+b)` or `(a-b)`."""
+    """Write `(a+b)` or `(a-b)`."""
     a, b = draft.operands(2)
     sign = draft.sign()
     return Expression(f"({a.text}{_SIGNS[sign]}{b.text})", a.value + sign * b.value)
 
 
 def multiply(draft: Draft) -> Expression:
-    """`(a*3)` or `(3*a)`."""
+    """Write `(a*3)` or `(3*a)`."""
     [a] = draft.operands(1)
     factor = draft.small()
     texts = draft.random.sample([a.text, str(factor)], 2)
@@ -83,7 +83,7 @@ def multiply(draft: Draft) -> Expression:
 
 
 def use_variable(draft: Draft) -> Expression:
-    """`v=a`, then `(v+b)` or `(v-b)`."""
+    """Write `v=a`, then `(v+b)` or `(v-b)`."""
     a, b = draft.operands(2)
     sign = draft.sign()
     name = draft.assign(a)
@@ -91,7 +91,7 @@ def use_variable(draft: Draft) -> Expression:
 
 
 def loop(draft: Draft) -> Expression:
-    """`v=a`, then `for x in range(3):v+=b` or `v-=b`."""
+    """Write `v=a`, then `for x in range(3):v+=b` or `v-=b`."""
     a, b = draft.operands(2)
     rounds, sign = draft.small(), draft.sign()
     name = draft.assign(a)
@@ -100,7 +100,7 @@ def loop(draft: Draft) -> Expression:
 
 
 def choose(draft: Draft) -> Expression:
-    """`(a if c<d else b)`, or with `>`."""
+    """Write `(a if c<d else b)`, or with `>`."""
     a, b, c, d = draft.operands(4)
     less = draft.sign() == 1
     holds = c.value < d.value if less else c.value > d.value
@@ -114,7 +114,7 @@ _SIGNS = {1: "+", -1: "-"}
 def write_program(
     random: Random, operations: Sequence[Operation], length: int, nesting: int
 ) -> tuple[str, str]:
-    """A program and what it prints (arXiv 1410.4615, section 3).
+    """Draw a program, and return it with what it prints (arXiv 1410.4615, section 3).
 
     The language and the distribution are those of the paper and of its code, where a line
     with a variable ends in a semicolon too, and one operation does nothing.
@@ -122,13 +122,13 @@ def write_program(
     Parameters
     ----------
     random : Random
-        Where everything is drawn from.
+        The source of everything that is drawn.
     operations : sequence of Operation
         To choose from, each as likely as another.
     length : int
         Digits of a number.
     nesting : int
-        How many operations there are; each takes the one before as an operand.
+        Number of operations; each takes the one before as an operand.
 
     Examples
     --------

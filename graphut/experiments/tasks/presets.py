@@ -1,0 +1,76 @@
+"""The kinds of presets, and the values that the presets of several tasks share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Preset = dict[str, Any]
+
+SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
+
+BASELINES = (FIXED, TRANSFORMER)
+"""The presets that `small` is compared with."""
+
+MEANINGS = {
+    SMALL: "for two CPU cores",
+    FIXED: "the same without halting",
+    TRANSFORMER: "a plain Transformer of as many weights",
+    PAPER: "the paper's sizes",
+}
+"""A short description of each preset; `small` is used where none is named."""
+
+
+def model_size(d_model: int, d_hidden: int, max_steps: int) -> Preset:
+    """Return the fields for the size of a model."""
+    return {"d_model": d_model, "d_hidden": d_hidden, "max_steps": max_steps}
+
+
+PAIRS: Preset = model_size(64, 256, 6) | {"share_embeddings": True, "epochs": 40}
+
+# A price from the first update on: without it the decoder may go to the cap, and then stays there.
+COPY: Preset = PAIRS | {"learning_rate": 2e-3, "ponder_weight": 0.02, "ponder_warmup": 0}
+
+# With pre-norm six steps train as well as one. All tokens begin with all steps, and learn to halt
+# while they learn to answer: a model that halts at its first step before that never learns what
+# takes two. What is alike belongs together, at first, and so does what stands side by side.
+DEEP: Preset = {
+    "transition": "sepconv",
+    "norm": "pre",
+    "symmetric_init": True,
+    "halting_bias": -3.0,
+    "halting_gain": 0.0,
+    "ponder_weight": 0.01,
+}
+
+# Normalised after each part, models of language hardly begin to learn so fast: those that may halt
+# halt at once, and the others stay where they are.
+LANGUAGE_MODEL: Preset = {"norm": "pre", "ponder_weight": 0.01, "ponder_warmup": 0}
+
+# Layers of half the width have a quarter of the weights.
+NARROW_LAYERS: Preset = model_size(32, 128, 4)
+WIDE_LAYERS: Preset = model_size(64, 256, 4)
+
+
+def with_baselines(
+    small: Preset, transformer: Preset, paper: Preset | None = None
+) -> dict[str, Preset]:
+    """Return the presets `small`, `fixed` and `transformer`, and `paper` if there is one.
+
+    Parameters
+    ----------
+    small : dict
+        Fields of the first, which the others have too.
+    transformer : dict
+        Fields that make the last as large.
+    paper : dict, optional
+        Fields of the fourth.
+
+    Examples
+    --------
+    >>> with_baselines({"d_model": 64}, {"d_model": 32, "max_steps": 4})["transformer"]
+    {'d_model': 32, 'adaptive': False, 'share_weights': False, 'max_steps': 4}
+    """
+    fixed = small | {"adaptive": False}
+    layers = fixed | {"share_weights": False} | transformer
+    presets = {SMALL: small, FIXED: fixed, TRANSFORMER: layers}
+    return presets if paper is None else presets | {PAPER: paper}

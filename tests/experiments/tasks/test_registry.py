@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from graphut.experiments.cli import main
+from graphut.experiments.tasks import (
+    TASK_PRESETS,
+    TASKS,
+    Copy,
+    load_task_plugins,
+    option,
+    preset_of,
+    register_task,
+    registry,
+)
+from graphut.experiments.tasks.letters import LetterTask
+
+
+@dataclass(frozen=True)
+class Doubled(LetterTask):
+    """Every letter twice."""
+
+    name = "doubled-of-tests"
+    presets = {"small": {"epochs": 3}, "large": {"epochs": 9}}  # noqa: RUF012
+
+    held_out: int = option(10, "sequences in the validation set", least=1)
+
+    def answer(self, source: list[int]) -> list[int]:
+        return [token for token in source for _ in range(2)]
+
+
+class Taken(Doubled):
+    """A task with the name of another."""
+
+    name = "copy"
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """Forget the tasks that a test registers."""
+    tasks, presets = dict(TASKS), dict(TASK_PRESETS)
+    yield
+    for table, before in ((TASKS, tasks), (TASK_PRESETS, presets)):
+        table.clear()
+        table.update(before)  # type: ignore[arg-type]
+
+
+def plug_in(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """Let a package have an entry point."""
+    plugin = EntryPoint(name, value, "graphut.tasks")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [plugin] * (group == plugin.group))
+
+
+def test_register_task_adds_the_task_and_its_presets() -> None:
+    assert register_task(Doubled) is register_task(Doubled) is Doubled
+    assert TASKS["doubled-of-tests"] is Doubled
+    assert TASK_PRESETS["doubled-of-tests"] == Doubled.presets
+    assert preset_of("doubled-of-tests") == {"epochs": 3}
+    source, target = Doubled().validation[0]
+    assert target[::2] == target[1::2] == source
+
+
+def test_register_task_refuses_a_name_that_is_taken() -> None:
+    message = r"the name 'copy' of .*test_registry\.Taken'> is taken by .*letters\.Copy'>"
+    with pytest.raises(ValueError, match=message):
+        register_task(Taken)
+    assert TASKS["copy"] is Copy
+
+
+def test_load_task_plugins_registers_the_task_of_an_entry_point(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plug_in(monkeypatch, "doubled-of-tests", f"{__name__}:Doubled")
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--help"])
+    assert "doubled-of-tests      Every letter twice." in capsys.readouterr().out
+    assert TASKS["doubled-of-tests"] is Doubled
+    load_task_plugins()  # nothing happens twice
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "x",
+            "no_such_package:X",
+            "the task x = .* cannot be loaded: ModuleNotFoundError",
+        ),
+        ("x", f"{__name__}:X", "the task x = .*:X .*cannot be loaded: AttributeError"),
+        ("x", f"{__name__}:plug_in", "plug_in of .* is no subclass of"),
+        ("x", f"{__name__}:Doubled", "has another name: 'doubled-of-tests'"),
+        ("copy", f"{__name__}:Taken", "the name 'copy' of .*Taken'> is taken by .*Copy"),
+    ],
+)
+def test_load_task_plugins_says_what_is_wrong(
+    name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    plug_in(monkeypatch, name, value)
+    with pytest.raises((ImportError, ValueError), match=message):
+        load_task_plugins()
+    assert main(["train", "copy", "--out", "nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("graphut: the ")
+
+
+def test_preset_of_every_task_without_files_of_ones_own_is_there() -> None:
+    assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
+
+
+def test_preset_of_quotes_an_unknown_preset() -> None:
+    message = "the task sort has no preset 'x'; it has: small, fixed, transformer"
+    with pytest.raises(ValueError, match=message):
+        preset_of("sort", "x")

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from collections import Counter
+from html import unescape
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from graphut.experiments.tasks import Multi30k, Pair, TranslationTask, Wmt14
+from tests.experiments.tasks.tiny_wmt14 import TRAIN, write, write_corpora
+
+FILES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
+PARTS = {"validation": "newstest2013", "test": "newstest2014-filtered"}
+
+
+def texts(task: TranslationTask, pairs: list[Pair]) -> list[tuple[str, str]]:
+    write = task.target_vocabulary.write
+    return [(write(source), write(target)) for source, target in pairs]
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    return write_corpora(tmp_path)
+
+
+def test_translation_task_pairs_with_an_empty_sentence_are_left_out(full: Path) -> None:
+    write(full, TRAIN[2], ["ten", " ", "eleven"], ["zehn", "elf", ""])
+    assert len(Wmt14(full, subwords=300).train(0, 0)) == 10
+
+
+def test_translation_task_reads_from_the_cache_what_was_parsed(
+    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
+    first = Wmt14(full, subwords=300)
+    assert first.test
+    again = Wmt14(full, subwords=300, languages="de-en")
+    monkeypatch.setattr(
+        "graphut.experiments.tasks.translation.Subwords.learn", None
+    )  # not called again
+    assert again.test == [(target, source) for source, target in first.test]
+    assert again.source_vocabulary == first.source_vocabulary
+    (full / "newstest2014.en").write_text("nine\none\n")
+    monkeypatch.undo()
+    assert texts(again, Wmt14(full, subwords=300).test)[0] == ("nine", "zehn neun")
+
+
+@pytest.mark.parametrize(
+    ("name", "english", "german", "message"),
+    [
+        ("newstest2014", ["a", "b"], ["a"], "test files .* have 2 in en and 1 in de lines"),
+        (TRAIN[1], ["a"], ["a", "b"], "train files .* have 7 in en and 8 in de lines"),
+        ("newstest2013", ["a", " "], ["a", "b"], "line 2 of the validation file in en is empty"),
+        ("newstest2014", ["a"], [""], "line 1 of the test file in de is empty"),
+    ],
+)
+def test_translation_task_files_that_do_not_belong_together(
+    full: Path, name: str, english: list[str], german: list[str], message: str
+) -> None:
+    write(full, name, english, german)
+    with pytest.raises(ValueError, match=message):
+        Wmt14(full).validation  # noqa: B018
+
+
+def test_translation_task_every_training_pair_is_too_long(full: Path) -> None:
+    with pytest.raises(ValueError, match="every training pair is longer than longest, 1"):
+        Wmt14(full, subwords=257, longest=1).train(0, 0)
+
+
+def lines(folder: Path, part: str, language: str) -> list[str]:
+    text = (folder / "raw" / f"{FILES[part]}.{language}").read_bytes().decode()
+    return [" ".join(line.split()) for line in text.split("\n")[:-1]]
+
+
+@pytest.fixture(scope="module")
+def multi30k(multi30k_folder: Path) -> Multi30k:
+    return Multi30k(multi30k_folder)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("part", "size"), [("train", 29000), ("validation", 1014), ("test", 1000)])
+def test_multi30k_has_every_pair_of_the_files(
+    multi30k: Multi30k, multi30k_folder: Path, part: str, size: int
+) -> None:
+    pairs = multi30k.train(0, 0) if part == "train" else getattr(multi30k, part)
+    assert len(pairs) == size
+    expected = zip(*(lines(multi30k_folder, part, x) for x in ("en", "de")), strict=True)
+    assert texts(multi30k, pairs) == list(expected)
+
+
+@pytest.mark.data
+def test_multi30k_the_vocabulary(multi30k: Multi30k) -> None:
+    assert multi30k.source_vocabulary == multi30k.target_vocabulary
+    assert len(multi30k.vocabularies["source"]) == 8000 + 2
+    symbols = set(multi30k.source_vocabulary.readable(range(8002)))
+    assert {"▁man", "▁Mann", "▁Männer", "▁bike", "▁Fahrrad"} <= symbols
+
+
+@pytest.mark.data
+def test_multi30k_the_other_direction(multi30k: Multi30k, multi30k_folder: Path) -> None:
+    back = Multi30k(multi30k_folder, languages="de-en")
+    assert back.target_vocabulary == multi30k.target_vocabulary
+    assert back.test == [(target, source) for source, target in multi30k.test]
+
+
+@pytest.mark.data
+def test_multi30k_refuses_a_damaged_file(multi30k_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    whole = (multi30k_folder / "raw" / "train.en").read_bytes()
+    (tmp_path / "raw" / "train.en").write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match=r"raw/train\.en is damaged"):
+        Multi30k(tmp_path).validation  # noqa: B018
+
+
+def test_multi30k_names_the_files_that_are_missing(tmp_path: Path) -> None:
+    wanted = r"no .*raw/train\.en; missing in the folder: raw/train\.en, .*multi30k/dataset"
+    with pytest.raises(FileNotFoundError, match=wanted):
+        Multi30k(tmp_path).validation  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def small(wmt14_folder: Path) -> Wmt14:
+    return Wmt14(wmt14_folder, corpus="small", subwords=2000)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("part", "size"), [("validation", 3000), ("test", 2737)])
+def test_wmt14_the_small_files_without_their_escapes(
+    small: Wmt14, wmt14_folder: Path, part: str, size: int
+) -> None:
+    pairs = getattr(small, part)
+    assert len(pairs) == size
+    for side, language in enumerate(("en", "de")):
+        lines = (wmt14_folder / f"{PARTS[part]}.{language}").read_text().split("\n")[:-1]
+        expected = [" ".join(unescape(line).split()) for line in lines]
+        assert [pair[side] for pair in texts(small, pairs)] == expected
+
+
+@pytest.mark.data
+def test_wmt14_long_training_pairs_are_left_out(small: Wmt14, wmt14_folder: Path) -> None:
+    pairs = small.train(0, 0)
+    assert max(len(side) for side in chain.from_iterable(pairs)) == small.longest
+    assert len(pairs) < 10_000
+    whole = Wmt14(wmt14_folder, corpus="small", subwords=2000, longest=1000)
+    assert len(whole.train(0, 0)) == 10_000
+    long = Counter(texts(whole, whole.train(0, 0))) - Counter(texts(small, pairs))
+    read = small.source_vocabulary.read
+    assert all(max(len(read(source)), len(read(target))) > 100 for source, target in long)
+
+
+def test_wmt14_all_corpora_are_read_as_they_are(full: Path) -> None:
+    task = Wmt14(full, subwords=300)
+    assert {pair[1] for pair in texts(task, task.train(0, 0))} >= {"eins", "sechs", "zehn"}
+    assert texts(task, task.validation) == [("two one", "zwei eins"), ("A &amp; B", "A &amp; B")]
+    assert texts(task, task.test) == [("ten nine", "zehn neun"), ("one", "eins")]
+
+
+def test_wmt14_subwords_are_learned_from_training_alone(full: Path) -> None:
+    before = Wmt14(full, subwords=300).source_vocabulary
+    write(full, "newstest2014", ["unheard", "unheard"], ["unerhört", "unerhört"])
+    assert Wmt14(full, subwords=300).source_vocabulary == before
+
+
+def test_wmt14_epochs_go_through_the_corpus_again_and_again(full: Path) -> None:
+    task = Wmt14(full, subwords=300, epoch_size=4)
+    epochs = [task.train(7, epoch) for epoch in range(5)]
+    assert [len(epoch) for epoch in epochs] == [4] * 5
+    seen = texts(task, list(chain.from_iterable(epochs)))
+    first, second = seen[:10], seen[10:]
+    assert len(set(first)) == 10 and set(first) == set(second) and first != second
+    assert task.train(7, 3) == epochs[3]
+    assert texts(task, task.train(8, 0)) != first[:4]
+
+
+def test_wmt14_an_epoch_is_never_larger_than_the_corpus(full: Path) -> None:
+    task = Wmt14(full, subwords=300)
+    for epoch in range(3):
+        assert len(set(texts(task, task.train(0, epoch)))) == len(task.train(0, epoch)) == 10
+
+
+@pytest.mark.parametrize("corpus", ["full", "small"])
+def test_wmt14_names_the_files_that_are_missing(tmp_path: Path, corpus: str) -> None:
+    wanted = {"full": r"europarl-v7\.de-en\.de and .*statmt", "small": r"train10k\.de, .*OpenNMT"}
+    with pytest.raises(FileNotFoundError, match=wanted[corpus]):
+        Wmt14(tmp_path, corpus=corpus).validation  # type: ignore[arg-type]  # noqa: B018
+
+
+def test_wmt14_a_file_that_is_no_text(full: Path) -> None:
+    (full / "newstest2013.de").write_bytes(b"\xff\n")
+    with pytest.raises(ValueError, match=r"newstest2013\.de is not a text file in UTF-8"):
+        Wmt14(full).validation  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"corpus": "tiny"}, "corpus must be one of full, small; got 'tiny'"),
+        ({"epoch_size": 0}, "epoch_size must be at least 1, got 0"),
+        ({"languages": "en-fr"}, "languages must be one of en-de, de-en; got 'en-fr'"),
+        ({"subwords": 256}, "subwords must be at least 257, got 256"),
+        ({"longest": 0}, "longest must be at least 1, got 0"),
+    ],
+)
+def test_wmt14_quotes_options_out_of_range(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Wmt14("wmt14", **options)  # type: ignore[arg-type]
+
+
+def test_wmt14_keeps_a_relative_folder_as_an_absolute_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Wmt14("wmt14").data == str(tmp_path / "wmt14")
+
+
+def test_wmt14_unchecked_files_have_no_checksum(tmp_path: Path) -> None:
+    assert Wmt14(tmp_path, corpus="small").unchecked_files == {}
+    found = Wmt14(tmp_path).unchecked_files
+    assert len(found) == 10
+    assert found["data/newstest2014.de"] == tmp_path / "newstest2014.de"
