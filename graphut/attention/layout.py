@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from graphut.attention.kept import kept
+from graphut.attention.cached_property import cached_property
 
 Device = torch.device | str
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class EdgeLayout(ABC):
     def in_degrees(self) -> Tensor:
         """In-edges of each destination, `(num_dst,)`."""
 
-    @kept
+    @cached_property
     def row_starts(self) -> Tensor:
         """Canonical index of each destination's first edge, `(num_dst + 1,)`."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
@@ -165,7 +165,7 @@ class IntervalLayout(EdgeLayout):
         }
 
     @property
-    def never_falls(self) -> bool:
+    def is_monotone(self) -> bool:
         """Whether the runs go forward from row to row, so that neighbours can share them."""
         return self._facts["falls"] == 0
 
@@ -181,7 +181,7 @@ class IntervalLayout(EdgeLayout):
     def device(self) -> torch.device:
         return self.lo.device
 
-    @kept
+    @cached_property
     def in_degrees(self) -> Tensor:
         return self.hi - self.lo
 
@@ -229,11 +229,11 @@ class CSRLayout(EdgeLayout):
     def device(self) -> torch.device:
         return self.indptr.device
 
-    @kept
+    @cached_property
     def in_degrees(self) -> Tensor:
         return self.indptr.diff()
 
-    @kept
+    @cached_property
     def row_starts(self) -> Tensor:
         return self.indptr
 

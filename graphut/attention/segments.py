@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
 
 # Gathered rows are held for so many entries at a time: about 8 MiB in float32.
 _ENTRIES = 1 << 21
 
 
-def segment_attention(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Scores edge by edge, softmax over the in-edges of each row, weighted sums.
+def segment_attention(call: AttentionCall) -> AttentionResult:
+    """Attend edge by edge: scores, softmax over the in-edges of each row, weighted sums.
 
     Queries, keys and values of the edges are gathered chunk by chunk, forward and backward,
     so that nothing of the size edges x heads x features ever exists.
@@ -28,13 +29,13 @@ def segment_attention(call: AttentionCall) -> tuple[Tensor, Tensor]:
     if bias is not None:
         scores = scores + bias
     weights = _segment_softmax(scores, row, query.shape[0])
-    factors = call.factors()
+    factors = call.dropout_factors()
     if factors is not None:
         weights = weights * factors
     out = _EdgeSum.apply(  # type: ignore[no-untyped-call]
         weights, value, row, source, query.shape[0]
     )
-    return out.to(call.value.dtype), weights
+    return AttentionResult(out.to(call.value.dtype), weights)
 
 
 def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:

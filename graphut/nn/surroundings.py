@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.memory import KeyValueMemory
+from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition, Transition
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
-from graphut.attention import BACKENDS, edge_attention
+from graphut.attention import BACKENDS, Backend, edge_attention
+from graphut.attention.backend import AttentionResult
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.topology import Causal
@@ -16,11 +16,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[AttentionCall]:
     """The calls that the backend "zeros" gets, plugged in for one test."""
     calls = []
 
-    def zeros(call: AttentionCall) -> tuple[Tensor, Tensor | None]:
+    def zeros(call: AttentionCall) -> AttentionResult:
         calls.append(call)
-        return call.value.new_zeros(call.query.shape[0], *call.value.shape[1:]), None
+        return AttentionResult(call.value.new_zeros(call.query.shape[0], *call.value.shape[1:]))
 
-    monkeypatch.setitem(BACKENDS, "zeros", zeros)
+    monkeypatch.setitem(BACKENDS, "zeros", Backend(name="zeros", attend=zeros))
     return calls
 
 
@@ -28,7 +28,7 @@ def test_a_new_backend_plugs_in_by_name(calls: list[AttentionCall]) -> None:
     layout = Causal().layout([2])
     assert not edge_attention(layout, *inputs(layout), backend="zeros").any()
     assert calls[0].layout is layout
-    assert calls[0].plain
+    assert calls[0].is_plain
     assert calls[0].scale == 3**-0.5
 
 
@@ -45,5 +45,6 @@ def test_a_scale_for_each_row_reaches_a_backend_as_part_of_the_query(
 @pytest.mark.parametrize("name", BACKENDS)
 def test_the_named_backend_is_chosen_for_any_graph(name: str, calls: list[AttentionCall]) -> None:
     for layout in GRAPHS.values():
-        edge_attention(layout, *inputs(layout), allow_zero_in_degree=True, backend="zeros")
+        tensors = [x.float() for x in inputs(layout)]
+        edge_attention(layout, *tensors, allow_zero_in_degree=True, backend="zeros")
     assert {choose(name, call) for call in calls} == {BACKENDS[name]}

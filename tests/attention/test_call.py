@@ -12,18 +12,7 @@ from tests.helpers import layout_of
 # Edge ids 0 to 3; by destination they are 1, 2 | 0, 3.
 LAYOUT = layout_of([(0, 1), (0, 0), (1, 0), (1, 1)], 2, 2)
 X = torch.zeros(2, 3, 4)
-CALL = AttentionCall(
-    layout=LAYOUT,
-    query=X,
-    key=X,
-    value=X,
-    frontier=None,
-    edge_bias=None,
-    scale=1.0,
-    dropout=0.0,
-    seed=5,
-    need_weights=False,
-)
+CALL = AttentionCall(layout=LAYOUT, query=X, key=X, value=X, seed=5)
 
 
 def test_what_belongs_to_single_edges_follows_the_frontier() -> None:
@@ -36,16 +25,16 @@ def test_what_belongs_to_single_edges_follows_the_frontier() -> None:
     )
     row, source, edge = call.edges
     assert (row.tolist(), source.tolist(), edge.tolist()) == ([0, 0], [0, 1], [0, 3])
-    bias, factors = call.bias(), call.factors()
+    bias, factors = call.bias(), call.dropout_factors()
     assert bias is not None and factors is not None
     assert bias.tolist() == [[0.0], [3.0]]
     assert torch.equal(factors, dropout_factors(edge, 3, 0.5, 5, torch.float32))
 
 
 def test_a_plain_call_has_nothing_of_single_edges() -> None:
-    assert CALL.plain and CALL.bias() is None and CALL.factors() is None
+    assert CALL.is_plain and CALL.bias() is None and CALL.dropout_factors() is None
     others = [{"edge_bias": torch.zeros(4, 1)}, {"dropout": 0.1}, {"need_weights": True}]
-    assert not any(replace(CALL, **other).plain for other in others)
+    assert not any(replace(CALL, **other).is_plain for other in others)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.dropout import dropout_factors
 from graphut.attention.native import compiled
-from graphut.attention.native.attention import native_edges
+from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import hubs
@@ -62,7 +62,7 @@ def native(
 ) -> Tensor:
     out, _ = edge_attention_op(
         *(query, key, value, frontier, edge_bias, relative_bias),
-        *(scale, dropout, seed, kernel, *native_edges(layout)),
+        *(scale, dropout, seed, kernel, *edge_tensors(layout)),
     )
     return out
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 import pytest
 import torch
 
-from graphut.attention import backends, edge_attention
+from graphut.attention import edge_attention
 from graphut.attention.backends import candidates
 from graphut.attention.call import AttentionCall
-from graphut.attention.native import ops
+from graphut.attention.native import library, ops
 from graphut.attention.native.library import Call, Library, find_library
 from graphut.topology import Causal
 from tests.attention.naive import inputs
@@ -27,9 +27,8 @@ def build(name: str) -> Path | None:
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if nothing had been compiled."""
-    monkeypatch.setattr(backends, "compiled", lambda: None)
-    monkeypatch.setattr(ops, "compiled", lambda: None)
-    backends._say_what_is_missing.cache_clear()
+    monkeypatch.setattr(library, "_LIBRARY", None)
+    library._warn_that_none_is_built.cache_clear()
 
 
 @pytest.mark.parametrize("capability", BUILDS)
@@ -78,18 +77,7 @@ def test_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_build_auto_takes_another_backend() -> None:
     layout = Causal().layout([4])
     query, key, value = inputs(layout)
-    call = AttentionCall(
-        layout=layout,
-        query=query,
-        key=key,
-        value=value,
-        frontier=None,
-        edge_bias=None,
-        scale=1.0,
-        dropout=0.0,
-        seed=0,
-        need_weights=False,
-    )
+    call = AttentionCall(layout=layout, query=query, key=key, value=value)
     with pytest.warns(RuntimeWarning, match=r"C\+\+ compiler"):
         assert candidates(call) == ["torch", "dgl"]
     assert candidates(call) == ["torch", "dgl"]  # said once
@@ -111,7 +99,7 @@ def test_all_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if path is None or name not in BUILDS.get(torch.backends.cpu.get_cpu_capability(), ["base"]):
         pytest.skip(f"the build for {name} is not here, or this processor cannot run it")
     this = Library(path)
-    monkeypatch.setattr(ops, "compiled", lambda: this)
+    monkeypatch.setattr(library, "_LIBRARY", this)
     layout = Causal().layout([40, 3])
     tables = inputs(layout)
     for dropout in (0.0, 0.5):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.native import compiled
-from graphut.attention.native.attention import native_edges
+from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_backward_op, edge_attention_op
 from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
 from graphut.topology import Causal
@@ -29,7 +29,7 @@ GRAPHS: dict[str, Callable[[], EdgeLayout]] = {
 def arguments(layout: EdgeLayout, frontier: Tensor | None, bias: Tensor | None) -> tuple[Any, ...]:
     kernel = "rows" if layout.num_edges == 40 else "fastest"
     table = None if bias is None or kernel == "rows" else normal(2, 5, seed=6)
-    return frontier, bias, table, 0.5, 0.1, 3, kernel, *native_edges(layout)
+    return frontier, bias, table, 0.5, 0.1, 3, kernel, *edge_tensors(layout)
 
 
 @pytest.mark.parametrize("some", [False, True])

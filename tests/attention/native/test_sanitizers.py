@@ -47,7 +47,7 @@ def test_addresses_and_undefined_behaviour(tmp_path: Path) -> None:
     source = str(SOURCES / "kernels.cpp")
     run(compiler("-fopenmp", "-fPIC", "-shared", *checks, source, "-o", str(build)))
     runtime = run(["g++", "-print-file-name=libasan.so"]).strip()
-    files = [str(TESTS / "test_attention.py"), str(TESTS.parent / "test_memory.py")]
+    files = [str(TESTS / "test_attention.py"), str(TESTS.parent / "test_key_value_memory.py")]
     said = run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *files],
         GRAPHUT_NATIVE=str(build),

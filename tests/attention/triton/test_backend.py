@@ -9,16 +9,16 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.call import AttentionCall
-from graphut.attention.triton import backend, takes, triton_attention
+from graphut.attention.triton import TRITON, backend
+from graphut.attention.triton.backend import triton_attention
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
 from tests.helpers import assert_same
 
 
 def call_of(x: Tensor, **options: Any) -> AttentionCall:
-    unset: dict[str, Any] = dict.fromkeys(("frontier", "edge_bias"))
-    given = {"scale": 0.5, "dropout": 0.0, "seed": 0, "need_weights": False, **unset, **options}
-    return AttentionCall(layout=Causal().layout([2]).to(x.device), query=x, key=x, value=x, **given)
+    layout = Causal().layout([2]).to(x.device)
+    return AttentionCall(layout=layout, query=x, key=x, value=x, **options)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def without_triton(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_other_dtypes_are_refused() -> None:
     with pytest.raises(TypeError, match=r"float16, got torch.float64: convert .*backend='torch'"):
-        triton_attention(call_of(torch.zeros(2, 1, 4).double()))
+        edge_attention(Causal().layout([2]), *[torch.zeros(2, 1, 4).double()] * 3, backend="triton")
 
 
 @pytest.mark.usefixtures("without_triton")
@@ -51,7 +51,7 @@ def test_tensors_on_the_cpu_are_refused_where_kernels_are_compiled(
 
 
 def test_nothing_on_the_cpu_is_taken() -> None:
-    assert not takes(call_of(torch.zeros(2, 1, 4)))
+    assert not TRITON.can_do(call_of(torch.zeros(2, 1, 4)))
 
 
 @pytest.mark.parametrize("weights", [False, True])

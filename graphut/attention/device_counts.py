@@ -1,21 +1,21 @@
-"""Attention of rows of which only the device knows how many are true."""
+"""Attention over a frontier whose length only the device knows."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from graphut.attention.backends import choose
+from graphut.attention.backends import BACKENDS, choose
+from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_live
+from graphut.attention.key_value_memory import empty_call
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.memory import probe
-from graphut.attention.triton import triton_attention
 
 
 def takes_counts(
     backend: str, layout: EdgeLayout, heads: int, like: Tensor, *, allow_zero_in_degree: bool
 ) -> bool:
-    """Whether a backend can do without the host's count of rows, for features like these.
+    """Return whether a backend can do without the host's count of rows, for features like these.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def takes_counts(
     Raises
     ------
     ValueError
-        If one of all destinations is, and may not: `counted_attention` does not look.
+        If a destination is without in-edges and may not be: `counted_attention` does not check.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def takes_counts(
     """
     if not like.is_cuda or torch.compiler.is_compiling():
         return False
-    call = probe(layout, heads, like)
-    if choose(backend, call) is not triton_attention:
+    call = empty_call(layout, heads, like)
+    if choose(backend, call).attend_counted is None:
         return False
     if not allow_zero_in_degree:
         check_live(call)
@@ -61,8 +61,9 @@ def counted_attention(
     frontier: Tensor,
     count: Tensor,
     dropout: float = 0.0,
+    backend: str = "triton",
 ) -> Tensor:
-    """`edge_attention` of the first `count` rows by Triton kernels, unchecked; zeros for others.
+    """Return `edge_attention` of the first `count` rows, unchecked, and zeros for the others.
 
     Parameters
     ----------
@@ -73,29 +74,28 @@ def counted_attention(
     frontier : Tensor
         `(A,)` int64 destination ids, of which the first `count` are sorted and unique.
     count : Tensor
-        How many entries of the frontier are true, an integer on the device.
+        How many entries of the frontier count, an integer on the device.
     dropout : float
         Probability that a weight is dropped, with a mask from torch's generator on the CPU.
+    backend : str
+        Name of a backend that takes such counts.
 
     Returns
     -------
     Tensor
         `(A, H, Dv)`
     """
-    # Triton decides when kernels are imported whether they are compiled or interpreted.
-    from graphut.attention.triton.function import attend
-
-    seed = int(torch.randint(2**62, ())) if dropout else 0
+    attend_counted = BACKENDS[backend].attend_counted
+    assert attend_counted is not None, f"the backend {backend!r} takes no counts"
+    call = AttentionCall(
+        layout=layout,
+        query=query,
+        key=key,
+        value=value,
+        frontier=frontier,
+        scale=query.shape[-1] ** -0.5,
+        dropout=dropout,
+        seed=int(torch.randint(2**62, ())) if dropout else 0,
+    )
     with torch.autocast(query.device.type, enabled=False):
-        out: Tensor = attend(
-            layout,
-            query,
-            key,
-            value,
-            frontier=frontier,
-            count=count,
-            scale=query.shape[-1] ** -0.5,
-            dropout=dropout,
-            seed=seed,
-        )
-    return out
+        return attend_counted(call, count)

@@ -59,7 +59,7 @@ def measured_backend(call: AttentionCall, able: Collection[str]) -> str | None:
     """The remembered backend for a call, if there is one and it is among those that can do it."""
     if call.dropout or call.need_weights:
         return None
-    biased = call.biased
+    biased = call.has_bias
     name = _lookup(call_kind(call.layout, call.query.device.type, call.query.dtype, biased))
     if name is not None and name not in able:
         _refuse(name, able)

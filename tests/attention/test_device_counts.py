@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.attention import counted, edge_attention
-from graphut.attention.counted import counted_attention, takes_counts
+from graphut.attention import edge_attention
+from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.topology import Causal
 from tests.helpers import assert_same, layout_of, normal
 
@@ -70,4 +70,4 @@ def test_it_is_attention_of_the_first_rows(dropout: float, monkeypatch: pytest.M
 def test_on_a_gpu_auto_takes_counts_for_what_kernels_take() -> None:
     for dtype, takes in ((torch.float32, True), (torch.float64, False)):
         like = torch.zeros(5, 4, dtype=dtype, device="cuda")
-        assert counted.takes_counts("auto", LAYOUT, 2, like, allow_zero_in_degree=False) is takes
+        assert takes_counts("auto", LAYOUT, 2, like, allow_zero_in_degree=False) is takes

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.memory import KeyValueMemory, memory_for
-from graphut.attention.native import compiled
+from graphut.attention.key_value_memory import KeyValueMemory, memory_for
+from graphut.attention.native import NATIVE, compiled
 from graphut.topology import Causal, Complete
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal
@@ -17,6 +17,8 @@ from tests.helpers import assert_same, gradients, normal
 pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
 
 HEADS = 2
+KERNELS = NATIVE.in_place
+assert KERNELS is not None
 GRAPHS = {
     "complete": Complete().layout([5, 1, 3]),
     "causal": Causal().layout([6, 3]),
@@ -32,7 +34,7 @@ def rows_of(nodes: list[int] | None, table: Tensor) -> tuple[Tensor | None, Tens
 
 
 def in_place(layout: EdgeLayout, tables: list[Tensor], queries: list[Tensor]) -> list[Tensor]:
-    memory = KeyValueMemory(HEADS)
+    memory = KeyValueMemory(HEADS, KERNELS)
     outs = []
     for (written, read), table, query in zip(STEPS, tables, queries, strict=True):
         memory.write(*rows_of(written, table * 1))
@@ -131,7 +133,7 @@ def test_it_is_gone_with_its_graph() -> None:
     """No cycle of references keeps the rows until the garbage collector comes."""
     layout = GRAPHS["complete"]
     tables, queries = drawn(layout, 4)
-    memory = KeyValueMemory(HEADS)
+    memory = KeyValueMemory(HEADS, KERNELS)
     memory.write(None, tables[0])
     out = memory.attend(layout, queries[0], None, 0.5)
     table = weakref.ref(memory._table)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from torch import Tensor
 
 from graphut import __version__
 from graphut._files import write_json
-from graphut.attention import BACKENDS, EdgeLayout, backends, edge_attention, measured
-from graphut.attention.measured import cache_file, call_kind, cpu_name, remember
+from graphut.attention import BACKENDS, EdgeLayout, autotune, backends, edge_attention
+from graphut.attention.autotune import cache_file, call_kind, cpu_name, remember
 from graphut.topology import Causal
 from tests.topology.brute import Comb
 
@@ -28,8 +29,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured, "_choices", None)
-    monkeypatch.setattr(measured, "_refused", set())
+    monkeypatch.setattr(autotune, "_choices", None)
+    monkeypatch.setattr(autotune, "_refused", set())
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         def backend(call: Any) -> Any:
             taken.append(name)
-            return real(call)
+            return real.attend(call)
 
-        return backend
+        return replace(real, attend=backend)
 
     for name in BACKENDS:
         monkeypatch.setitem(BACKENDS, name, spy(name))
@@ -187,6 +188,6 @@ def test_without_a_file_the_first_candidate_is_taken(
 def test_it_compiles(file: Path) -> None:
     written(file)
     compiled = torch.compile(
-        lambda x: x + (measured._lookup(KIND) == "dgl"), fullgraph=True, backend="eager"
+        lambda x: x + (autotune._lookup(KIND) == "dgl"), fullgraph=True, backend="eager"
     )
     assert compiled(torch.zeros(1)).item() == 1
