@@ -128,3 +128,18 @@ def test_a_layout_is_copied_to_a_device_once(step: int) -> None:
 def test_ends_of_edges_are_nodes(src: list[int], dst: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         layout_from_edges(torch.tensor(src), torch.tensor(dst), num_src=3, num_dst=2)
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "monotone"),
+    [
+        ([0, 1, 1], [2, 2, 4], True),
+        ([1, 0, 2], [2, 0, 4], True),  # the one in the middle has no in-edge
+        ([1, 0, 2], [2, 2, 4], False),
+        ([0, 0, 0], [3, 2, 3], False),
+    ],
+)
+def test_interval_layout_is_monotone(lo: list[int], hi: list[int], monotone: bool) -> None:
+    sizes = {"src_lengths": torch.tensor([4]), "dst_lengths": torch.tensor([3])}
+    layout = IntervalLayout(lo=torch.tensor(lo), hi=torch.tensor(hi), num_src=4, **sizes)
+    assert layout.is_monotone is monotone

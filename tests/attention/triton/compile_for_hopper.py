@@ -1,4 +1,4 @@
-"""Compiles every kernel for the H200, with the arguments that a call gives it.
+"""Compile every kernel for the H200, with the arguments that a call gives it.
 
 A program of its own, since Triton must not be in its interpreter here. Prints the kernels' names.
 

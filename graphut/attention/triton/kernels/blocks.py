@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.tiles import total
+from graphut.attention.triton.kernels.primitives import total
 
 
 @triton.jit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.tiles import (
+from graphut.attention.triton.kernels.primitives import (
     INFINITY,
     finite,
     largest,
@@ -48,7 +48,7 @@ def merge_outputs(
         piece = at + tl.arange(0, block_p)
         mask = piece < end
         scores = tl.load(part_lse + piece * heads + head, mask=mask, other=-INFINITY)
-        part = load_tile(parts + head * width, piece, heads * width, mask, width, block_width)
+        part = load_tile(parts, head, piece, heads * width, mask, width, block_width)
         new = tl.maximum(top, largest(scores, 0))
         weights = tl.exp2(scores - finite(new))
         shrink = tl.exp2(top - finite(new))
@@ -87,9 +87,7 @@ def merge_sums(
     end = tl.load(cuts + item + 1)
     for at in range(tl.load(cuts + item), end, block_p):
         piece = at + tl.arange(0, block_p)
-        part = load_tile(
-            parts + head * width, piece, heads * width, piece < end, width, block_width
-        )
+        part = load_tile(parts, head, piece, heads * width, piece < end, width, block_width)
         acc += total(part, 0)
     at_row = row.to(tl.int64) * heads + head
     store_row(out + at_row * width, acc, width, block_width)

@@ -32,22 +32,26 @@ def smallest(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
 
 @triton.jit
 def load_tile(
-    base: tl.tensor,
+    table: tl.tensor,
+    head: tl.tensor,
     row: tl.tensor,
     stride: tl.tensor,
     mask: tl.tensor,
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> tl.tensor:
-    """`(rows, block)`: the first `width` entries of each row, then zeros."""
+    """Load `(rows, block)`: the first `width` entries of a head of each row, then zeros."""
+    base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
-    return tl.load(base + places, mask=mask[:, None] & (column < width)[None, :], other=0.0)
+    inside = mask[:, None] & (column < width)[None, :]
+    return tl.load(base + places, mask=inside, other=0.0)
 
 
 @triton.jit
 def store_tile(
-    base: tl.tensor,
+    table: tl.tensor,
+    head: tl.tensor,
     row: tl.tensor,
     stride: tl.tensor,
     tile: tl.tensor,
@@ -55,11 +59,12 @@ def store_tile(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """The inverse of `load_tile`, in the dtype of the memory."""
+    """Store what `load_tile` loads, in the dtype of the table."""
+    base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
-    kind = base.dtype.element_ty
-    tl.store(base + places, tile.to(kind), mask=mask[:, None] & (column < width)[None, :])
+    inside = mask[:, None] & (column < width)[None, :]
+    tl.store(base + places, tile.to(base.dtype.element_ty), mask=inside)
 
 
 @triton.jit
