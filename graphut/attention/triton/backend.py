@@ -39,18 +39,7 @@ def _attend(call: AttentionCall, count: Tensor | None = None) -> Tensor:
             "them, use another backend, or set TRITON_INTERPRET=1 before the first call to "
             "interpret the kernels, slowly"
         )
-    return attend(
-        call.layout,
-        call.query,
-        call.key,
-        call.value,
-        frontier=call.frontier,
-        count=count,
-        edge_bias=call.edge_bias,
-        scale=call.scale,
-        dropout=call.dropout,
-        seed=call.seed,
-    )
+    return attend(call, count=count)
 
 
 @cache

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -19,7 +17,7 @@ from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor) -> None:
     """Write the output, what rounding took from it, and the log-sum-exp."""
-    edges = inputs.layout.derive(by_destination(inputs.split))
+    edges = inputs.layout.derive(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot}
     shared["rest"] = rest
@@ -30,7 +28,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor)
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
     """Write the gradients of queries and bias, and `delta`."""
-    edges = inputs.layout.derive(by_destination(inputs.split))
+    edges = inputs.layout.derive(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
     parts = _run(rows_query, inputs.active.rows, edges, {"to_query": to_query}, shared)
@@ -42,7 +40,7 @@ def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
     """Write the gradients of keys and values."""
-    edges = inputs.layout.derive(by_source(inputs.split))
+    edges = inputs.layout.derive(by_source, inputs.split)
     shared = _arguments(inputs, edges) | {"slot": inputs.active.slot} | given
     results = {"to_key": to_key, "to_value": to_value}
     for name, part in _run(rows_source, edges.num_nodes, edges, results, shared).items():
@@ -124,32 +122,21 @@ class CSREdges:
         return self.indptr.numel() - 1
 
 
-@cache
-def by_destination(split: int) -> Callable[[EdgeLayout], CSREdges]:
-    """Return a function that makes the rows of in-edges of a layout, cut at `split` edges."""
-
-    def make(layout: EdgeLayout) -> CSREdges:
-        indptr = layout.row_starts
-        pieces = cut_long(indptr, split)
-        return CSREdges(indptr, layout.sources().int(), layout.edge_ids, split, pieces)
-
-    return make
+def by_destination(layout: EdgeLayout, split: int) -> CSREdges:
+    """Return the in-edges of each destination, cut at `split` edges."""
+    indptr, sources = layout.row_starts, layout.sources().int()
+    return CSREdges(indptr, sources, layout.edge_ids, split, cut_long(indptr, split))
 
 
-@cache
-def by_source(split: int) -> Callable[[EdgeLayout], CSREdges]:
-    """Return a function that makes the rows of out-edges of a layout, cut at `split` edges."""
-
-    def make(layout: EdgeLayout) -> CSREdges:
-        sources = layout.sources()
-        order = torch.argsort(sources, stable=True)
-        destinations = torch.repeat_interleave(layout.in_degrees)[order]
-        degrees = torch.bincount(sources, minlength=layout.num_src)
-        indptr = torch.cat([degrees.new_zeros(1), degrees.cumsum(0)])
-        ids = order if layout.edge_ids is None else layout.edge_ids[order]
-        return CSREdges(indptr, destinations.int(), ids, split, cut_long(indptr, split))
-
-    return make
+def by_source(layout: EdgeLayout, split: int) -> CSREdges:
+    """Return the out-edges of each source, cut at `split` edges."""
+    sources = layout.sources()
+    order = torch.argsort(sources, stable=True)
+    destinations = torch.repeat_interleave(layout.in_degrees)[order]
+    degrees = torch.bincount(sources, minlength=layout.num_src)
+    indptr = torch.cat([degrees.new_zeros(1), degrees.cumsum(0)])
+    ids = order if layout.edge_ids is None else layout.edge_ids[order]
+    return CSREdges(indptr, destinations.int(), ids, split, cut_long(indptr, split))
 
 
 def cut_long(indptr: Tensor, split: int) -> Pieces:

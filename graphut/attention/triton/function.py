@@ -9,6 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
+from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.triton import csr, interval
 from graphut.attention.triton.inputs import ActiveRows, KernelInputs, active_rows, packed
@@ -21,45 +22,19 @@ INTERPRETED = not isinstance(rows_forward, triton.JITFunction)
 SPLIT = 512
 
 
-def attend(
-    layout: EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = None,
-    count: Tensor | None = None,
-    edge_bias: Tensor | None = None,
-    scale: float,
-    dropout: float = 0.0,
-    seed: int = 0,
-    split: int = SPLIT,
-) -> Tensor:
-    """Attend as `graphut.attention.edge_attention` does, without its checks.
+def attend(call: AttentionCall, *, count: Tensor | None = None, split: int = SPLIT) -> Tensor:
+    """Attend by the kernels: over intervals in order by dense tiles, else by gathered rows.
 
     Once what is derived from the layout is there, nothing waits for the device. No sum depends on
     the order in which programs run: two runs give the same bits.
 
     Parameters
     ----------
-    layout : EdgeLayout
-        The edges, on the device of the features. Intervals that are in order take dense tiles;
-        anything else takes gathered rows.
-    query, key, value : Tensor
-        `(A, H, D)`, `(N_src, H, D)`, `(N_src, H, Dv)` in float32, bfloat16 or float16.
-    frontier : Tensor, optional
-        `(A,)` int64 destination ids, sorted and unique.
+    call : AttentionCall
+        Without a relative bias, in float32, bfloat16 or float16.
     count : Tensor, optional
         How many entries of the frontier count, an integer on the device; the others are not
         looked at, and give zeros.
-    edge_bias : Tensor, optional
-        `(E, H)` or `(E, 1)`, added to the scores.
-    scale : float
-        Factor of the scores.
-    dropout : float
-        Probability that a weight is dropped.
-    seed : int
-        Of the dropout mask.
     split : int
         Edges of a row that one program does at most, where rows are gathered.
 
@@ -68,9 +43,10 @@ def attend(
     Tensor
         `(A, H, Dv)`; zeros for a row without scores above `-inf`.
     """
-    active = active_rows(layout.num_dst, frontier, count)
+    active = active_rows(call.layout.num_dst, call.frontier, count)
+    numbers = (call.scale, call.dropout, call.seed, split)
     out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
-        query, key, value, edge_bias, layout, active, scale, dropout, seed, split
+        call.query, call.key, call.value, call.edge_bias, call.layout, active, *numbers
     )
     return out
 

@@ -40,21 +40,7 @@ class ActiveRows:
 
 
 def active_rows(num_dst: int, frontier: Tensor | None, count: Tensor | None) -> ActiveRows:
-    """Return the rows of a frontier, or of its first `count` entries.
-
-    Parameters
-    ----------
-    num_dst : int
-        Number of destinations.
-    frontier : Tensor or None
-        `(A,)` int64 destination ids, sorted and unique; `None` for all.
-    count : Tensor or None
-        How many of them count: an integer on their device, which the host never reads.
-
-    Raises
-    ------
-    ValueError
-        If `count` comes without a frontier, or is not a scalar.
+    """Return the rows of a frontier, or of its first `count` entries, which the host never reads.
 
     Examples
     --------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -55,7 +53,7 @@ def backward_sources(
 ) -> None:
     """Write the gradients of keys and values."""
     sizes = _sizes(inputs)
-    blocks = inputs.layout.derive(source_blocks(sizes.block_n))
+    blocks = inputs.layout.derive(source_blocks, sizes.block_n)
     interval_source[(blocks.first.numel(), inputs.heads)](
         to_key=to_key,
         to_value=to_value,
@@ -100,14 +98,11 @@ class RowBlocks:
 
 def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
     """Return the rows of each sentence, cut in blocks; nothing waits for the device."""
-    if active.nodes is None:
-        return layout.derive(_all_rows(block))
-    return _cut(layout, active, block)
+    return layout.derive(_all_rows, block) if active.nodes is None else _cut(layout, active, block)
 
 
-@cache
-def _all_rows(block: int) -> Callable[[EdgeLayout], RowBlocks]:
-    return lambda layout: _cut(layout, ActiveRows(None, layout.num_dst, layout.num_dst), block)
+def _all_rows(layout: EdgeLayout, block: int) -> RowBlocks:
+    return _cut(layout, ActiveRows(None, layout.num_dst, layout.num_dst), block)
 
 
 def _cut(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
@@ -138,26 +133,21 @@ class SourceBlocks:
     seen_by: Tensor  # (2, blocks) int64, the first destination that may see it, and the end
 
 
-@cache
-def source_blocks(block: int) -> Callable[[EdgeLayout], SourceBlocks]:
-    """Return a function that cuts the sources of a monotone layout into blocks."""
-
-    def make(layout: EdgeLayout) -> SourceBlocks:
-        assert isinstance(layout, IntervalLayout)
-        lengths = layout.src_lengths
-        counts = -(-lengths // block)
-        sentence = torch.repeat_interleave(counts)
-        step = torch.arange(sentence.numel()) - _starts(counts)[sentence]
-        first = _starts(lengths)[sentence] + step * block
-        last = torch.minimum(first + block, _starts(lengths)[sentence + 1])
-        first, last = first.to(layout.device), last.to(layout.device)
-        low, high = _filled(layout)
-        seen_by = torch.stack(
-            [torch.searchsorted(high, first, right=True), torch.searchsorted(low, last)]
-        )
-        return SourceBlocks(first.int(), last.int(), seen_by)
-
-    return make
+def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
+    """Return the sources of a monotone layout, cut in blocks."""
+    assert isinstance(layout, IntervalLayout)
+    lengths = layout.src_lengths
+    counts = -(-lengths // block)
+    sentence = torch.repeat_interleave(counts)
+    step = torch.arange(sentence.numel()) - _starts(counts)[sentence]
+    first = _starts(lengths)[sentence] + step * block
+    last = torch.minimum(first + block, _starts(lengths)[sentence + 1])
+    first, last = first.to(layout.device), last.to(layout.device)
+    low, high = _filled(layout)
+    seen_by = torch.stack(
+        [torch.searchsorted(high, first, right=True), torch.searchsorted(low, last)]
+    )
+    return SourceBlocks(first.int(), last.int(), seen_by)
 
 
 def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.triton.function import attend
+from graphut.attention.call import AttentionCall
+from graphut.attention.triton import function
 from graphut.attention.triton.inputs import active_rows
 from graphut.attention.triton.interval import row_blocks
 from graphut.topology import Window
@@ -17,6 +18,21 @@ from tests.helpers import assert_same, gradients, normal
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = {"intervals": Window(1).layout([5, 4]), "rows": hubs(5, 9, 24)}
+
+
+def attend(
+    layout: EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    count: Tensor | None = None,
+    split: int = function.SPLIT,
+    **options: Any,
+) -> Tensor:
+    """Attend by the kernels."""
+    call = AttentionCall(layout=layout, query=query, key=key, value=value, **options)
+    return function.attend(call, count=count, split=split)
 
 
 def drawn(

@@ -15,9 +15,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from graphut.attention import EdgeLayout
-from graphut.attention.triton.function import attend
 from graphut.topology import Complete
 from tests.attention.naive import hubs
+from tests.attention.triton.cases import attend
 
 HEADS, FEATS = 8, 64
 

@@ -14,7 +14,6 @@ from torch import Tensor
 pytest.importorskip("triton", reason="needs triton")
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.triton.function import attend
 from graphut.topology import Causal, Complete, Window, parse
 from tests.attention.naive import GRAPHS, hubs
 from tests.attention.triton.bfloat16 import mend_bfloat16
@@ -22,6 +21,7 @@ from tests.attention.triton.cases import (
     DEVICE,
     SHAPES,
     agrees,
+    attend,
     by_kernels,
     by_masks,
     drawn,

@@ -7,8 +7,7 @@ pytest.importorskip("triton", reason="needs triton")
 
 from graphut.attention import layout_from_edges
 from graphut.attention.dropout import dropout_factors
-from graphut.attention.triton.function import attend
-from tests.attention.triton.cases import DEVICE
+from tests.attention.triton.cases import DEVICE, attend
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7, 2**31 + 5, 2**61 - 1])
