@@ -34,7 +34,7 @@ class AttentionCall:
 
     @cached_property
     def edges(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The `(row, source, edge)` indices of the in-edges of the query rows."""
+        """Return the `(row, source, edge)` indices of the in-edges of the query rows."""
         return self.layout.in_edges(self.frontier)
 
     @property
@@ -44,12 +44,12 @@ class AttentionCall:
 
     @property
     def has_bias(self) -> bool:
-        """Whether a bias is added to the scores."""
+        """True if a bias is added to the scores."""
         return self.edge_bias is not None or self.relative_bias is not None
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing belongs to a single edge: no bias, no dropout, no weights asked for."""
+        """True if nothing belongs to a single edge: no bias, no dropout, no weights asked for."""
         return not (self.has_bias or self.dropout or self.need_weights)
 
     def bias(self) -> Tensor | None:

@@ -17,18 +17,7 @@ def takes_counts(
 ) -> bool:
     """Return whether a backend can do without the host's count of rows, for features like these.
 
-    Parameters
-    ----------
-    backend : str
-        Its name, or `"auto"`.
-    layout : EdgeLayout
-        The edges.
-    heads : int
-        Number of heads.
-    like : Tensor
-        Features on the device and of the dtype of those to come.
-    allow_zero_in_degree : bool
-        Whether destinations may be without in-edges.
+    `like` has the device and dtype of the features to come.
 
     Raises
     ------
@@ -71,19 +60,13 @@ def counted_attention(
         The edges, on the device of the features.
     query, key, value : Tensor
         `(A, H, D)`, `(N_src, H, D)`, `(N_src, H, Dv)`; all of them finite, the last rows too.
-    frontier : Tensor
-        `(A,)` int64 destination ids, of which the first `count` are sorted and unique.
-    count : Tensor
-        How many entries of the frontier count, an integer on the device.
+    frontier, count : Tensor
+        `(A,)` int64 destination ids, of which the first `count` are sorted and unique; `count` is
+        an integer on the device.
     dropout : float
         Probability that a weight is dropped, with a mask from torch's generator on the CPU.
     backend : str
         Name of a backend that takes such counts.
-
-    Returns
-    -------
-    Tensor
-        `(A, H, Dv)`
     """
     attend_counted = BACKENDS[backend].attend_counted
     assert attend_counted is not None, f"the backend {backend!r} takes no counts"

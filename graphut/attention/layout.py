@@ -52,7 +52,7 @@ class EdgeLayout(ABC):
 
     @property
     def has_empty_rows(self) -> bool:
-        """Whether some destination has no in-edge."""
+        """True if some destination has no in-edge."""
         return self._facts["empty_rows"] > 0
 
     @property
@@ -169,7 +169,7 @@ class IntervalLayout(EdgeLayout):
 
     @property
     def is_monotone(self) -> bool:
-        """Whether intervals neither begin nor end before an earlier one, empty ones left out."""
+        """True if no interval begins or ends before an earlier one, empty ones left out."""
         return self._facts["falls"] == 0
 
     @property

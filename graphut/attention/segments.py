@@ -1,4 +1,4 @@
-"""Attention by segments of edges in plain torch: any layout, scores of E x H and no more."""
+"""Attention by segments of edges in plain torch: any layout, no tensor above E x H entries."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:
 
 
 def _dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
-    """`out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`"""
+    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`."""
     out = a.new_empty(a_rows.numel(), a.shape[1])
     for part in _chunks(a_rows.numel(), a.shape[1:].numel()):
         out[part] = (a[a_rows[part]] * b[b_rows[part]]).sum(-1)
@@ -65,7 +65,7 @@ def _dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
 
 
 def _sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int) -> Tensor:
-    """`out[i, h] = sum of weights[e, h] * b[b_rows[e], h] over the e with to_rows[e] = i`"""
+    """Return `out[i, h]`: the sum of `weights[e, h] * b[b_rows[e], h]` where `to_rows[e] = i`."""
     out = b.new_zeros(rows, *b.shape[1:])
     for part in _chunks(to_rows.numel(), b.shape[1:].numel()):
         out.index_add_(0, to_rows[part], weights[part, :, None] * b[b_rows[part]])

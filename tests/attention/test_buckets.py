@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.buckets import Buckets, Spread, make_buckets
+from graphut.attention.buckets import Buckets, PaddedIndex, make_buckets
 from graphut.attention.tiles import find_tiles
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import inputs
@@ -42,9 +42,9 @@ def test_padding_repeats_rows_and_is_masked_as_a_source() -> None:
 def test_every_row_has_a_place_of_its_own_in_tables_one_after_another() -> None:
     layout = Window(2).layout([8, 3, 1, 4, 6])
     buckets = buckets_of(layout)
-    for spread in (buckets.rows, buckets.sources):
-        assert spread.place is not None
-        assert torch.equal(spread.index[spread.place], torch.arange(22))
+    for padded in (buckets.rows, buckets.sources):
+        assert padded.place is not None
+        assert torch.equal(padded.index[padded.place], torch.arange(22))
     query, key, value = inputs(layout)
     expected = edge_attention(layout, query, key, value, backend="dense")
     assert_same([buckets.attend(query, key, value, 3**-0.5)], [expected])
@@ -58,7 +58,7 @@ def test_sources_without_a_reader_have_no_place_and_shared_ones_several() -> Non
 
 def test_what_comes_back_from_padding_is_dropped() -> None:
     rows = normal(3, 2)
-    table = Spread(torch.tensor([0, 1, 1]), torch.tensor([0, 1, -1])).out(rows)
+    table = PaddedIndex(torch.tensor([0, 1, 1]), torch.tensor([0, 1, -1])).pad(rows)
     assert_same([table], [rows[[0, 1, 1]]])
     (grad,) = torch.autograd.grad(table.sum(), rows)
     assert grad.tolist() == [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]

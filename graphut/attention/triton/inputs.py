@@ -63,7 +63,7 @@ def active_rows(num_dst: int, frontier: Tensor | None, count: Tensor | None) -> 
 
 @dataclass(frozen=True, eq=False)
 class KernelInputs:
-    """What the forward and the backward pass of a call share."""
+    """The inputs that the forward and the backward pass of a call share."""
 
     layout: EdgeLayout
     active: ActiveRows

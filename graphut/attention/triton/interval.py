@@ -10,8 +10,8 @@ from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.triton.inputs import ActiveRows, KernelInputs
-from graphut.attention.triton.kernels.blocks import cut_rows
 from graphut.attention.triton.kernels.interval import (
+    cut_rows,
     interval_forward,
     interval_query,
     interval_source,

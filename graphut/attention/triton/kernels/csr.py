@@ -5,10 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.dropout import dropout_factor
 from graphut.attention.triton.kernels.primitives import (
     INFINITY,
     LOG2E,
+    dropout_factor,
     edge_bias,
     finite,
     largest,
@@ -32,7 +32,7 @@ def locate(
     num_nodes: tl.tensor,
     split: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """Whether a row or piece is to be done; its node, row, first edge and the edge after it.
+    """Return whether a row or piece is to be done; its node, row, first edge and the end.
 
     A row of more than `split` edges is not done as a whole, but piece by piece.
     """
@@ -58,7 +58,7 @@ def locate(
 
 @triton.jit
 def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
-    """The graph's id of the edges at some places of the compressed rows."""
+    """Return the graph's ids of the edges at some places of the compressed rows."""
     edge = place
     if ids is not None:
         edge = tl.load(ids + place, mask=mask, other=0)
@@ -116,7 +116,7 @@ def rows_forward(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """One pass over the row's in-edges with an online softmax."""
+    """Pass once over the row's in-edges, with an online softmax."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, _, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
@@ -194,7 +194,10 @@ def rows_query(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """The weights again from `lse`; the gradient of a score is `weight * (its - the mean)`."""
+    """Compute weights again from `lse`, and from them gradients of queries and bias.
+
+    With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
+    """
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, node, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
@@ -271,7 +274,7 @@ def rows_source(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Every source sums over its own out-edges, in their order: no atomics."""
+    """Sum over the out-edges of every source, in their order: no atomics."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, _, node, begin, end = locate(item, None, None, indptr, owner, start, num_nodes, split)

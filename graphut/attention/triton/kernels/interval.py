@@ -5,11 +5,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.dropout import dropout_factor
 from graphut.attention.triton.kernels.primitives import (
     FAR,
     INFINITY,
     LOG2E,
+    dropout_factor,
     edge_bias,
     finite,
     largest,
@@ -23,10 +23,41 @@ from graphut.attention.triton.kernels.primitives import (
 
 
 @triton.jit
+def cut_rows(
+    cuts: tl.tensor,  # (sentences + 1,) int32, the first row of each sentence
+    first: tl.tensor,  # (blocks,) int32 out, the first row of each block
+    last: tl.tensor,  # (blocks,) int32 out, the row after it
+    blocks: tl.tensor,  # int32 out, how many blocks there are
+    block_m: tl.constexpr,
+    lanes: tl.constexpr,
+) -> None:
+    """Cut one sentence a program: count the blocks of those before it, and write its own."""
+    sentence = tl.program_id(0)
+    lane = tl.arange(0, lanes)
+    before = tl.full([lanes], 0, tl.int32)
+    for start in range(0, sentence, lanes):
+        other = start + lane
+        mask = other < sentence
+        begin = tl.load(cuts + other, mask=mask, other=0)
+        end = tl.load(cuts + other + 1, mask=mask, other=0)
+        before += (end - begin + block_m - 1) // block_m
+    place = total(before, 0)
+    begin = tl.load(cuts + sentence)
+    end = tl.load(cuts + sentence + 1)
+    for start in range(begin, end, block_m * lanes):
+        row = start + lane * block_m
+        block = place + (row - begin) // block_m
+        tl.store(first + block, row, mask=row < end)
+        tl.store(last + block, tl.minimum(row + block_m, end), mask=row < end)
+    if sentence == tl.num_programs(0) - 1:
+        tl.store(blocks, place + (end - begin + block_m - 1) // block_m)
+
+
+@triton.jit
 def load_interval(
     lo: tl.tensor, hi: tl.tensor, nodes: tl.tensor, row: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Node of each row, and its run of sources: from `FAR` to 0 where it sees none."""
+    """Return the node of each row, and its interval of sources: `FAR` to 0 where it is empty."""
     if nodes is None:
         node = tl.where(mask, row, 0).to(tl.int64)
     else:
@@ -46,7 +77,7 @@ def edge_of(
     source: tl.tensor,
     seen: tl.tensor,
 ) -> tl.tensor:
-    """The graph's id of the edge between each row and source, which lie along two axes."""
+    """Return the graph's id of the edge between each row and source, along two axes."""
     edge = tl.where(seen, tl.load(row_starts + node) + (source - low), 0)
     if ids is not None:
         edge = tl.load(ids + edge, mask=seen, other=0)
@@ -64,7 +95,7 @@ def tile_scores(
     seen: tl.tensor,
     bias_heads: tl.constexpr,
 ) -> tl.tensor:
-    """Scores to base 2 of queries and keys, or keys and queries; `-inf` where there is no edge."""
+    """Return scores to base 2 of queries and keys, or the reverse; `-inf` without an edge."""
     scores = tl.dot(left, tl.trans(right), input_precision="ieee") * (scale * LOG2E)
     if bias is not None:
         scores += edge_bias(bias, edge, head, seen, bias_heads)
@@ -104,8 +135,11 @@ def interval_forward(
     block_m: tl.constexpr,
     block_n: tl.constexpr,
 ) -> None:
-    """One pass over the union of the rows' runs, with the softmax of "Online normalizer calculation
-    for softmax" (arXiv 1805.02867) as in FlashAttention (arXiv 2205.14135)."""
+    """Pass once over the union of the rows' intervals, with an online softmax.
+
+    As in "Online normalizer calculation for softmax" (arXiv 1805.02867) and FlashAttention
+    (arXiv 2205.14135).
+    """
     block = tl.program_id(0)
     head = tl.program_id(1)
     if block >= tl.load(blocks):
@@ -182,7 +216,10 @@ def interval_query(
     block_m: tl.constexpr,
     block_n: tl.constexpr,
 ) -> None:
-    """The weights again from `lse`; the gradient of a score is `weight * (its - the mean)`."""
+    """Compute weights again from `lse`, and from them gradients of queries and bias.
+
+    With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
+    """
     block = tl.program_id(0)
     head = tl.program_id(1)
     if block >= tl.load(blocks):
@@ -260,8 +297,10 @@ def interval_source(
     block_m: tl.constexpr,
     block_n: tl.constexpr,
 ) -> None:
-    """Every block of sources sums over its own rows, in their order: no atomics. Tiles are
-    `(sources, rows)`, so that weights go from one product into the next as they are."""
+    """Sum over the rows of every block of sources, in their order: no atomics.
+
+    Tiles are `(sources, rows)`, so that weights go from one product into the next as they are.
+    """
     block = tl.program_id(0)
     head = tl.program_id(1)
     source = tl.load(first + block) + tl.arange(0, block_n)

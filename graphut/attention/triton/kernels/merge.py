@@ -1,4 +1,4 @@
-"""What pieces of long rows add up to, in the order of the pieces."""
+"""Kernels that add up the pieces of long rows, in the order of the pieces."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def merge_outputs(
     block_width: tl.constexpr,
     block_p: tl.constexpr,
 ) -> None:
-    """Outputs of pieces weighted by the exponential of their log-sum-exp."""
+    """Add up the outputs of pieces, weighted by the exponential of their log-sum-exp."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)
@@ -75,7 +75,7 @@ def merge_sums(
     block_width: tl.constexpr,
     block_p: tl.constexpr,
 ) -> None:
-    """Sums over the pieces of each long row."""
+    """Add up the gradients of the pieces of each long row."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)

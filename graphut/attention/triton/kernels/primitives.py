@@ -1,4 +1,4 @@
-"""What kernels share: loads, reductions, the terms that belong to single edges."""
+"""Functions of all kernels: loads, stores, reductions, bias and dropout of edges."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ FAR = tl.constexpr(2**31 - 1)  # beyond every node
 # be; reductions spelled out are whenever our own kernels are.
 @triton.jit
 def total(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
-    """Sum along an axis."""
+    """Return the sum along an axis."""
     return tl.reduce(x, axis, tl.standard._sum_combine)
 
 
 @triton.jit
 def largest(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
-    """Maximum along an axis."""
+    """Return the maximum along an axis."""
     return tl.reduce(x, axis, tl.standard._elementwise_max)
 
 
 @triton.jit
 def smallest(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
-    """Minimum along an axis."""
+    """Return the minimum along an axis."""
     return tl.reduce(x, axis, tl.standard._elementwise_min)
 
 
@@ -69,7 +69,7 @@ def store_tile(
 
 @triton.jit
 def lost(x: tl.tensor, memory: tl.tensor) -> tl.tensor:
-    """What rounding to the dtype of the memory takes from `x`."""
+    """Return what rounding to the dtype of the memory takes from `x`."""
     return x - x.to(memory.dtype.element_ty).to(tl.float32)
 
 
@@ -79,7 +79,7 @@ def load_row(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> tl.tensor:
-    """`(block,)` float32: `width` entries, then zeros."""
+    """Load `(block,)` float32: `width` entries, then zeros."""
     column = tl.arange(0, block)
     return tl.load(base + column, mask=column < width, other=0.0).to(tl.float32)
 
@@ -91,7 +91,7 @@ def store_row(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """The inverse of `load_row`, in the dtype of the memory."""
+    """Store what `load_row` loads, in the dtype of the memory."""
     column = tl.arange(0, block)
     tl.store(base + column, row.to(base.dtype.element_ty), mask=column < width)
 
@@ -104,7 +104,7 @@ def edge_bias(
     mask: tl.tensor,
     bias_heads: tl.constexpr,
 ) -> tl.tensor:
-    """What is added to scores to base 2."""
+    """Return what is added to scores to base 2."""
     place = edge * bias_heads
     if bias_heads > 1:
         place += head
@@ -113,11 +113,33 @@ def edge_bias(
 
 @triton.jit
 def finite(top: tl.tensor) -> tl.tensor:
-    """A maximum that may be subtracted: 0 where nothing was above `-inf`."""
+    """Return a maximum that may be subtracted: 0 where nothing was above `-inf`."""
     return tl.where(top == -INFINITY, 0.0, top)
 
 
 @triton.jit
 def log_sum(top: tl.tensor, sum_: tl.tensor, dead: tl.constexpr) -> tl.tensor:
-    """Log-sum-exp, or `dead` where nothing was above `-inf`."""
+    """Return the log-sum-exp, or `dead` where nothing was above `-inf`."""
     return tl.where(sum_ == 0.0, dead, finite(top) + tl.log2(tl.where(sum_ == 0.0, 1.0, sum_)))
+
+
+@triton.jit
+def mix(bits: tl.tensor) -> tl.tensor:
+    """Apply MurmurHash3's finaliser to uint32."""
+    bits = (bits ^ (bits >> 16)) * 0x85EBCA6B
+    bits = (bits ^ (bits >> 13)) * 0xC2B2AE35
+    return bits ^ (bits >> 16)
+
+
+@triton.jit
+def dropout_factor(
+    edge: tl.tensor, head: tl.tensor, seed: tl.tensor, threshold: tl.tensor, keep: tl.tensor
+) -> tl.tensor:
+    """Return the factor of weights of edges, 0 or `keep`, as `graphut.attention.dropout` does.
+
+    `seed` and `threshold` are 32-bit patterns.
+    """
+    folded = edge.to(tl.uint32) ^ (edge >> 32).to(tl.uint32)
+    by_edge = mix(seed.to(tl.uint32) ^ mix(folded))
+    bits = mix(by_edge ^ mix(head.to(tl.uint32) + 0x9E3779B9))
+    return tl.where(bits >= threshold.to(tl.uint32), keep, 0.0)
