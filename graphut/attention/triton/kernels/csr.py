@@ -9,13 +9,13 @@ from graphut.attention.triton.kernels.primitives import (
     INFINITY,
     LOG2E,
     dropout_factor,
-    edge_bias,
     finite,
     largest,
     load_row,
     load_tile,
     log_sum,
     lost,
+    masked_scores,
     store_row,
     total,
 )
@@ -63,24 +63,6 @@ def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
     if ids is not None:
         edge = tl.load(ids + place, mask=mask, other=0)
     return tl.where(mask, edge, 0)
-
-
-@triton.jit
-def row_scores(
-    row: tl.tensor,
-    others: tl.tensor,
-    scale: tl.tensor,
-    bias: tl.tensor,
-    edge: tl.tensor,
-    head: tl.tensor,
-    mask: tl.tensor,
-    bias_heads: tl.constexpr,
-) -> tl.tensor:
-    """Return scores to base 2 of one row with gathered others; `-inf` where there is no edge."""
-    scores = total(others * row[None, :], 1) * (scale * LOG2E)
-    if bias is not None:
-        scores += edge_bias(bias, edge, head, mask, bias_heads)
-    return tl.where(mask, scores, -INFINITY)
 
 
 @triton.jit(do_not_specialize=["num_nodes", "seed", "threshold"])
@@ -132,10 +114,11 @@ def rows_forward(
         source = tl.load(neighbours + place, mask=mask, other=0)
         k = load_tile(key, head, source, key_stride, mask, width, block_width)
         v = load_tile(value, head, source, value_stride, mask, value_width, block_value)
+        scores = total(k.to(tl.float32) * q[None, :], 1) * (scale * LOG2E)
         edge = None
         if bias is not None or seed is not None:
             edge = edge_at(ids, place, mask)
-        scores = row_scores(q, k.to(tl.float32), scale, bias, edge, head, mask, bias_heads)
+        scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
         new = tl.maximum(top, largest(scores, 0))
         weights = tl.exp2(scores - finite(new))
         shrink = tl.exp2(top - finite(new))
@@ -221,10 +204,11 @@ def rows_query(
         k = load_tile(key, head, source, key_stride, mask, width, block_width)
         v = load_tile(value, head, source, value_stride, mask, value_width, block_value)
         k = k.to(tl.float32)
+        scores = total(k * q[None, :], 1) * (scale * LOG2E)
         edge = None
         if bias is not None or seed is not None or to_bias is not None:
             edge = edge_at(ids, place, mask)
-        scores = row_scores(q, k, scale, bias, edge, head, mask, bias_heads)
+        scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
         weights = tl.exp2(scores - log_sums)
         to_weights = total(v.to(tl.float32) * to_o[None, :], 1)
         if seed is not None:
@@ -299,10 +283,11 @@ def rows_source(
             at_row = row * heads + head
             log_sums = tl.load(lse + at_row, mask=mask, other=0.0)
             mean = tl.load(delta + at_row, mask=mask, other=0.0)
+            scores = total(q * k[None, :], 1) * (scale * LOG2E)
             edge = None
             if bias is not None or seed is not None:
                 edge = edge_at(ids, place, mask)
-            scores = row_scores(k, q, scale, bias, edge, head, mask, bias_heads)
+            scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
             weights = tl.exp2(scores - log_sums)
             to_weights = total(to_o * v[None, :], 1)
             kept = weights

@@ -10,12 +10,12 @@ from graphut.attention.triton.kernels.primitives import (
     INFINITY,
     LOG2E,
     dropout_factor,
-    edge_bias,
     finite,
     largest,
     load_tile,
     log_sum,
     lost,
+    masked_scores,
     smallest,
     store_tile,
     total,
@@ -84,24 +84,6 @@ def edge_of(
     return edge
 
 
-@triton.jit
-def tile_scores(
-    left: tl.tensor,
-    right: tl.tensor,
-    scale: tl.tensor,
-    bias: tl.tensor,
-    edge: tl.tensor,
-    head: tl.tensor,
-    seen: tl.tensor,
-    bias_heads: tl.constexpr,
-) -> tl.tensor:
-    """Return scores to base 2 of queries and keys, or the reverse; `-inf` without an edge."""
-    scores = tl.dot(left, tl.trans(right), input_precision="ieee") * (scale * LOG2E)
-    if bias is not None:
-        scores += edge_bias(bias, edge, head, seen, bias_heads)
-    return tl.where(seen, scores, -INFINITY)
-
-
 @triton.jit(do_not_specialize=["seed", "threshold"])
 def interval_forward(
     query: tl.tensor,  # (rows, heads, width)
@@ -161,7 +143,8 @@ def interval_forward(
         edge = None
         if bias is not None or seed is not None:
             edge = edge_of(row_starts, ids, node[:, None], low[:, None], source[None, :], seen)
-        scores = tile_scores(q, k, scale, bias, edge, head, seen, bias_heads)
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
+        scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         new = tl.maximum(top, largest(scores, 1))
         weights = tl.exp2(scores - finite(new)[:, None])
         shrink = tl.exp2(top - finite(new))
@@ -248,7 +231,8 @@ def interval_query(
         edge = None
         if bias is not None or seed is not None or to_bias is not None:
             edge = edge_of(row_starts, ids, node[:, None], low[:, None], source[None, :], seen)
-        scores = tile_scores(q, k, scale, bias, edge, head, seen, bias_heads)
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
+        scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         weights = tl.exp2(scores - log_sums[:, None])
         to_weights = tl.dot(to_o, tl.trans(v), input_precision="ieee")
         if seed is not None:
@@ -324,7 +308,8 @@ def interval_source(
         edge = None
         if bias is not None or seed is not None:
             edge = edge_of(row_starts, ids, node[None, :], low[None, :], source[:, None], seen)
-        scores = tile_scores(k, q, scale, bias, edge, head, seen, bias_heads)
+        scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * LOG2E)
+        scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         weights = tl.exp2(scores - log_sums[None, :])
         to_weights = tl.dot(v, tl.trans(to_o), input_precision="ieee")
         kept = weights

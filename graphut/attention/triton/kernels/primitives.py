@@ -97,18 +97,21 @@ def store_row(
 
 
 @triton.jit
-def edge_bias(
+def masked_scores(
+    scores: tl.tensor,
     bias: tl.tensor,
     edge: tl.tensor,
     head: tl.tensor,
     mask: tl.tensor,
     bias_heads: tl.constexpr,
 ) -> tl.tensor:
-    """Return what is added to scores to base 2."""
-    place = edge * bias_heads
-    if bias_heads > 1:
-        place += head
-    return tl.load(bias + place, mask=mask, other=0.0).to(tl.float32) * LOG2E
+    """Add the bias to scores to base 2, and set those without an edge to `-inf`."""
+    if bias is not None:
+        place = edge * bias_heads
+        if bias_heads > 1:
+            place += head
+        scores += tl.load(bias + place, mask=mask, other=0.0).to(tl.float32) * LOG2E
+    return tl.where(mask, scores, -INFINITY)
 
 
 @triton.jit
