@@ -24,7 +24,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[AttentionCall]:
     return calls
 
 
-def test_a_new_backend_plugs_in_by_name(calls: list[AttentionCall]) -> None:
+def test_choose_takes_a_new_backend_by_name(calls: list[AttentionCall]) -> None:
     layout = Causal().layout([2])
     assert not edge_attention(layout, *inputs(layout), backend="zeros").any()
     assert calls[0].layout is layout
@@ -32,7 +32,7 @@ def test_a_new_backend_plugs_in_by_name(calls: list[AttentionCall]) -> None:
     assert calls[0].scale == 3**-0.5
 
 
-def test_a_scale_for_each_row_reaches_a_backend_as_part_of_the_query(
+def test_edge_attention_gives_backends_a_scale_for_each_row_in_the_query(
     calls: list[AttentionCall],
 ) -> None:
     layout, scale = Causal().layout([2]), torch.tensor([2.0, 3.0]).double()
@@ -43,7 +43,9 @@ def test_a_scale_for_each_row_reaches_a_backend_as_part_of_the_query(
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_the_named_backend_is_chosen_for_any_graph(name: str, calls: list[AttentionCall]) -> None:
+def test_choose_takes_the_named_backend_for_any_graph(
+    name: str, calls: list[AttentionCall]
+) -> None:
     for layout in GRAPHS.values():
         tensors = [x.float() for x in inputs(layout)]
         edge_attention(layout, *tensors, allow_zero_in_degree=True, backend="zeros")

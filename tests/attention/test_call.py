@@ -15,7 +15,7 @@ X = torch.zeros(2, 3, 4)
 CALL = AttentionCall(layout=LAYOUT, query=X, key=X, value=X, seed=5)
 
 
-def test_what_belongs_to_single_edges_follows_the_frontier() -> None:
+def test_attention_call_edges_follow_the_frontier() -> None:
     call = replace(
         CALL,
         query=X[:1],
@@ -31,7 +31,7 @@ def test_what_belongs_to_single_edges_follows_the_frontier() -> None:
     assert torch.equal(factors, dropout_factors(edge, 3, 0.5, 5, torch.float32))
 
 
-def test_a_plain_call_has_nothing_of_single_edges() -> None:
+def test_attention_call_is_plain_without_terms_of_single_edges() -> None:
     assert CALL.is_plain and CALL.bias() is None and CALL.dropout_factors() is None
     others = [{"edge_bias": torch.zeros(4, 1)}, {"dropout": 0.1}, {"need_weights": True}]
     assert not any(replace(CALL, **other).is_plain for other in others)
@@ -42,7 +42,9 @@ def test_a_plain_call_has_nothing_of_single_edges() -> None:
     [(torch.float64, torch.float64), (torch.float32, torch.float32)]
     + [(narrow, torch.float32) for narrow in (torch.bfloat16, torch.float16)],
 )
-def test_scores_are_float32_or_wider(given: torch.dtype, scores: torch.dtype) -> None:
+def test_attention_call_score_dtype_is_float32_or_wider(
+    given: torch.dtype, scores: torch.dtype
+) -> None:
     call = replace(CALL, query=X.to(given), edge_bias=torch.zeros(4, 1, dtype=given))
     assert call.score_dtype == scores
     bias = call.bias()

@@ -29,19 +29,19 @@ def without_triton(monkeypatch: pytest.MonkeyPatch) -> Any:
     backend._import_error.cache_clear()
 
 
-def test_other_dtypes_are_refused() -> None:
+def test_triton_backend_refuses_other_dtypes() -> None:
     with pytest.raises(TypeError, match=r"float16, got torch.float64: convert .*backend='torch'"):
         edge_attention(Causal().layout([2]), *[torch.zeros(2, 1, 4).double()] * 3, backend="triton")
 
 
 @pytest.mark.usefixtures("without_triton")
-def test_without_triton_it_says_what_to_install() -> None:
+def test_triton_attention_says_what_to_install() -> None:
     call = call_of(torch.zeros(2, 1, 4))
     with pytest.raises(ImportError, match="pip install triton, or use backend='torch'"):
         triton_attention(call)
 
 
-def test_tensors_on_the_cpu_are_refused_where_kernels_are_compiled(
+def test_triton_attention_refuses_tensors_on_the_cpu_where_kernels_are_compiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("triton", reason="needs triton")
@@ -50,13 +50,13 @@ def test_tensors_on_the_cpu_are_refused_where_kernels_are_compiled(
         triton_attention(call_of(torch.zeros(2, 1, 4)))
 
 
-def test_nothing_on_the_cpu_is_taken() -> None:
+def test_triton_backend_can_do_nothing_on_the_cpu() -> None:
     assert not TRITON.can_do(call_of(torch.zeros(2, 1, 4)))
 
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("graph", ["causal", "hubs"])
-def test_it_is_a_backend(graph: str, weights: bool) -> None:
+def test_triton_attention_is_a_backend(graph: str, weights: bool) -> None:
     pytest.importorskip("triton", reason="needs triton")
     options: dict[str, Any] = {"allow_zero_in_degree": True, "get_attention": weights}
     device = "cuda" if torch.cuda.is_available() else "cpu"
