@@ -10,8 +10,10 @@ from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.library import DTYPES, is_built
 from graphut.attention.native.ops import (
-    Arguments,
     Edges,
+    Gradients,
+    Numbers,
+    Tensors,
     add_gradients,
     edge_attention_op,
     forward,
@@ -24,7 +26,8 @@ def native_attention(call: AttentionCall) -> AttentionResult:
     """Attend in blocks of rows where they share intervals of sources, row by row elsewhere."""
     if not _in_blocks(call):
         call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
-    return AttentionResult(edge_attention_op(*_arguments(call))[0])
+    tensors, numbers = _arguments(call)
+    return AttentionResult(edge_attention_op(*tensors, *numbers)[0])
 
 
 def _in_blocks(call: AttentionCall) -> bool:
@@ -33,7 +36,8 @@ def _in_blocks(call: AttentionCall) -> bool:
 
 
 def _forward(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    return forward(*_arguments(call))
+    tensors, numbers = _arguments(call)
+    return forward(*tensors, *numbers)
 
 
 def _backward(
@@ -45,25 +49,16 @@ def _backward(
     value_grad: Tensor,
 ) -> Tensor:
     none = lse.new_empty(0)
-    grads = {"key_grad": key_grad, "value_grad": value_grad, "bias_grad": none, "table_grad": none}
-    return add_gradients(out_grad, out, lse, _arguments(call), **grads)
+    sums = Gradients(key_grad, value_grad, none, none)
+    return add_gradients(out_grad, out, lse, *_arguments(call), sums)
 
 
-def _arguments(call: AttentionCall) -> Arguments:
-    wide = call.score_dtype
-    return Arguments(
-        call.query,
-        call.key,
-        call.value,
-        call.frontier,
-        None if call.edge_bias is None else call.edge_bias.to(wide),
-        None if call.relative_bias is None else call.relative_bias.to(wide),
-        call.scale,
-        call.dropout,
-        call.seed,
-        "fastest" if _in_blocks(call) else "rows",
-        *call.layout.derive(edge_tensors),
-    )
+def _arguments(call: AttentionCall) -> tuple[Tensors, Numbers]:
+    edges, wide = call.layout.derive(edge_tensors), call.score_dtype
+    bias, table = (None if x is None else x.to(wide) for x in (call.edge_bias, call.relative_bias))
+    tensors = Tensors(call.query, call.key, call.value, call.frontier, bias, table, *edges)
+    kernel = "fastest" if _in_blocks(call) else "rows"
+    return tensors, Numbers(call.scale, call.dropout, call.seed, kernel)
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:

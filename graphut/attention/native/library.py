@@ -99,9 +99,9 @@ def compiled() -> Library | None:
 
 def is_built() -> bool:
     """Return whether there is a library; warn once where there is none."""
-    if compiled() is None:
+    if _LIBRARY is None:
         _warn_that_none_is_built()
-    return compiled() is not None
+    return _LIBRARY is not None
 
 
 @lru_cache(maxsize=1)

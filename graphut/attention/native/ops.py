@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 import torch
@@ -27,8 +28,8 @@ class Edges(NamedTuple):
     column_edge: Tensor  # (E,) canonical index of each edge, by source
 
 
-class Arguments(NamedTuple):
-    """The arguments of both operators, in their order: the fields of `Edges` are the last."""
+class Tensors(NamedTuple):
+    """The tensors that both operators take, in their order: the fields of `Edges` are the last."""
 
     # Edges one by one: torch takes a list of tensors apart and together again at every call.
     query: Tensor  # (A, H, D)
@@ -37,10 +38,6 @@ class Arguments(NamedTuple):
     frontier: Tensor | None  # (A,)
     bias: Tensor | None  # (E, H) or (E, 1)
     table: Tensor | None  # (H, 2 R + 1), the relative bias
-    scale: float
-    dropout: float
-    seed: int
-    kernel: str  # one of KERNELS
     start: Tensor
     stop: Tensor
     indices: Tensor
@@ -51,20 +48,43 @@ class Arguments(NamedTuple):
     column_edge: Tensor
 
 
-_NUMBERS = ("scale", "dropout", "seed", "kernel")
-_NO_NUMBERS: dict[str, Any] = dict.fromkeys(_NUMBERS)
+class Numbers(NamedTuple):
+    """The other arguments of both operators; they come after the tensors."""
+
+    scale: float
+    dropout: float
+    seed: int
+    kernel: str  # one of KERNELS
+
+
+class Gradients(NamedTuple):
+    """Sums that gradients are added to; those of key and value are from `zero_gradients`."""
+
+    key: Tensor
+    value: Tensor
+    bias: Tensor  # (E, H), or of no entries
+    table: Tensor  # (H, 2 R + 1), or of no entries
+
+
 _TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", str: "str"}
-_SCHEMA = ", ".join(f"{_TYPES[hint]} {name}" for name, hint in get_type_hints(Arguments).items())
+_HINTS = get_type_hints(Tensors) | get_type_hints(Numbers)
+_SCHEMA = ", ".join(f"{_TYPES[hint]} {name}" for name, hint in _HINTS.items())
+
+
+def _split(arguments: Sequence[Any]) -> tuple[Tensors, Numbers]:
+    count = len(Tensors._fields)
+    return Tensors(*arguments[:count]), Numbers(*arguments[count:])
 
 
 def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
-    given = _contiguous(Arguments(*arguments))
-    out, lse = _results(given)
-    call = _call(given)
+    tensors, numbers = _split(arguments)
+    tensors = _contiguous(tensors)
+    out, lse = _results(tensors)
+    call = _call(tensors, numbers)
     call.out, call.lse = Rows.of(out), lse.data_ptr()
-    if not _library().forward(call, given.query.dtype):
-        check_finite(query=given.query, key=given.key, value=given.value)
+    if not _library().forward(call, tensors.query.dtype):
+        check_finite(query=tensors.query, key=tensors.key, value=tensors.value)
     return out, lse
 
 
@@ -79,7 +99,7 @@ edge_attention_op = torch.library.custom_op(
 
 @edge_attention_op.register_fake
 def _(*arguments: Any) -> tuple[Tensor, Tensor]:
-    return _results(Arguments(*arguments))
+    return _results(_split(arguments)[0])
 
 
 @torch.library.custom_op(
@@ -93,51 +113,40 @@ def edge_attention_backward_op(
     out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value, bias and table (of no entries without one)."""
-    given = Arguments(*arguments)
-    key_grad, value_grad = zero_gradients(given.key), zero_gradients(given.value)
+    given, numbers = _split(arguments)
     bias, table = given.bias, given.table
-    bias_grad = lse.new_zeros(0 if bias is None else (bias.shape[0], given.query.shape[1]))
-    table_grad = lse.new_zeros(0 if table is None else table.shape)
-    query_grad = add_gradients(
-        out_grad,
-        out,
-        lse,
-        given,
-        key_grad=key_grad,
-        value_grad=value_grad,
-        bias_grad=bias_grad,
-        table_grad=table_grad,
+    sums = Gradients(
+        zero_gradients(given.key),
+        zero_gradients(given.value),
+        lse.new_zeros(0 if bias is None else (bias.shape[0], given.query.shape[1])),
+        lse.new_zeros(0 if table is None else table.shape),
     )
-    if bias is not None and bias.shape[1] == 1:
-        bias_grad = bias_grad.sum(1, keepdim=True)
-    return (
-        query_grad,
-        trim_gradients(key_grad, given.key),
-        trim_gradients(value_grad, given.value),
-        bias_grad,
-        table_grad,
+    query_grad = add_gradients(out_grad, out, lse, given, numbers, sums)
+    key_grad, value_grad = (
+        trim_gradients(sums.key, given.key),
+        trim_gradients(sums.value, given.value),
     )
+    one_for_all_heads = bias is not None and bias.shape[1] == 1
+    bias_grad = sums.bias.sum(1, keepdim=True) if one_for_all_heads else sums.bias
+    return query_grad, key_grad, value_grad, bias_grad, sums.table
 
 
 def add_gradients(
     out_grad: Tensor,
     out: Tensor,
     lse: Tensor,
-    arguments: Arguments,
-    *,
-    key_grad: Tensor,
-    value_grad: Tensor,
-    bias_grad: Tensor,
-    table_grad: Tensor,
+    tensors: Tensors,
+    numbers: Numbers,
+    sums: Gradients,
 ) -> Tensor:
-    """Return the query's gradient; add the others to tables such as from `zero_gradients`."""
-    given, out_grad = _contiguous(arguments), _side_by_side(out_grad)
+    """Return the query's gradient, and add the others to sums."""
+    given, out_grad = _contiguous(tensors), _side_by_side(out_grad)
     query_grad = torch.empty_like(given.query, memory_format=torch.contiguous_format)
-    call = _call(given)
+    call = _call(given, numbers)
     call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
-    call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(key_grad)
-    call.value_grad, call.bias_grad = Rows.of(value_grad), _pointer(bias_grad)
-    call.table_grad = _pointer(table_grad)
+    call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
+    call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
+    call.table_grad = _pointer(sums.table)
     _library().backward(call, given.query.dtype)
     return query_grad
 
@@ -146,7 +155,7 @@ def add_gradients(
 def _(
     out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    given = Arguments(*arguments)
+    given, _ = _split(arguments)
     return (
         given.query.new_empty(given.query.shape),
         given.key.new_empty(given.key.shape),
@@ -157,26 +166,24 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    given = Arguments(*inputs)
-    ctx.numbers = {name: getattr(given, name) for name in _NUMBERS}
-    ctx.save_for_backward(*given._replace(**_NO_NUMBERS), *output)
+    tensors, ctx.numbers = _split(inputs)
+    ctx.save_for_backward(*tensors, *output)
 
 
-def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Any, ...]:
+def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     *tensors, out, lse = ctx.saved_tensors
-    given = Arguments(*tensors)._replace(**ctx.numbers)
-    names = ("query", "key", "value", "bias", "table")
-    found = edge_attention_backward_op(out_grad, out, lse, *given)
-    grads = dict(zip(names, found, strict=True))
-    return tuple(
-        None if argument is None else grads.get(name) for name, argument in given._asdict().items()
+    given = Tensors(*tensors)
+    query, key, value, bias, table = edge_attention_backward_op(
+        out_grad, out, lse, *given, *ctx.numbers
     )
+    of_scores = (None if given.bias is None else bias, None if given.table is None else table)
+    return query, key, value, None, *of_scores, *[None] * len(Edges._fields + Numbers._fields)
 
 
 edge_attention_op.register_autograd(_backward, setup_context=_setup_context)
 
 
-def _call(given: Arguments) -> Call:
+def _call(given: Tensors, numbers: Numbers) -> Call:
     # A tensor without entries lies nowhere: the kernels take it for one that is not given.
     pointers = {name: _pointer(getattr(given, name)) for name in ("frontier", *Edges._fields)}
     return Call(
@@ -195,11 +202,11 @@ def _call(given: Arguments) -> Call:
         bias_heads=0 if given.bias is None else given.bias.shape[1],
         table=_pointer(given.table),
         reach=0 if given.table is None else given.table.shape[1] // 2,
-        scale=given.scale,
-        keep=1.0 - given.dropout,
-        seed=seed_hash(given.seed),
-        threshold=drop_below(given.dropout),
-        kernel=KERNELS[given.kernel],
+        scale=numbers.scale,
+        keep=1.0 - numbers.dropout,
+        seed=seed_hash(numbers.seed),
+        threshold=drop_below(numbers.dropout),
+        kernel=KERNELS[numbers.kernel],
     )
 
 
@@ -207,15 +214,17 @@ def _pointer(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _contiguous(given: Arguments) -> Arguments:
-    """Return the arguments as the kernels read them."""
-    return given._replace(
-        query=_side_by_side(given.query),
-        key=_side_by_side(given.key),
-        value=_side_by_side(given.value),
-        frontier=None if given.frontier is None else given.frontier.contiguous(),
-        bias=None if given.bias is None else given.bias.contiguous(),
-        table=None if given.table is None else given.table.contiguous(),
+def _contiguous(given: Tensors) -> Tensors:
+    """Return the tensors as the kernels read them."""
+    query, key, value, frontier, bias, table, *edges = given
+    return Tensors(
+        _side_by_side(query),
+        _side_by_side(key),
+        _side_by_side(value),
+        None if frontier is None else frontier.contiguous(),
+        None if bias is None else bias.contiguous(),
+        None if table is None else table.contiguous(),
+        *edges,
     )
 
 
@@ -228,7 +237,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _results(given: Arguments) -> tuple[Tensor, Tensor]:
+def _results(given: Tensors) -> tuple[Tensor, Tensor]:
     """Return room for output and log-sum-exp."""
     rows, heads = given.query.shape[:2]
     lse = given.query.new_empty(rows, heads, dtype=_wide(given.query.dtype))

@@ -62,7 +62,7 @@ def native(
 ) -> Tensor:
     out, _ = edge_attention_op(
         *(query, key, value, frontier, edge_bias, relative_bias),
-        *(scale, dropout, seed, kernel, *edge_tensors(layout)),
+        *(*edge_tensors(layout), scale, dropout, seed, kernel),
     )
     return out
 

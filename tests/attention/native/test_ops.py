@@ -29,7 +29,7 @@ GRAPHS: dict[str, Callable[[], EdgeLayout]] = {
 def arguments(layout: EdgeLayout, frontier: Tensor | None, bias: Tensor | None) -> tuple[Any, ...]:
     kernel = "rows" if layout.num_edges == 40 else "fastest"
     table = None if bias is None or kernel == "rows" else normal(2, 5, seed=6)
-    return frontier, bias, table, 0.5, 0.1, 3, kernel, *edge_tensors(layout)
+    return frontier, bias, table, *edge_tensors(layout), 0.5, 0.1, 3, kernel
 
 
 @pytest.mark.parametrize("some", [False, True])
