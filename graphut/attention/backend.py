@@ -35,12 +35,12 @@ class InPlaceKernels(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backend:
-    """One way to compute attention. Every one takes all layouts, biases, scales and dropout.
+    """One way to compute attention; all take every layout, bias, scale and dropout.
 
     Parameters
     ----------
     name : str
-        What users choose it by.
+        Name by which users choose it.
     attend : callable
         From an `AttentionCall` to an `AttentionResult`.
     devices : tuple of str, optional
@@ -48,16 +48,16 @@ class Backend:
     dtypes : tuple of torch.dtype, optional
         Dtypes of features that it takes; any if not given.
     returns_weights : bool
-        Whether it returns attention weights; where not, the backend "torch" serves who wants them.
+        Whether it returns attention weights; if not, calls that need them go to "torch".
     traceable : bool
         Whether `torch.compile` can trace it.
     checks_finite : bool
-        Whether it raises for features that are not finite; elsewhere they are looked at before.
+        Whether it raises for features that are not finite; if not, `edge_attention` checks them.
     is_installed : callable
-        Says whether what it needs is there; asked last, and may warn.
+        Returns whether the packages or files that it needs are there; called last, and may warn.
     auto_rank : callable, optional
-        Place of the backend in the order in which `"auto"` takes those that can do a call, the
-        lowest first; without one it is taken by name alone.
+        From a call to the place in the order in which `"auto"` takes the backends that can do it,
+        lowest first; without one a backend is taken by name alone.
     in_place : InPlaceKernels, optional
         How it reads keys and values that are written in place.
     attend_counted : callable, optional

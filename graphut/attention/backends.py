@@ -1,4 +1,7 @@
-"""The backends by name, and the choice among them: the one place where a new one plugs in."""
+"""The backends by name, and the choice among them.
+
+A new backend is one file with a `Backend` record, and its place in `BACKENDS` here.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class EdgeLayout(ABC):
     src_lengths: Tensor  # (batch,) int64 on the CPU: sources of each sentence
     edge_ids: Tensor | None = None
     extra_nodes: bool = False  # whether some nodes are known to stand for no token
-    # What needs a look at the numbers: found out once, before nodes attend, and moved along.
+    # Facts that take a look at the numbers: found once, before nodes attend, and moved along.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
     _moved: dict[torch.device, Any] = field(default_factory=dict, repr=False)
     _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)

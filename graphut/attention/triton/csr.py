@@ -21,7 +21,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot}
     shared["rest"] = rest
-    parts = _run(rows_forward, inputs.active.rows, edges, {"out": out, "lse": lse}, shared)
+    parts = _launch(rows_forward, inputs.active.rows, edges, {"out": out, "lse": lse}, shared)
     if parts:
         _merge(merge_outputs, edges, slot, (parts["out"], parts["lse"], out, rest, lse))
 
@@ -31,7 +31,7 @@ def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any])
     edges = inputs.layout.derive(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
-    parts = _run(rows_query, inputs.active.rows, edges, {"to_query": to_query}, shared)
+    parts = _launch(rows_query, inputs.active.rows, edges, {"to_query": to_query}, shared)
     if parts:
         _merge(merge_sums, edges, slot, (parts["to_query"], to_query))
 
@@ -43,11 +43,11 @@ def backward_sources(
     edges = inputs.layout.derive(by_source, inputs.split)
     shared = _arguments(inputs, edges) | {"slot": inputs.active.slot} | given
     results = {"to_key": to_key, "to_value": to_value}
-    for name, part in _run(rows_source, edges.num_nodes, edges, results, shared).items():
+    for name, part in _launch(rows_source, edges.num_nodes, edges, results, shared).items():
         _merge(merge_sums, edges, None, (part, results[name]))
 
 
-def _run(
+def _launch(
     kernel: Any, rows: int, edges: CSREdges, results: dict[str, Tensor], shared: dict[str, Any]
 ) -> dict[str, Tensor]:
     """Write the results of whole rows; return those of the pieces of long rows."""
