@@ -93,18 +93,8 @@ def make_buckets(
 ) -> Buckets:
     """Sort tiles into buckets by the binary logarithm of their number of sources.
 
-    Parameters
-    ----------
-    layout : IntervalLayout
-        The layout of the tiles.
-    frontier : Tensor or None
-        `(A,)` destinations of the query rows.
-    cuts : Tensor
-        `(tiles + 1,)`, the first query row of each tile.
-    low, high : Tensor
-        `(tiles,)`, the interval of sources of each tile.
-    partition : bool
-        Whether these intervals do not overlap.
+    `cuts`, `(tiles + 1,)`, is the first row of each tile among the query rows of the frontier;
+    `low` and `high`, `(tiles,)`, its interval of sources; `partition` says that no two overlap.
     """
     counts = cuts.diff()
     tile = counts.nonzero()[:, 0]

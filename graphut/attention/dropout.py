@@ -14,23 +14,10 @@ Bits = TypeVar("Bits", int, Tensor)
 def dropout_factors(
     edge: Tensor, heads: int, dropout: float, seed: int, dtype: torch.dtype
 ) -> Tensor:
-    """Return the factor of each attention weight: 0, or `1 / (1 - dropout)`.
+    """Return the factors `(e, heads)` of attention weights: 0, or `1 / (1 - dropout)`.
 
     A counter-based generator: nothing is stored between forward and backward, and every
-    backend, device and order of edges draws the same mask.
-
-    Parameters
-    ----------
-    edge : Tensor
-        `(e,)` int64 edge ids.
-    heads : int
-        Number of heads.
-    dropout : float
-        Probability of 0, in `[0, 1)`.
-    seed : int
-        Seed of the mask.
-    dtype : torch.dtype
-        Of the result, `(e, heads)`.
+    backend, device and order of edges draws the same mask for `(e,)` int64 edge ids.
 
     Examples
     --------
