@@ -1,6 +1,7 @@
-"""Edge-softmax attention over graphs: one call, one file a backend."""
+"""Edge-softmax attention over graphs: one call, one record a backend."""
 
-from graphut.attention.backends import BACKENDS, Backend
+from graphut.attention.backend import Backend
+from graphut.attention.backends import BACKENDS
 from graphut.attention.functional import edge_attention
 from graphut.attention.graphs import as_layout, keep_layout
 from graphut.attention.layout import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges

@@ -14,48 +14,32 @@ from graphut.attention.layout import IntervalLayout
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Tiles of like size, as index tables that repeat a valid entry where there is none.
+    """Tiles of like size, as index tables that repeat a valid entry where there is none."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Tiles, rows of the largest, sources of the largest.
-    mask : Tensor
-        `(tiles, 1, r, s)` bool, which source each row sees.
-    """
-
-    shape: tuple[int, int, int]
-    mask: Tensor
+    shape: tuple[int, int, int]  # tiles, rows of the largest, sources of the largest
+    mask: Tensor  # (tiles, 1, r, s) bool, which source each row sees
 
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """All tiles of a call.
-
-    Parameters
-    ----------
-    parts : list of Bucket
-        The buckets.
-    rows, sources : Spread
-        How query rows, and keys and values, spread over the buckets' tables, one after another.
-    """
+    """All tiles of a call."""
 
     parts: list[Bucket]
-    rows: Spread
-    sources: Spread
+    rows: PaddedIndex  # of query rows in the buckets' tables, one after another
+    sources: PaddedIndex  # of keys and values
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """`(A, H, Dv)`"""
-        queries = self.rows.out(query).split([b * r for b, r, _ in self._shapes])
+        """Return attention `(A, H, Dv)` of all buckets."""
+        queries = self.rows.pad(query).split([b * r for b, r, _ in self._shapes])
         sizes = [b * s for b, _, s in self._shapes]
-        keys, values = self.sources.out(key).split(sizes), self.sources.out(value).split(sizes)
+        keys, values = self.sources.pad(key).split(sizes), self.sources.pad(value).split(sizes)
         parts = []
         for part, q, k, v in zip(self.parts, queries, keys, values, strict=True):
             tiles = part.shape[0]
             q, k, v = (x.unflatten(0, (tiles, -1)).transpose(1, 2) for x in (q, k, v))
             out = scaled_dot_product_attention(q, k, v, attn_mask=part.mask, scale=scale)
             parts.append(out.transpose(1, 2).flatten(0, 1))
-        return self.rows.back(torch.cat(parts))
+        return self.rows.unpad(torch.cat(parts))
 
     @property
     def _shapes(self) -> list[tuple[int, int, int]]:
@@ -63,31 +47,23 @@ class Buckets:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
-    """Rows spread over a longer table, and gathered from it again.
+class PaddedIndex:
+    """The place of rows in a longer, padded table."""
 
-    Parameters
-    ----------
-    index : Tensor
-        `(table,)`, the row in each place; where a tile is too short, any row of it.
-    place : Tensor or None
-        `(rows,)`, the one place where each row counts, or -1; `None` if it may count in several.
-    """
+    index: Tensor  # (table,) the row in each place; in padding any row of the tile
+    place: Tensor | None  # (rows,) the one place where each row counts, or -1; None: maybe several
 
-    index: Tensor
-    place: Tensor | None
-
-    def out(self, rows: Tensor) -> Tensor:
-        """From rows to the table. What comes back from places that do not count is dropped."""
+    def pad(self, rows: Tensor) -> Tensor:
+        """Return the table of rows; gradients of padding are dropped."""
         if self.place is None:
             return rows.index_select(0, self.index)
-        spread: Tensor = _Gather.apply(  # type: ignore[no-untyped-call]
+        padded: Tensor = _Gather.apply(  # type: ignore[no-untyped-call]
             rows, self.index, self.place
         )
-        return spread
+        return padded
 
-    def back(self, table: Tensor) -> Tensor:
-        """From the table to rows."""
+    def unpad(self, table: Tensor) -> Tensor:
+        """Return the rows of a table."""
         assert self.place is not None
         return table.index_select(0, self.place)
 
@@ -117,18 +93,8 @@ def make_buckets(
 ) -> Buckets:
     """Sort tiles into buckets by the binary logarithm of their number of sources.
 
-    Parameters
-    ----------
-    layout : IntervalLayout
-        Whose tiles they are.
-    frontier : Tensor or None
-        `(A,)` destinations of the query rows.
-    cuts : Tensor
-        `(tiles + 1,)`, the first query row of each tile.
-    low, high : Tensor
-        `(tiles,)`, the run of sources of each tile.
-    partition : bool
-        Whether these runs do not overlap.
+    `cuts`, `(tiles + 1,)`, is the first row of each tile among the query rows of the frontier;
+    `low` and `high`, `(tiles,)`, its interval of sources; `partition` says that no two overlap.
     """
     counts = cuts.diff()
     tile = counts.nonzero()[:, 0]
@@ -153,13 +119,13 @@ def make_buckets(
         sources.append(source.flatten())
     return Buckets(
         parts,
-        Spread(torch.cat(rows), row_place),
-        Spread(torch.cat(sources), source_place if partition else None),
+        PaddedIndex(torch.cat(rows), row_place),
+        PaddedIndex(torch.cat(sources), source_place if partition else None),
     )
 
 
 def _table(first: Tensor, counts: Tensor, place: Tensor, used: int) -> Tensor:
-    """`(tiles, longest)` indices `first, first + 1, ...`; writes down each one's place."""
+    """Return `(tiles, longest)` indices `first, first + 1, ...`, and write the place of each."""
     step = torch.arange(int(counts.max()), device=first.device)
     index = first[:, None] + step
     counts_here = step < counts[:, None]

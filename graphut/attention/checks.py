@@ -1,4 +1,4 @@
-"""What can be wrong with an attention call, and how it is said."""
+"""Errors of what is wrong with an attention call."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ from torch import Tensor
 
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout
-
-
-def check_backend(name: str) -> None:
-    """Raise unless a backend of that name exists."""
-    from graphut.attention.backends import BACKENDS
-
-    if name != "auto" and name not in BACKENDS:
-        known = ", ".join(["auto", *BACKENDS])
-        raise ValueError(f"unknown backend {name!r}; choose one of: {known}")
 
 
 def check_call(

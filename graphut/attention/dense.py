@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
 
 
-def dense_attention(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """One `(copies, A, N_src)` table of scores a head; `-inf` where there is no edge.
+def dense_attention(call: AttentionCall) -> AttentionResult:
+    """Attend by one `(copies, A, N_src)` table of scores a head, `-inf` where there is no edge.
 
     Parallel edges lie in different copies, so that each has a bias and a dropout of its own.
     """
@@ -31,19 +32,22 @@ def dense_attention(call: AttentionCall) -> tuple[Tensor, Tensor]:
     weights = table.clamp_min(lowest).transpose(0, 1).flatten(1, 2).softmax(1)
     weights = weights.unflatten(1, (copies, shape[1])).transpose(0, 1)
     weights = weights.masked_fill(table == -torch.inf, 0.0)
-    factors = call.factors()
+    factors = call.dropout_factors()
     if factors is not None:
         kept = torch.zeros_like(table).index_put((copy, row, source), factors)
         weights = weights * kept
     out = torch.einsum("canh,nhd->ahd", weights, value)
-    return out.to(call.value.dtype), weights[copy, row, source]
+    return AttentionResult(out.to(call.value.dtype), weights[copy, row, source])
 
 
 def _copy_of_edge(pair: Tensor) -> Tensor:
-    """How many earlier edges join the same two nodes as this one."""
+    """Return how many earlier edges join the same two nodes as each edge."""
     _, inverse, count = torch.unique(pair, return_inverse=True, return_counts=True)
     order = torch.argsort(inverse, stable=True)
     rank = (
         torch.arange(pair.numel(), device=pair.device) - (count.cumsum(0) - count)[inverse[order]]
     )
     return torch.empty_like(rank).index_copy(0, order, rank)
+
+
+DENSE = Backend(name="dense", attend=dense_attention)

@@ -14,23 +14,10 @@ Bits = TypeVar("Bits", int, Tensor)
 def dropout_factors(
     edge: Tensor, heads: int, dropout: float, seed: int, dtype: torch.dtype
 ) -> Tensor:
-    """What each attention weight is multiplied by: 0, or `1 / (1 - dropout)`.
+    """Return the factors `(e, heads)` of attention weights: 0, or `1 / (1 - dropout)`.
 
     A counter-based generator: nothing is stored between forward and backward, and every
-    backend, device and order of edges draws the same mask.
-
-    Parameters
-    ----------
-    edge : Tensor
-        `(e,)` int64 edge ids.
-    heads : int
-        Number of heads.
-    dropout : float
-        Probability of 0, in `[0, 1)`.
-    seed : int
-        Seed of the mask.
-    dtype : torch.dtype
-        Of the result, `(e, heads)`.
+    backend, device and order of edges draws the same mask for `(e,)` int64 edge ids.
 
     Examples
     --------
@@ -46,17 +33,17 @@ def dropout_factors(
 
 
 def seed_hash(seed: int) -> int:
-    """The 32 bits that a seed goes into the mask with."""
+    """Return the 32 bits that a seed goes into the mask with."""
     return mix(seed & _LOW ^ mix(seed >> 32))
 
 
 def drop_below(dropout: float) -> int:
-    """Weights whose 32 bits are below this are dropped."""
+    """Return the bound below whose 32 bits a weight is dropped."""
     return int(dropout * 2**32)
 
 
 def mix(bits: Bits) -> Bits:
-    """MurmurHash3's 32-bit finaliser, on 32-bit values held in int64."""
+    """Apply MurmurHash3's 32-bit finaliser to 32-bit values held in int64."""
     bits = bits & _LOW
     bits = ((bits ^ (bits >> 16)) * 0x85EBCA6B) & _LOW
     bits = ((bits ^ (bits >> 13)) * 0xC2B2AE35) & _LOW

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut.attention.backends import choose
+from graphut.attention.backends import check_backend, choose
 from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_backend, check_call, check_finite, check_live
+from graphut.attention.checks import check_call, check_finite, check_live
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native import native_attention
 
 
 @overload
@@ -162,15 +161,13 @@ def edge_attention(
     )
     if not allow_zero_in_degree:
         check_live(call)
-    attend = choose(backend, call)
-    if query.device.type == "cpu" and (get_attention or attend is not native_attention):
-        # torch's attention would give zeros for NaN; the compiled one looks at what it wrote, and
-        # leaves weights to others.
-        check_finite(query=query, key=key, value=value)
+    chosen = choose(backend, call)
+    if query.device.type == "cpu" and not chosen.checks_finite:
+        check_finite(query=query, key=key, value=value)  # torch's attention gives zeros for NaN
     with torch.autocast(query.device.type, enabled=False):
-        out, weights = attend(call)
+        out, weights = chosen.attend(call)
     if not get_attention:
         return out
     assert weights is not None
-    heads = weights.new_zeros(layout.num_edges, weights.shape[1])
-    return out, heads.index_copy(0, call.edges[2], weights)
+    by_edge = weights.new_zeros(layout.num_edges, weights.shape[1])
+    return out, by_edge.index_copy(0, call.edges[2], weights)

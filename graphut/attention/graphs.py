@@ -14,13 +14,13 @@ _KEY = "_graphut_layouts"
 
 
 def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
-    """The edge layout of a graph.
+    """Return the edge layout of a graph.
 
     Parameters
     ----------
     graph : DGLGraph or EdgeLayout
-        A layout is returned as it is. A DGL graph is passed over once; the result is
-        kept with the graph until its edges or its division into sentences change.
+        A layout is returned as it is. The layout of a DGL graph is found once, and kept with the
+        graph until its edges or its division into sentences change.
     etype : str or tuple of str, optional
         Which edge type of a heterograph.
 
@@ -46,7 +46,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
             f"the graph has several edge types ({names}); choose one: graph[{graph.etypes[0]!r}]"
         )
     canonical = graph.to_canonical_etype(etype)
-    layouts = _kept(graph)
+    layouts = _layouts_of(graph)
     if canonical not in layouts:
         layout = _read(graph, canonical)
         keep_layout(graph, canonical, layout)
@@ -56,12 +56,12 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
 
 def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
     """Keep a layout that is known already with its graph."""
-    _kept(graph)[graph.to_canonical_etype(etype)] = layout
+    _layouts_of(graph)[graph.to_canonical_etype(etype)] = layout
 
 
-def _kept(graph: DGLGraph) -> dict[Any, EdgeLayout]:
-    # A graph whose edges or sentences change gets a new object for them: what was kept with
-    # the old ones is void.
+def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
+    # A graph whose edges or sentences change gets a new object for them: layouts that were kept
+    # with the old ones are void.
     index, batch, layouts = graph.__dict__.get(_KEY, (None, None, {}))
     if index is not graph._graph or batch is not graph._batch_num_nodes:
         layouts = {}

@@ -1,8 +1,8 @@
 """Edge layouts: who attends to whom, in the form that kernels read.
 
-Where the in-neighbours of every destination are one contiguous run of sources,
-two integers a destination replace all its edges (`IntervalLayout`); anything
-else is compressed rows by destination (`CSRLayout`).
+Where the in-neighbours of every destination are one interval of sources, two integers a
+destination replace all its edges (`IntervalLayout`); anything else is compressed rows by
+destination (`CSRLayout`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
-from graphut.attention.kept import kept
+from graphut.attention.cached_property import cached_property
 
 Device = torch.device | str
 T = TypeVar("T")
@@ -35,21 +35,24 @@ class EdgeLayout(ABC):
     src_lengths: Tensor  # (batch,) int64 on the CPU: sources of each sentence
     edge_ids: Tensor | None = None
     extra_nodes: bool = False  # whether some nodes are known to stand for no token
-    # What takes a look at the numbers: found out once, not while nodes attend, and moved along.
+    # Facts that take a look at the numbers: found once, before nodes attend, and moved along.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
     _moved: dict[torch.device, Any] = field(default_factory=dict, repr=False)
     _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if not self._facts:
-            self._facts.update(self._look())
+    _index_names: ClassVar[tuple[str, ...]]  # the fields that hold index tensors
 
-    def _look(self) -> dict[str, int]:
+    def __post_init__(self) -> None:
+        """Find out the facts, unless they are those of a layout on another device."""
+        if not self._facts:
+            self._facts.update(self._find_facts())
+
+    def _find_facts(self) -> dict[str, int]:
         return {"empty_rows": int((self.in_degrees == 0).sum())}
 
     @property
     def has_empty_rows(self) -> bool:
-        """Whether some destination has no in-edge."""
+        """True if some destination has no in-edge."""
         return self._facts["empty_rows"] > 0
 
     @property
@@ -63,16 +66,17 @@ class EdgeLayout(ABC):
         """Number of edges."""
 
     @property
-    @abstractmethod
     def device(self) -> torch.device:
-        """Where the index tensors lie."""
+        """Device of the index tensors."""
+        first: Tensor = getattr(self, self._index_names[0])
+        return first.device
 
     @property
     @abstractmethod
     def in_degrees(self) -> Tensor:
         """In-edges of each destination, `(num_dst,)`."""
 
-    @kept
+    @cached_property
     def row_starts(self) -> Tensor:
         """Canonical index of each destination's first edge, `(num_dst + 1,)`."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
@@ -80,14 +84,14 @@ class EdgeLayout(ABC):
 
     @abstractmethod
     def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
-        """Source of the `offsets[e]`-th in-edge of destination `rows[e]`."""
+        """Return the source of the `offsets[e]`-th in-edge of each destination `rows[e]`."""
 
     @abstractmethod
     def sources(self) -> Tensor:
-        """Source of every edge in canonical order, `(num_edges,)`."""
+        """Return the source of every edge in canonical order, `(num_edges,)`."""
 
     def in_edges(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """In-edges of the destinations `rows` (all, without them).
+        """Return the in-edges of the destinations `rows`, of all if not given.
 
         Returns
         -------
@@ -107,28 +111,26 @@ class EdgeLayout(ABC):
         return index, source, edge if self.edge_ids is None else self.edge_ids[edge]
 
     def to(self, device: Device) -> EdgeLayout:
-        """The layout on another device, copied there once and then kept."""
+        """Return the layout on another device, copied there once and then kept."""
         target = torch.device(device)
         if target == self.device:
             return self
         if target not in self._moved:
-            self._moved[target] = self._copy_to(target)
+            indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
+            copies: dict[str, Any] = {
+                name: None if x is None else x.to(target) for name, x in indices.items()
+            }
+            self._moved[target] = replace(self, **copies, _moved={self.device: self})
         moved: EdgeLayout = self._moved[target]
         return moved
 
-    def derive(self, make: Callable[[EdgeLayout], T]) -> T:
-        """`make(layout)`, made once and kept: what a backend works out from the edges."""
-        if make not in self._derived:
-            self._derived[make] = make(self)
-        made: T = self._derived[make]
+    def derive(self, make: Callable[..., T], *sizes: int) -> T:
+        """Return `make(layout, *sizes)`, made once and kept with the layout."""
+        key = (make, sizes) if sizes else make
+        if key not in self._derived:
+            self._derived[key] = make(self, *sizes)
+        made: T = self._derived[key]
         return made
-
-    @abstractmethod
-    def _copy_to(self, device: torch.device) -> EdgeLayout:
-        """The layout on `device`."""
-
-    def _moved_ids(self, device: torch.device) -> Tensor | None:
-        return None if self.edge_ids is None else self.edge_ids.to(device)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,52 +156,45 @@ class IntervalLayout(EdgeLayout):
 
     lo: Tensor
     hi: Tensor
+    _index_names: ClassVar = ("lo", "hi")
 
-    def _look(self) -> dict[str, int]:
+    def _find_facts(self) -> dict[str, int]:
         filled = self.hi > self.lo
         lo, hi = (self.lo, self.hi) if bool(filled.all()) else (self.lo[filled], self.hi[filled])
         return {
-            **super()._look(),
+            **super()._find_facts(),
             "edges": int((hi - lo).sum()),
             "falls": int((lo[1:] < lo[:-1]).sum() + (hi[1:] < hi[:-1]).sum()),
         }
 
     @property
-    def never_falls(self) -> bool:
-        """Whether the runs go forward from row to row, so that neighbours can share them."""
+    def is_monotone(self) -> bool:
+        """True if no interval begins or ends before an earlier one, empty ones left out."""
         return self._facts["falls"] == 0
 
     @property
     def num_dst(self) -> int:
+        """Number of destination nodes."""
         return self.lo.numel()
 
     @property
     def num_edges(self) -> int:
+        """Number of edges."""
         return self._facts["edges"]
 
-    @property
-    def device(self) -> torch.device:
-        return self.lo.device
-
-    @kept
+    @cached_property
     def in_degrees(self) -> Tensor:
+        """In-edges of each destination, `(num_dst,)`."""
         return self.hi - self.lo
 
     def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
+        """Return the source of the `offsets[e]`-th in-edge of each destination `rows[e]`."""
         return self.lo[rows] + offsets
 
     def sources(self) -> Tensor:
+        """Return the source of every edge in canonical order."""
         shift = torch.repeat_interleave(self.lo - self.row_starts[:-1], self.in_degrees)
         return torch.arange(shift.numel(), device=self.device) + shift
-
-    def _copy_to(self, device: torch.device) -> IntervalLayout:
-        return replace(
-            self,
-            lo=self.lo.to(device),
-            hi=self.hi.to(device),
-            edge_ids=self._moved_ids(device),
-            _moved={self.device: self},
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,41 +211,35 @@ class CSRLayout(EdgeLayout):
 
     indptr: Tensor
     indices: Tensor
+    _index_names: ClassVar = ("indptr", "indices")
 
     @property
     def num_dst(self) -> int:
+        """Number of destination nodes."""
         return self.indptr.numel() - 1
 
     @property
     def num_edges(self) -> int:
+        """Number of edges."""
         return self.indices.numel()
 
-    @property
-    def device(self) -> torch.device:
-        return self.indptr.device
-
-    @kept
+    @cached_property
     def in_degrees(self) -> Tensor:
+        """In-edges of each destination, `(num_dst,)`."""
         return self.indptr.diff()
 
-    @kept
+    @cached_property
     def row_starts(self) -> Tensor:
+        """Canonical index of each destination's first edge, `(num_dst + 1,)`."""
         return self.indptr
 
     def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
+        """Return the source of the `offsets[e]`-th in-edge of each destination `rows[e]`."""
         return self.indices[self.indptr[rows] + offsets]
 
     def sources(self) -> Tensor:
+        """Return the source of every edge in canonical order."""
         return self.indices
-
-    def _copy_to(self, device: torch.device) -> CSRLayout:
-        return replace(
-            self,
-            indptr=self.indptr.to(device),
-            indices=self.indices.to(device),
-            edge_ids=self._moved_ids(device),
-            _moved={self.device: self},
-        )
 
 
 def layout_from_edges(
@@ -263,7 +252,7 @@ def layout_from_edges(
     dst_lengths: Tensor | None = None,
     extra_nodes: bool = False,
 ) -> EdgeLayout:
-    """The layout of an edge list in any order: intervals where they fit, CSR otherwise.
+    """Return the layout of an edge list in any order: intervals where they fit, else CSR.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Attention by segments of edges in plain torch: any layout, scores of E x H and no more."""
+"""Attention by segments of edges in plain torch: any layout, no tensor above E x H entries."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
 
 # Gathered rows are held for so many entries at a time: about 8 MiB in float32.
 _ENTRIES = 1 << 21
 
 
-def segment_attention(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Scores edge by edge, softmax over the in-edges of each row, weighted sums.
+def segment_attention(call: AttentionCall) -> AttentionResult:
+    """Attend edge by edge: scores, softmax over the in-edges of each row, weighted sums.
 
     Queries, keys and values of the edges are gathered chunk by chunk, forward and backward,
     so that nothing of the size edges x heads x features ever exists.
@@ -28,13 +29,13 @@ def segment_attention(call: AttentionCall) -> tuple[Tensor, Tensor]:
     if bias is not None:
         scores = scores + bias
     weights = _segment_softmax(scores, row, query.shape[0])
-    factors = call.factors()
+    factors = call.dropout_factors()
     if factors is not None:
         weights = weights * factors
     out = _EdgeSum.apply(  # type: ignore[no-untyped-call]
         weights, value, row, source, query.shape[0]
     )
-    return out.to(call.value.dtype), weights
+    return AttentionResult(out.to(call.value.dtype), weights)
 
 
 def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
@@ -56,7 +57,7 @@ def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:
 
 
 def _dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
-    """`out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`"""
+    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`."""
     out = a.new_empty(a_rows.numel(), a.shape[1])
     for part in _chunks(a_rows.numel(), a.shape[1:].numel()):
         out[part] = (a[a_rows[part]] * b[b_rows[part]]).sum(-1)
@@ -64,7 +65,7 @@ def _dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
 
 
 def _sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int) -> Tensor:
-    """`out[i, h] = sum of weights[e, h] * b[b_rows[e], h] over the e with to_rows[e] = i`"""
+    """Return `out[i, h]`: the sum of `weights[e, h] * b[b_rows[e], h]` where `to_rows[e] = i`."""
     out = b.new_zeros(rows, *b.shape[1:])
     for part in _chunks(to_rows.numel(), b.shape[1:].numel()):
         out.index_add_(0, to_rows[part], weights[part, :, None] * b[b_rows[part]])

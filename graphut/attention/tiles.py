@@ -1,8 +1,8 @@
 """Interval layouts on torch's scaled-dot-product attention.
 
 Destinations that share most of their sources form a tile: a sentence, or a stretch of a long one
-with a narrow window. Each tile is one dense attention of its rows over its run of sources; small
-ones are done many at a time, padded to buckets.
+with a narrow window. Each tile is one dense attention of its rows over its interval of sources;
+small ones are done many at a time, padded to buckets.
 """
 
 from __future__ import annotations
@@ -27,36 +27,20 @@ _OWN_CALL = 16384
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """The tiles of a layout, in the order of their rows.
+    """The tiles of a layout, in the order of their rows."""
 
-    Parameters
-    ----------
-    cuts : Tensor
-        `(tiles + 1,)`, the first row of each tile.
-    low, high : Tensor
-        `(tiles,)`, the run of sources that the rows of each tile see between them.
-    lo, hi : list of int
-        The same, for the host.
-    whole : list of bool
-        Whether every row of the tile sees the whole run.
-    causal : list of bool
-        Whether row `i` of the tile sees the first `i + 1` sources of the run.
-    partition : bool
-        Whether the runs are the sources, cut up: then they can be split instead of gathered.
-    """
-
-    cuts: Tensor
-    low: Tensor
-    high: Tensor
-    lo: list[int]
-    hi: list[int]
-    whole: list[bool]
-    causal: list[bool]
-    partition: bool
+    cuts: Tensor  # (tiles + 1,) the first row of each tile
+    low: Tensor  # (tiles,) the first source that a row of each tile attends to
+    high: Tensor  # (tiles,) the source after the last
+    lo: list[int]  # `low` for the host
+    hi: list[int]  # `high` for the host
+    whole: list[bool]  # whether every row of the tile attends to its whole interval
+    causal: list[bool]  # whether row i of the tile attends to the first i + 1 sources of it
+    partition: bool  # whether the intervals split the sources, which need no gathering then
 
 
 def tile_attention(call: AttentionCall) -> Tensor:
-    """Attention tile by tile; all at once where the tiles are alike."""
+    """Attend tile by tile, all at once where the tiles are alike."""
     layout = call.layout
     assert isinstance(layout, IntervalLayout)
     if layout.has_empty_rows:
@@ -99,7 +83,7 @@ def _full_buckets(layout: EdgeLayout) -> Buckets:
 
 
 def _small(call: AttentionCall, tiles: Tiles, rows: list[int]) -> bool:
-    """Whether the tiles with rows in them are too small for a call each."""
+    """Return whether the tiles with rows in them are too small for a call each."""
     own = [count + tiles.hi[tile] - tiles.lo[tile] for tile, count in enumerate(rows) if count]
     return sum(own) * call.key.shape[1:].numel() < _OWN_CALL * len(own)
 
@@ -114,7 +98,7 @@ def _attend_one_by_one(
     tiles = layout.derive(find_tiles)
     lo = layout.lo if frontier is None else layout.lo[frontier]
     hi = layout.hi if frontier is None else layout.hi[frontier]
-    keys, values = _runs(call.key, tiles), _runs(call.value, tiles)
+    keys, values = _intervals(call.key, tiles), _intervals(call.value, tiles)
     # Split, not sliced: the gradient of each slice would be a table of all rows.
     queries, los, his = query.split(rows), lo.split(rows), hi.split(rows)
     parts = []
@@ -139,24 +123,23 @@ def _attend_one_by_one(
 
 
 def _by_head(rows: Tensor) -> Tensor:
-    """`(rows, H, D)` as `(1, H, rows, D)`"""
+    """Return `(rows, H, D)` as `(1, H, rows, D)`."""
     return rows.transpose(0, 1)[None]
 
 
-def _runs(rows: Tensor, tiles: Tiles) -> tuple[Tensor, ...]:
-    """The rows of each tile's run of sources."""
+def _intervals(rows: Tensor, tiles: Tiles) -> tuple[Tensor, ...]:
+    """Return the rows of each tile's interval of sources."""
     sizes = [hi - lo for lo, hi in zip(tiles.lo, tiles.hi, strict=True)]
     if not tiles.partition:
-        runs = [
-            torch.arange(*run, device=rows.device) for run in zip(tiles.lo, tiles.hi, strict=True)
-        ]
-        rows = rows.index_select(0, torch.cat(runs))
+        ends = zip(tiles.lo, tiles.hi, strict=True)
+        sources = [torch.arange(lo, hi, device=rows.device) for lo, hi in ends]
+        rows = rows.index_select(0, torch.cat(sources))
     parts: tuple[Tensor, ...] = rows.split(sizes)
     return parts
 
 
 def _alike(tiles: Tiles, rows: list[int], full: bool) -> bool:
-    """Whether all tiles have the same rows, sources and pattern, and no need of a mask."""
+    """Return whether all tiles have as many rows and sources and one pattern without a mask."""
     sizes = {hi - lo for lo, hi in zip(tiles.lo, tiles.hi, strict=True)}
     pattern = all(tiles.whole) or (full and all(tiles.causal))
     return tiles.partition and pattern and len(set(rows)) == 1 and len(sizes) == 1
@@ -207,7 +190,7 @@ def find_tiles(layout: EdgeLayout) -> Tiles:
 
 
 def _extent(lo: Tensor, hi: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """The union of the rows' runs in each group; rows without sources do not count."""
+    """Return the union of the rows' intervals in each group; empty ones do not count."""
     filled = hi > lo
     far = torch.iinfo(torch.int64).max
     low = torch.full((groups,), far).scatter_reduce(0, group[filled], lo[filled], "amin")

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from graphut import __version__
-from graphut.attention.measured import cpu_name
+from graphut.attention.autotune import cpu_name
 
 # Shuffles are NumPy's, and subwords are those of tokenizers.
 _PACKAGES = ("torch", "dgl", "numpy", "tokenizers")

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.checks import check_backend, check_frontier
-from graphut.attention.counted import counted_attention, takes_counts
-from graphut.attention.memory import KeyValueMemory, memory_for
+from graphut.attention.backends import check_backend
+from graphut.attention.checks import check_frontier
+from graphut.attention.device_counts import counted_attention, takes_counts
+from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.nn.checks import check_feat
 
 USUAL_DEGREE = 20

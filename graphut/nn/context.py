@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.memory import KeyValueMemory
+from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.ponder import Work
 from graphut.nn.transition import PositionwiseTransition, Transition

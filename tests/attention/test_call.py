@@ -12,21 +12,10 @@ from tests.helpers import layout_of
 # Edge ids 0 to 3; by destination they are 1, 2 | 0, 3.
 LAYOUT = layout_of([(0, 1), (0, 0), (1, 0), (1, 1)], 2, 2)
 X = torch.zeros(2, 3, 4)
-CALL = AttentionCall(
-    layout=LAYOUT,
-    query=X,
-    key=X,
-    value=X,
-    frontier=None,
-    edge_bias=None,
-    scale=1.0,
-    dropout=0.0,
-    seed=5,
-    need_weights=False,
-)
+CALL = AttentionCall(layout=LAYOUT, query=X, key=X, value=X, seed=5)
 
 
-def test_what_belongs_to_single_edges_follows_the_frontier() -> None:
+def test_attention_call_edges_follow_the_frontier() -> None:
     call = replace(
         CALL,
         query=X[:1],
@@ -36,16 +25,16 @@ def test_what_belongs_to_single_edges_follows_the_frontier() -> None:
     )
     row, source, edge = call.edges
     assert (row.tolist(), source.tolist(), edge.tolist()) == ([0, 0], [0, 1], [0, 3])
-    bias, factors = call.bias(), call.factors()
+    bias, factors = call.bias(), call.dropout_factors()
     assert bias is not None and factors is not None
     assert bias.tolist() == [[0.0], [3.0]]
     assert torch.equal(factors, dropout_factors(edge, 3, 0.5, 5, torch.float32))
 
 
-def test_a_plain_call_has_nothing_of_single_edges() -> None:
-    assert CALL.plain and CALL.bias() is None and CALL.factors() is None
+def test_attention_call_is_plain_without_terms_of_single_edges() -> None:
+    assert CALL.is_plain and CALL.bias() is None and CALL.dropout_factors() is None
     others = [{"edge_bias": torch.zeros(4, 1)}, {"dropout": 0.1}, {"need_weights": True}]
-    assert not any(replace(CALL, **other).plain for other in others)
+    assert not any(replace(CALL, **other).is_plain for other in others)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +42,9 @@ def test_a_plain_call_has_nothing_of_single_edges() -> None:
     [(torch.float64, torch.float64), (torch.float32, torch.float32)]
     + [(narrow, torch.float32) for narrow in (torch.bfloat16, torch.float16)],
 )
-def test_scores_are_float32_or_wider(given: torch.dtype, scores: torch.dtype) -> None:
+def test_attention_call_score_dtype_is_float32_or_wider(
+    given: torch.dtype, scores: torch.dtype
+) -> None:
     call = replace(CALL, query=X.to(given), edge_bias=torch.zeros(4, 1, dtype=given))
     assert call.score_dtype == scores
     bias = call.bias()

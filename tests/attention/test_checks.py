@@ -63,25 +63,25 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "error", "words"), WRONG, ids=[words for *_, words in WRONG])
-def test_a_wrong_argument_is_named(wrong: Any, error: type[Exception], words: str) -> None:
+def test_check_call_names_a_wrong_argument(wrong: Any, error: type[Exception], words: str) -> None:
     edge_attention(LAYOUT, **CALL)
     with pytest.raises(error, match=re.escape(words)):
         edge_attention(LAYOUT, **(CALL | wrong))
 
 
-def test_offsets_need_sources_that_are_the_destinations() -> None:
+def test_check_call_refuses_offsets_between_different_nodes() -> None:
     layout = Causal().layout([2], [3])
     with pytest.raises(ValueError, match="3 sources and 2 destinations: give an edge_bias"):
         edge_attention(layout, X[:2], X, X, relative_bias=torch.zeros(2, 3))
 
 
-def test_a_graph_of_another_kind_is_refused() -> None:
+def test_as_layout_refuses_other_objects() -> None:
     with pytest.raises(TypeError, match="expected a DGLGraph or an EdgeLayout, got Causal"):
         edge_attention(Causal(), X, X, X)
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_destinations_without_in_edges_are_named(backend: str) -> None:
+def test_check_live_names_destinations_without_in_edges(backend: str) -> None:
     layout = layout_of([(0, 0), (0, 2)], 1, 9)
     query, key = torch.zeros(9, 1, 2), torch.zeros(1, 1, 2)
     with pytest.raises(ValueError, match=r"7 destination.*node 1, 3, 4, 5, 6, \.\.\."):
@@ -94,7 +94,7 @@ def test_destinations_without_in_edges_are_named(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_destinations_whose_scores_are_all_minus_infinity_are_named(backend: str) -> None:
+def test_check_live_names_destinations_whose_bias_is_minus_infinity(backend: str) -> None:
     layout = Complete().layout([2])
     bias = torch.zeros(4, 2)
     bias[2:, 1] = -torch.inf  # into node 1, second head
@@ -105,7 +105,7 @@ def test_destinations_whose_scores_are_all_minus_infinity_are_named(backend: str
     edge_attention(layout, x[one], x, x, frontier=one, edge_bias=bias, backend=backend)
 
 
-def test_the_graphs_of_these_tests_have_dead_destinations_where_they_say_so() -> None:
+def test_graphs_have_dead_destinations_where_their_names_say_so() -> None:
     dead = {name for name, layout in GRAPHS.items() if layout.has_empty_rows}
     assert dead == {"some-empty", "all-empty", "hubs", "no-edges"}
 
@@ -113,7 +113,9 @@ def test_the_graphs_of_these_tests_have_dead_destinations_where_they_say_so() ->
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["query", "key", "value"])
 @pytest.mark.parametrize("get_attention", [False, True])
-def test_features_that_are_not_finite(name: str, value: float, get_attention: bool) -> None:
+def test_check_finite_names_the_first_wrong_number(
+    name: str, value: float, get_attention: bool
+) -> None:
     tensors = {key: torch.randn(3, 2, 4) for key in ("query", "key", "value")}
     tensors["query"][:, 1, 0] = 1.0  # not so small a score that nothing comes of the key
     tensors[name][2, 1, 0] = value
@@ -121,7 +123,7 @@ def test_features_that_are_not_finite(name: str, value: float, get_attention: bo
         edge_attention(Complete().graph([3]), **tensors, get_attention=get_attention)
 
 
-def test_large_features_whose_sum_overflows_are_fine() -> None:
+def test_check_finite_takes_features_whose_sum_overflows() -> None:
     big = torch.full((3, 1, 4), 1e38)
     out = edge_attention(Complete().graph([3]), torch.zeros(3, 1, 4), torch.zeros(3, 1, 4), big)
     torch.testing.assert_close(out, big)

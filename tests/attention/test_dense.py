@@ -35,16 +35,16 @@ def check_against_loops(layout: EdgeLayout, everything: bool) -> None:
 
 @pytest.mark.parametrize("everything", [False, True])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_the_oracle_is_the_definition(graph: str, everything: bool) -> None:
+def test_dense_attention_is_the_definition(graph: str, everything: bool) -> None:
     check_against_loops(GRAPHS[graph], everything)
 
 
 @given(multigraphs())
-def test_the_oracle_is_the_definition_on_any_graph(graph: tuple[Pairs, int, int]) -> None:
+def test_dense_attention_is_the_definition_on_any_graph(graph: tuple[Pairs, int, int]) -> None:
     check_against_loops(layout_of(*graph), everything=True)
 
 
-def test_an_edge_whose_bias_is_minus_infinity_is_not_there() -> None:
+def test_dense_attention_leaves_out_edges_whose_bias_is_minus_infinity() -> None:
     pairs = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 1)]
     tensors = inputs(layout_of(pairs, 2, 2))
     bias = torch.tensor([0.0, -torch.inf, 1.0, -torch.inf, -1.0]).double().requires_grad_()

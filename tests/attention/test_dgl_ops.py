@@ -23,7 +23,7 @@ def message_passing(graph: dgl.DGLGraph, query: Tensor, key: Tensor, value: Tens
 
 
 @pytest.mark.parametrize("name", ["causal", "cross", "hubs", "parallel"])
-def test_it_is_dgls_own_message_passing(name: str) -> None:
+def test_dgl_attention_is_dgls_own_message_passing(name: str) -> None:
     layout = GRAPHS[name]
     src, dst = torch.tensor(pairs_of(layout)).T
     nodes = {"source": layout.num_src, "target": layout.num_dst}
@@ -35,7 +35,7 @@ def test_it_is_dgls_own_message_passing(name: str) -> None:
     assert_same(gradients([found], tensors), gradients([expected], tensors))
 
 
-def test_it_takes_a_batch_of_layouts_graphs_and_blocks() -> None:
+def test_dgl_attention_of_batches_graphs_and_blocks() -> None:
     batch = dgl.batch([Causal().graph([3]), Complete().graph([2])])
     layout = layout_of([*pairs_of(Causal().layout([3])), (3, 3), (4, 3), (3, 4), (4, 4)], 5, 5)
     found = edge_attention(batch, *inputs(layout), backend="dgl")

@@ -14,19 +14,19 @@ def kept(dropout: float = 0.3, seed: int = 7, first_edge: int = 0) -> Tensor:
     return dropout_factors(edge, HEADS, dropout, seed, torch.float64) != 0
 
 
-def test_a_factor_is_zero_or_keeps_the_mean() -> None:
+def test_dropout_factors_are_zero_or_keep_the_mean() -> None:
     factors = dropout_factors(torch.arange(EDGES), HEADS, 0.2, 7, torch.float64)
     assert factors.unique().tolist() == [0.0, 1.25]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.01, 0.3, 0.9])
-def test_the_share_that_is_dropped(dropout: float) -> None:
+def test_dropout_factors_drop_their_share(dropout: float) -> None:
     share = 1 - kept(dropout).double().mean()
     spread = (dropout * (1 - dropout) / (EDGES * HEADS)) ** 0.5
     assert abs(share - dropout) <= 4 * spread
 
 
-def test_a_factor_depends_on_its_edge_and_head_alone() -> None:
+def test_dropout_factors_depend_on_edge_and_head_alone() -> None:
     whole = dropout_factors(torch.arange(EDGES), HEADS, 0.3, 7, torch.float32)
     some = torch.tensor([4999, 0, 17, 17])
     assert torch.equal(dropout_factors(some, HEADS, 0.3, 7, torch.float32), whole[some])
@@ -46,12 +46,12 @@ def test_a_factor_depends_on_its_edge_and_head_alone() -> None:
     ],
     ids=["seed", "high-seed", "twin-seed", "negative-seed", "far-edge", "next-edge", "head"],
 )
-def test_masks_of_other_seeds_edges_and_heads_are_unrelated(other: Tensor) -> None:
+def test_dropout_factors_of_other_seeds_edges_and_heads_are_unrelated(other: Tensor) -> None:
     both = (kept() & other).double().mean()
     assert abs(both - 0.49) <= 5 * (0.49 * 0.51 / (EDGES * HEADS)) ** 0.5
 
 
-def test_seeds_are_told_apart_by_all_their_bits() -> None:
+def test_dropout_factors_depend_on_all_bits_of_the_seed() -> None:
     seeds = [0, 1, 2**32, 2**32 + 1, 7 << 32 | 7, 3 << 32 | 2]
     masks = {bytes(kept(0.5, seed).numpy()) for seed in seeds}
     assert len(masks) == len(seeds)

@@ -61,7 +61,9 @@ def check_against_dense(
 @pytest.mark.parametrize("frontier", FRONTIERS)
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("backend", FAST)
-def test_backends_agree(backend: str, graph: str, frontier: str, everything: bool) -> None:
+def test_edge_attention_agrees_between_backends(
+    backend: str, graph: str, frontier: str, everything: bool
+) -> None:
     layout, nodes = GRAPHS[graph], FRONTIERS[frontier]
     if nodes is not None:
         nodes = [node for node in nodes if node < layout.num_dst]
@@ -70,7 +72,7 @@ def test_backends_agree(backend: str, graph: str, frontier: str, everything: boo
 
 @pytest.mark.parametrize("backend", FAST)
 @given(multigraphs(), st.booleans(), st.data())
-def test_backends_agree_on_any_graph(
+def test_edge_attention_agrees_between_backends_on_any_graph(
     backend: str, graph: tuple[Pairs, int, int], everything: bool, data: st.DataObject
 ) -> None:
     layout = layout_of(*graph)
@@ -81,13 +83,15 @@ def test_backends_agree_on_any_graph(
 @pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("length", [1, 2, 63, 100])
 @pytest.mark.parametrize("topology", [Complete(), Causal(), Window(7)], ids=str)
-def test_backends_agree_at_odd_lengths(topology: Any, length: int, backend: str) -> None:
+def test_edge_attention_agrees_between_backends_at_odd_lengths(
+    topology: Any, length: int, backend: str
+) -> None:
     check_against_dense(backend, topology.layout([length, 3]), None, everything=False)
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_a_frontier_gives_those_rows_of_the_whole(graph: str, backend: str) -> None:
+def test_edge_attention_of_a_frontier_is_its_rows_of_the_whole(graph: str, backend: str) -> None:
     layout = GRAPHS[graph]
     query, key, value = inputs(layout)
     nodes = torch.arange(0, layout.num_dst, 2)
@@ -101,7 +105,7 @@ def test_a_frontier_gives_those_rows_of_the_whole(graph: str, backend: str) -> N
 
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", LIVE)
-def test_weights_come_by_edge_id_and_sum_to_one(graph: str, backend: str) -> None:
+def test_edge_attention_weights_come_by_edge_id_and_sum_to_one(graph: str, backend: str) -> None:
     layout = GRAPHS[graph]
     query, key, value = inputs(layout, 1)
     frontier = torch.tensor([1])
@@ -117,7 +121,7 @@ def test_weights_come_by_edge_id_and_sum_to_one(graph: str, backend: str) -> Non
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_dropout_does_not_depend_on_the_order_in_which_a_graph_is_read(backend: str) -> None:
+def test_edge_attention_dropout_does_not_depend_on_the_order_of_edges(backend: str) -> None:
     layout = Causal().layout([3, 4])
     row, source, edge = layout.in_edges()
     shuffle = torch.randperm(edge.numel(), generator=torch.Generator().manual_seed(0))
@@ -130,7 +134,7 @@ def test_dropout_does_not_depend_on_the_order_in_which_a_graph_is_read(backend: 
     assert 0 < kept.sum() < kept.numel()
 
 
-def test_dropout_without_a_seed_follows_torchs_generator() -> None:
+def test_edge_attention_dropout_without_a_seed_follows_torchs_generator() -> None:
     layout = Complete().layout([6])
     draws = []
     for seed in (0, 0, 1):
@@ -141,7 +145,7 @@ def test_dropout_without_a_seed_follows_torchs_generator() -> None:
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_dropout_keeps_the_mean(backend: str) -> None:
+def test_edge_attention_dropout_keeps_the_mean(backend: str) -> None:
     layout = Complete().layout([40])
     tensors = [x.detach() for x in inputs(layout)]
     draws = [
@@ -154,7 +158,7 @@ def test_dropout_keeps_the_mean(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_dead_destinations_are_zero_and_pass_no_gradient(backend: str) -> None:
+def test_edge_attention_of_dead_destinations_is_zero_and_passes_no_gradient(backend: str) -> None:
     layout = layout_of([(0, 0), (1, 0), (1, 2)], 2, 3)  # none into 1, -inf alone into 2
     tensors = list(inputs(layout))
     bias = torch.tensor([0.5, 1.0, -torch.inf]).double().requires_grad_()
@@ -166,7 +170,7 @@ def test_dead_destinations_are_zero_and_pass_no_gradient(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_one_bias_for_all_heads(backend: str) -> None:
+def test_edge_attention_with_one_bias_for_all_heads(backend: str) -> None:
     layout = GRAPHS["parallel"]
     bias = normal(layout.num_edges, seed=4)
     tensors = list(inputs(layout))
@@ -181,7 +185,9 @@ def test_one_bias_for_all_heads(backend: str) -> None:
 @pytest.mark.parametrize("backend", ["auto", *ON_CPU])
 @pytest.mark.parametrize("reach", [0, 1, 9])
 @pytest.mark.parametrize("graph", ["causal", "window", "rows"])
-def test_a_bias_by_offset_is_a_bias_by_edge(graph: str, reach: int, backend: str) -> None:
+def test_edge_attention_relative_bias_is_a_bias_by_edge(
+    graph: str, reach: int, backend: str
+) -> None:
     layout = GRAPHS[graph]
     table = normal(2, 2 * reach + 1, seed=6)
     by_edge = [None] * layout.num_edges
@@ -204,7 +210,7 @@ def test_a_bias_by_offset_is_a_bias_by_edge(graph: str, reach: int, backend: str
 
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", ["alike", "window", "rows"])
-def test_a_scale_is_one_number_or_one_a_row(graph: str, backend: str) -> None:
+def test_edge_attention_scale_is_one_number_or_one_a_row(graph: str, backend: str) -> None:
     layout = GRAPHS[graph]
     query, key, value = inputs(layout)
     scales = torch.linspace(-1, 2, layout.num_dst).double()
@@ -219,7 +225,7 @@ def test_a_scale_is_one_number_or_one_a_row(graph: str, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", ["window", "hubs"])
-def test_huge_scores_do_not_overflow(graph: str, backend: str) -> None:
+def test_edge_attention_of_huge_scores_does_not_overflow(graph: str, backend: str) -> None:
     layout = GRAPHS[graph]
     query, key, value = (x.detach().float() for x in inputs(layout))
     out = edge_attention(
@@ -233,7 +239,7 @@ def test_huge_scores_do_not_overflow(graph: str, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", ["causal", "window", "parallel"])
-def test_gradcheck(graph: str, backend: str) -> None:
+def test_edge_attention_gradcheck(graph: str, backend: str) -> None:
     layout = GRAPHS[graph]
     bias, scale = normal(layout.num_edges, 2, seed=4), normal(layout.num_dst, seed=5)
 
@@ -267,7 +273,7 @@ PRECISION = {
 
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", PRECISION)
-def test_float32(graph: str, backend: str) -> None:
+def test_edge_attention_in_float32(graph: str, backend: str) -> None:
     layout, single = PRECISION[graph], torch.float32
     exact = run("dense", layout, rounded(layout, single, torch.float64))
     assert_same(
@@ -277,7 +283,9 @@ def test_float32(graph: str, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("graph", PRECISION)
-def test_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(graph: str, backend: str) -> None:
+def test_edge_attention_in_bfloat16_is_at_most_twice_as_far_off_as_dense(
+    graph: str, backend: str
+) -> None:
     layout, half = PRECISION[graph], torch.bfloat16
     exact = run("dense", layout, rounded(layout, half, torch.float64))
     dense, found = (run(name, layout, rounded(layout, half, half)) for name in ("dense", backend))
@@ -288,7 +296,7 @@ def test_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(graph: str, back
 
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", PRECISION)
-def test_autocast_leaves_scores_in_float32(graph: str, backend: str) -> None:
+def test_edge_attention_under_autocast_leaves_scores_in_float32(graph: str, backend: str) -> None:
     tensors = rounded(PRECISION[graph], torch.float32, torch.float32)
     plain = edge_attention(PRECISION[graph], *tensors, backend=backend)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -296,7 +304,7 @@ def test_autocast_leaves_scores_in_float32(graph: str, backend: str) -> None:
     assert torch.equal(under, plain)
 
 
-def test_a_dgl_graph_serves_as_well_as_its_layout() -> None:
+def test_edge_attention_of_a_dgl_graph_is_that_of_its_layout() -> None:
     graph = dgl.graph(([2, 0, 1, 1], [1, 1, 0, 2]))
     layout = layout_of([(2, 1), (0, 1), (1, 0), (1, 2)], 3, 3)
     assert not isinstance(layout, IntervalLayout)
@@ -306,7 +314,9 @@ def test_a_dgl_graph_serves_as_well_as_its_layout() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("backend", ["dense", "torch", "auto"])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_a_graph_on_the_cpu_serves_features_on_the_gpu(graph: str, backend: str) -> None:
+def test_edge_attention_of_a_graph_on_the_cpu_with_features_on_the_gpu(
+    graph: str, backend: str
+) -> None:
     layout = GRAPHS[graph]
     tensors = list(inputs(layout))
     moved = [x.detach().cuda().requires_grad_() for x in tensors]

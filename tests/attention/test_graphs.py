@@ -24,7 +24,7 @@ def lengths(layout: EdgeLayout) -> tuple[list[int], list[int]]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=15))
-def test_any_graph_is_read_under_its_own_edge_ids(edges: list[tuple[int, int]]) -> None:
+def test_as_layout_reads_any_graph_under_its_own_edge_ids(edges: list[tuple[int, int]]) -> None:
     src, dst = [s for s, _ in edges], [d for _, d in edges]
     graph = dgl.graph((torch.tensor(src).long(), torch.tensor(dst).long()), num_nodes=6)
     row, source, edge = as_layout(graph).in_edges()
@@ -33,12 +33,12 @@ def test_any_graph_is_read_under_its_own_edge_ids(edges: list[tuple[int, int]]) 
     assert sorted(edge.tolist()) == list(range(len(edges)))
 
 
-def test_a_layout_is_returned_as_it_is() -> None:
+def test_as_layout_returns_a_layout_as_it_is() -> None:
     layout = Causal().layout([3])
     assert as_layout(layout) is layout
 
 
-def test_the_layout_is_kept_with_the_graph() -> None:
+def test_as_layout_is_kept_with_the_graph() -> None:
     graph = dgl.graph(([2, 0, 1], [1, 1, 0]))
     layout = as_layout(graph)
     assert as_layout(graph) is layout
@@ -47,7 +47,7 @@ def test_the_layout_is_kept_with_the_graph() -> None:
     assert as_layout(graph) is layout
 
 
-def test_what_was_kept_is_void_when_edges_or_nodes_change() -> None:
+def test_as_layout_is_void_when_edges_or_nodes_change() -> None:
     graph = dgl.graph(([2, 0], [1, 1]))
     as_layout(graph)
     graph.add_edges(1, 0)
@@ -58,7 +58,7 @@ def test_what_was_kept_is_void_when_edges_or_nodes_change() -> None:
     assert as_layout(graph).num_dst == 5
 
 
-def test_what_was_kept_is_void_when_the_sentences_change() -> None:
+def test_as_layout_is_void_when_the_sentences_change() -> None:
     graph = dgl.graph(([0, 2], [1, 2]))
     assert lengths(as_layout(graph)) == ([3], [3])
     graph.set_batch_num_nodes(torch.tensor([2, 1]))
@@ -66,7 +66,7 @@ def test_what_was_kept_is_void_when_the_sentences_change() -> None:
     assert lengths(as_layout(graph)) == ([2, 1], [2, 1])
 
 
-def test_a_batch_has_its_graphs_lengths() -> None:
+def test_as_layout_of_a_batch_has_its_graphs_lengths() -> None:
     batch = dgl.batch([Complete().graph([2]), Complete().graph([1, 3])])
     layout = as_layout(batch)
     assert isinstance(layout, IntervalLayout)
@@ -74,7 +74,7 @@ def test_a_batch_has_its_graphs_lengths() -> None:
     assert pairs(layout) == pairs(Complete().layout([2, 1, 3]))
 
 
-def test_edge_types_are_told_apart() -> None:
+def test_as_layout_tells_edge_types_apart() -> None:
     graph = dgl.heterograph(
         {
             WRITES: (torch.tensor([0]), torch.tensor([1])),
@@ -90,7 +90,7 @@ def test_edge_types_are_told_apart() -> None:
         as_layout(graph)
 
 
-def test_a_known_layout_is_kept_for_its_edge_type() -> None:
+def test_keep_layout_keeps_a_layout_for_its_edge_type() -> None:
     graph = dgl.heterograph({WRITES: (torch.tensor([0]), torch.tensor([1]))})
     layout = as_layout(graph)
     again = as_layout(dgl.heterograph({WRITES: (torch.tensor([0]), torch.tensor([1]))}))
@@ -99,7 +99,7 @@ def test_a_known_layout_is_kept_for_its_edge_type() -> None:
     assert as_layout(graph) is again
 
 
-def test_a_block_has_two_sides() -> None:
+def test_as_layout_of_a_block_has_two_sides() -> None:
     graph = dgl.graph(([0, 1, 2, 4], [1, 2, 1, 1]), num_nodes=5)
     block = dgl.to_block(graph, torch.tensor([1, 2]))
     layout = as_layout(block)
@@ -114,7 +114,7 @@ def test_a_block_has_two_sides() -> None:
     assert as_layout(block) is layout
 
 
-def test_a_graph_that_was_read_can_still_be_changed() -> None:
+def test_as_layout_leaves_a_graph_that_can_be_changed() -> None:
     graph = dgl.add_self_loop(dgl.graph(([0, 1, 2], [1, 2, 3])))
     as_layout(graph)
     smaller = dgl.remove_nodes(graph, [0])
@@ -122,7 +122,7 @@ def test_a_graph_that_was_read_can_still_be_changed() -> None:
     assert pairs(as_layout(smaller)) == pairs(as_layout(dgl.remove_nodes(graph.clone(), [0])))
 
 
-def test_a_batch_whose_counts_do_not_add_up() -> None:
+def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:
     graph = dgl.heterograph({WRITES: (torch.tensor([0, 2]), torch.tensor([1, 0]))})
     graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 2])})
     with pytest.raises(
@@ -133,13 +133,13 @@ def test_a_batch_whose_counts_do_not_add_up() -> None:
     assert lengths(as_layout(graph)) == ([1, 2], [1, 1])
 
 
-def test_graphs_of_32_bit_ids_have_64_bit_layouts() -> None:
+def test_as_layout_of_32_bit_graphs_has_64_bit_ids() -> None:
     layout = as_layout(Causal().graph([3]).int())
     assert layout.in_degrees.dtype == torch.int64
     assert layout.dst_lengths.dtype == torch.int64
 
 
 @pytest.mark.parametrize("graph", [None, torch.eye(2), "causal", Causal()])
-def test_other_things_are_refused_by_name(graph: Any) -> None:
+def test_as_layout_refuses_other_things_by_name(graph: Any) -> None:
     with pytest.raises(TypeError, match=f"got {type(graph).__name__}"):
         as_layout(graph)

@@ -36,7 +36,7 @@ def layout_of(graph: Edges) -> EdgeLayout:
 
 
 @given(multigraphs() | runs())
-def test_edges_come_by_destination_then_source_under_their_own_ids(graph: Edges) -> None:
+def test_in_edges_come_by_destination_then_source_under_their_own_ids(graph: Edges) -> None:
     num_src, num_dst, edges = graph
     layout = layout_of(graph)
     row, source, edge = layout.in_edges()
@@ -65,7 +65,7 @@ def test_in_edges_of_some_rows_are_theirs_alone(graph: Edges, data: st.DataObjec
 
 
 @given(multigraphs() | runs())
-def test_intervals_wherever_they_fit(graph: Edges) -> None:
+def test_layout_from_edges_makes_intervals_where_they_fit(graph: Edges) -> None:
     _, num_dst, edges = graph
     sources = [sorted(s for s, d in edges if d == i) for i in range(num_dst)]
     contiguous = all(run == list(range(run[0], run[0] + len(run))) for run in sources if run)
@@ -73,19 +73,19 @@ def test_intervals_wherever_they_fit(graph: Edges) -> None:
 
 
 @given(multigraphs())
-def test_equal_edges_keep_their_order(graph: Edges) -> None:
+def test_in_edges_that_are_equal_keep_their_order(graph: Edges) -> None:
     row, source, edge = (t.tolist() for t in layout_of(graph).in_edges())
     triples = list(zip(row, source, edge, strict=True))
     assert triples == sorted(triples)
 
 
-def test_edges_in_canonical_order_need_no_ids() -> None:
+def test_layout_from_edges_in_canonical_order_has_no_ids() -> None:
     src, dst = torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1])
     assert layout_from_edges(src, dst, num_src=2, num_dst=2).edge_ids is None
     assert layout_from_edges(src.flip(0), dst.flip(0), num_src=2, num_dst=2).edge_ids is not None
 
 
-def test_one_graph_unless_lengths_are_given() -> None:
+def test_layout_from_edges_is_one_graph_unless_lengths_are_given() -> None:
     src, dst = torch.tensor([0, 2]), torch.tensor([1, 0])
     one = layout_from_edges(src, dst, num_src=3, num_dst=2)
     assert (one.src_lengths.tolist(), one.dst_lengths.tolist()) == ([3], [2])
@@ -101,7 +101,7 @@ def test_one_graph_unless_lengths_are_given() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2])  # intervals, rows
-def test_a_layout_is_copied_to_a_device_once(step: int) -> None:
+def test_edge_layout_to_copies_to_a_device_once(step: int) -> None:
     src, dst = torch.tensor([0, step, 2]), torch.tensor([1, 1, 0])
     layout = layout_from_edges(src, dst, num_src=3, num_dst=2)
     assert layout.edge_ids is not None
@@ -125,6 +125,23 @@ def test_a_layout_is_copied_to_a_device_once(step: int) -> None:
         ([0, 1], [0, 2], "dst holds node 2, but there are 2 nodes"),
     ],
 )
-def test_ends_of_edges_are_nodes(src: list[int], dst: list[int], words: str) -> None:
+def test_layout_from_edges_refuses_ends_that_are_no_nodes(
+    src: list[int], dst: list[int], words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         layout_from_edges(torch.tensor(src), torch.tensor(dst), num_src=3, num_dst=2)
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "monotone"),
+    [
+        ([0, 1, 1], [2, 2, 4], True),
+        ([1, 0, 2], [2, 0, 4], True),  # the one in the middle has no in-edge
+        ([1, 0, 2], [2, 2, 4], False),
+        ([0, 0, 0], [3, 2, 3], False),
+    ],
+)
+def test_interval_layout_is_monotone(lo: list[int], hi: list[int], monotone: bool) -> None:
+    sizes = {"src_lengths": torch.tensor([4]), "dst_lengths": torch.tensor([3])}
+    layout = IntervalLayout(lo=torch.tensor(lo), hi=torch.tensor(hi), num_src=4, **sizes)
+    assert layout.is_monotone is monotone

@@ -33,12 +33,16 @@ def both_ways(backend: str, graph: str) -> list[Tensor]:
 
 @pytest.mark.parametrize("entries", [1, 6, 7, 50])
 @pytest.mark.parametrize("graph", ["rows", "parallel", "causal"])
-def test_chunks_of_any_size(graph: str, entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_attention_in_chunks_of_any_size(
+    graph: str, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(segments, "_ENTRIES", entries)
     assert_same(both_ways("torch", graph), both_ways("dense", graph))
 
 
-def test_no_tensor_of_edges_by_heads_by_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_attention_makes_no_tensor_of_edges_by_heads_by_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     edges, heads, feats, chunk = 20_000, 2, 16, 4096
     monkeypatch.setattr(segments, "_ENTRIES", chunk)
     layout = hubs(50, 50, edges)

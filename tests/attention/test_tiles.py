@@ -46,7 +46,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return calls
 
 
-def test_a_tile_for_each_sentence() -> None:
+def test_find_tiles_makes_a_tile_of_each_sentence() -> None:
     found = find_tiles(Complete().layout([3, 1, 2]))
     assert found.cuts.tolist() == [0, 3, 4, 6]
     assert (found.lo, found.hi) == ([0, 3, 4], [3, 4, 6])
@@ -54,7 +54,7 @@ def test_a_tile_for_each_sentence() -> None:
     assert found.partition
 
 
-def test_patterns_are_told_apart() -> None:
+def test_find_tiles_tells_patterns_apart() -> None:
     assert find_tiles(Causal().layout([3, 1])).causal == [True, True]
     assert find_tiles(Causal().layout([3, 1])).whole == [False, True]
     window = find_tiles(Window(1).layout([4, 2]))
@@ -63,45 +63,45 @@ def test_patterns_are_told_apart() -> None:
     assert (shifted.whole, shifted.causal) == ([False], [False])
 
 
-def test_runs_that_overlap_or_leave_gaps_are_no_partition() -> None:
+def test_find_tiles_partition_has_no_overlaps_or_gaps() -> None:
     assert find_tiles(Complete().layout([2, 1], [3, 4])).partition
     assert not find_tiles(Back(1).layout([3, 2])).partition
     assert not find_tiles(Causal().layout([2, 1], [3, 4])).partition
 
 
-def test_sentences_alike_are_one_call_without_a_mask(calls: Calls) -> None:
+def test_tile_attention_does_sentences_alike_in_one_call_without_a_mask(calls: Calls) -> None:
     for topology in (Complete(), Causal()):
         agrees(topology.layout([4, 4, 4]))
     agrees(Complete().layout([4, 4]), torch.tensor([0, 3, 5, 6]))
     assert calls == [(12, 4, False), (12, 4, False), (4, 4, False)]
 
 
-def test_other_sentences_are_one_call_each(calls: Calls) -> None:
+def test_tile_attention_does_other_sentences_in_one_call_each(calls: Calls) -> None:
     agrees(Complete().layout([3, 2]))
     agrees(Causal().layout([3, 2]))
     agrees(Window(1).layout([4, 2]))
     assert calls == [(3, 3, False), (2, 2, False)] * 2 + [(4, 4, True), (2, 2, False)]
 
 
-def test_a_sentence_without_active_rows_costs_nothing(calls: Calls) -> None:
+def test_tile_attention_leaves_out_sentences_without_active_rows(calls: Calls) -> None:
     agrees(Complete().layout([3, 5, 2]), torch.tensor([1, 8, 9]))
     assert calls == [(1, 3, False), (2, 2, False)]
 
 
-def test_a_narrow_window_is_cut_into_stretches(calls: Calls) -> None:
+def test_tile_attention_cuts_a_narrow_window_into_stretches(calls: Calls) -> None:
     agrees(Window(5).layout([1000, 20]))
     assert len(calls) == 9
     assert sum(rows * sources for rows, sources, _ in calls) < 0.15 * 1000**2
 
 
 @pytest.mark.parametrize("length", [127, 128, 129, 257])
-def test_stretches_meet_without_a_seam(length: int) -> None:
+def test_tile_attention_at_the_ends_of_stretches(length: int) -> None:
     agrees(Window(3).layout([length, 1, 300]))
 
 
 @pytest.mark.parametrize("own_call", [0, 10**9], ids=["one-by-one", "buckets"])
 @given(topologies, batches, st.data())
-def test_any_topology_and_frontier(
+def test_tile_attention_of_any_topology_and_frontier(
     own_call: int, topology: Topology, lengths: list[int], data: st.DataObject
 ) -> None:
     layout = topology.layout(lengths)
@@ -114,7 +114,7 @@ def test_any_topology_and_frontier(
 @pytest.mark.parametrize("value_feats", [3, 5])
 @pytest.mark.parametrize("own_call", [0, 10**9], ids=["one-by-one", "buckets"])
 @pytest.mark.parametrize("graph", INTERVALS)
-def test_every_way(
+def test_tile_attention_in_every_way(
     graph: str, own_call: int, value_feats: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiles, "_OWN_CALL", own_call)
@@ -124,7 +124,7 @@ def test_every_way(
 
 
 @pytest.mark.parametrize("sizes", [[3, 0], [0, 2], [2, 0, 0, 3, 0]])
-def test_graphs_without_nodes_in_a_batch(sizes: list[int]) -> None:
+def test_tile_attention_of_graphs_without_nodes_in_a_batch(sizes: list[int]) -> None:
     agrees(as_layout(dgl.batch([complete_graph(n) for n in sizes])))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut.attention.measured import cpu_name
+from graphut.attention.autotune import cpu_name
 
 
 @pytest.mark.parametrize(

@@ -1,43 +1,46 @@
-"""Edge attention by the compiled kernels."""
+"""The backend "native": edge attention by the compiled kernels."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from graphut.attention.backend import AttentionResult, Backend, InPlaceKernels
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
-from graphut.attention.native.library import DTYPES
-from graphut.attention.native.ops import add_gradients, attend, edge_attention_op
-from graphut.attention.segments import segment_attention
+from graphut.attention.native.library import DTYPES, is_built
+from graphut.attention.native.ops import (
+    Edges,
+    Gradients,
+    Numbers,
+    Tensors,
+    add_gradients,
+    edge_attention_op,
+    forward,
+    trim_gradients,
+    zero_gradients,
+)
 
 
-def native_attention(call: AttentionCall) -> tuple[Tensor, Tensor | None]:
-    """Blocks of rows where they share runs of sources, row by row elsewhere."""
-    if call.query.dtype not in DTYPES:
-        raise TypeError(
-            f"the native backend computes float32, float64 and bfloat16, got {call.query.dtype}"
-        )
-    if call.need_weights:
-        return segment_attention(call)
+def native_attention(call: AttentionCall) -> AttentionResult:
+    """Attend in blocks of rows where they share intervals of sources, row by row elsewhere."""
     if not _in_blocks(call):
         call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
-    return edge_attention_op(call.query, call.key, call.value, *_arguments(call))[0], None
+    tensors, numbers = _arguments(call)
+    return AttentionResult(edge_attention_op(*tensors, *numbers)[0])
 
 
 def _in_blocks(call: AttentionCall) -> bool:
-    """Whether rows share runs of sources."""
-    return call.layout.derive(native_edges)[2].numel() == 0
+    """Return whether rows share intervals of sources."""
+    return call.layout.derive(edge_tensors).indices.numel() == 0
 
 
-def read(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output, and the logarithm of each row's sum of exponentials; autograd does not see it."""
-    return attend(call.query, call.key, call.value, *_arguments(call))
+def _forward(call: AttentionCall) -> tuple[Tensor, Tensor]:
+    tensors, numbers = _arguments(call)
+    return forward(*tensors, *numbers)
 
 
-def read_backward(
+def _backward(
     call: AttentionCall,
     out_grad: Tensor,
     out: Tensor,
@@ -45,40 +48,46 @@ def read_backward(
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
-    """The query's gradient; adds to `key_grad` and `value_grad`. For calls without a bias."""
-    return add_gradients(
-        *(out_grad, out, lse, call.query, call.key, call.value, *_arguments(call)),
-        key_grad=key_grad,
-        value_grad=value_grad,
-        bias_grad=lse.new_empty(0),
-        table_grad=lse.new_empty(0),
-    )
+    none = lse.new_empty(0)
+    sums = Gradients(key_grad, value_grad, none, none)
+    return add_gradients(out_grad, out, lse, *_arguments(call), sums)
 
 
-def _arguments(call: AttentionCall) -> tuple[Any, ...]:
-    edges = call.layout.derive(native_edges)
-    bias, table = (
-        None if x is None else x.to(call.score_dtype) for x in (call.edge_bias, call.relative_bias)
-    )
+def _arguments(call: AttentionCall) -> tuple[Tensors, Numbers]:
+    edges, wide = call.layout.derive(edge_tensors), call.score_dtype
+    bias, table = (None if x is None else x.to(wide) for x in (call.edge_bias, call.relative_bias))
+    tensors = Tensors(call.query, call.key, call.value, call.frontier, bias, table, *edges)
     kernel = "fastest" if _in_blocks(call) else "rows"
-    numbers = call.scale, call.dropout, call.seed, kernel
-    return call.frontier, bias, table, *numbers, *edges
+    return tensors, Numbers(call.scale, call.dropout, call.seed, kernel)
 
 
-def native_edges(layout: EdgeLayout) -> list[Tensor]:
-    """The index tensors of a layout, in the order of `ops.EDGES`."""
-    return [index.contiguous() for index in _index_tensors(layout)]
+def edge_tensors(layout: EdgeLayout) -> Edges:
+    """Return the index tensors of a layout for the kernels."""
+    return Edges(*(index.contiguous() for index in _edge_tensors(layout)))
 
 
-def _index_tensors(layout: EdgeLayout) -> list[Tensor]:
+def _edge_tensors(layout: EdgeLayout) -> Edges:
     none = layout.row_starts.new_empty(0)
     ids = none if layout.edge_ids is None else layout.edge_ids
-    if isinstance(layout, IntervalLayout) and layout.never_falls:
-        return [layout.lo, layout.hi, none, layout.row_starts, ids, none, none, none]
+    if isinstance(layout, IntervalLayout) and layout.is_monotone:
+        return Edges(layout.lo, layout.hi, none, layout.row_starts, ids, none, none, none)
     starts, sources = layout.row_starts, layout.sources()
     edge = torch.argsort(sources, stable=True)
     node = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)[edge]
     # Where the edges from each source begin, without a size that depends on what they are.
     counts = starts.new_zeros(layout.num_src + 1)
     first = counts.index_add(0, sources + 1, torch.ones_like(sources)).cumsum(0)
-    return [starts, starts[1:], sources, starts, ids, first, node, edge]
+    return Edges(starts, starts[1:], sources, starts, ids, first, node, edge)
+
+
+NATIVE = Backend(
+    name="native",
+    attend=native_attention,
+    devices=("cpu",),
+    dtypes=tuple(DTYPES),
+    returns_weights=False,
+    checks_finite=True,  # of what it wrote
+    is_installed=is_built,
+    auto_rank=lambda call: 0,
+    in_place=InPlaceKernels(_forward, _backward, zero_gradients, trim_gradients),
+)

@@ -1,11 +1,13 @@
-"""The compiled kernels: which build of them this machine can run, and what a call hands over."""
+"""The library of compiled kernels that this machine can run, and the arguments of a call."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from contextlib import suppress
 from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_uint32, c_void_p
+from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -22,7 +24,7 @@ class Rows(Structure):
 
     @classmethod
     def of(cls, table: Tensor) -> Rows:
-        """The rows of `(N, H, D)`, whose features lie side by side."""
+        """Return the rows of `(N, H, D)`, whose features lie side by side."""
         return cls(table.data_ptr(), table.stride(0), table.stride(1))
 
 
@@ -56,11 +58,11 @@ class Library:
             function.argtypes = (POINTER(Call), c_int)
 
     def lanes(self, dtype: torch.dtype) -> int:
-        """Numbers in a vector register."""
+        """Return how many numbers a vector register holds."""
         return int(self._dll.graphut_lanes(DTYPES[dtype]))
 
     def forward(self, call: Call, dtype: torch.dtype) -> bool:
-        """Write `out` and `lse`; whether they are finite."""
+        """Write `out` and `lse`; return whether they are finite."""
         return bool(self._dll.graphut_forward(call, DTYPES[dtype]))
 
     def backward(self, call: Call, dtype: torch.dtype) -> None:
@@ -69,7 +71,7 @@ class Library:
 
 
 def find_library() -> Library | None:
-    """The build for the widest instruction set that torch finds here; `None` without any.
+    """Return the build for the widest instruction set that torch finds here, if there is one.
 
     The environment variable `GRAPHUT_NATIVE` names another one, such as one with a sanitizer.
     """
@@ -91,5 +93,22 @@ _LIBRARY = find_library()
 
 
 def compiled() -> Library | None:
-    """What `find_library` found when graphut was imported."""
+    """Return the library that `find_library` found when graphut was imported."""
     return _LIBRARY
+
+
+def is_built() -> bool:
+    """Return whether there is a library; warn once where there is none."""
+    if _LIBRARY is None:
+        _warn_that_none_is_built()
+    return _LIBRARY is not None
+
+
+@lru_cache(maxsize=1)
+def _warn_that_none_is_built() -> None:
+    warnings.warn(
+        "graphut's compiled kernels are not here, and edge attention is several times slower "
+        "without them: install graphut again where there is a C++ compiler (such as g++)",
+        RuntimeWarning,
+        stacklevel=1,
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple, get_type_hints
 
 import torch
 from torch import Tensor
@@ -11,219 +12,201 @@ from graphut.attention.checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
 from graphut.attention.native.library import Call, Library, Rows, compiled
 
-# The order of `edges` in the operators; what a layout has not is a tensor without entries.
-EDGES = (
-    *("start", "stop", "indices", "first_edge", "edge_ids"),
-    *("column_start", "column_node", "column_edge"),
-)
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
 
-# One by one: torch takes a list of tensors apart and together again at every call.
-_CALL = (
-    "Tensor query, Tensor key, Tensor value, Tensor? frontier, Tensor? bias, Tensor? table, "
-    "float scale, float dropout, SymInt seed, str kernel, "
-) + ", ".join(f"Tensor {name}" for name in EDGES)
+
+class Edges(NamedTuple):
+    """The index tensors of a layout; what it has not is a tensor without entries."""
+
+    start: Tensor  # (num_dst,) first entry of each destination's sources
+    stop: Tensor  # (num_dst,) the entry after the last
+    indices: Tensor  # (E,) sources; of no entries where `start` and `stop` are sources themselves
+    first_edge: Tensor  # (num_dst + 1,) canonical index of each destination's first edge
+    edge_ids: Tensor  # (E,) edge id of each canonical edge
+    column_start: Tensor  # (num_src + 1,) first entry of each source's edges
+    column_node: Tensor  # (E,) destination of each edge, by source
+    column_edge: Tensor  # (E,) canonical index of each edge, by source
 
 
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    frontier: Tensor | None,
-    bias: Tensor | None,
-    table: Tensor | None,
-    scale: float,
-    dropout: float,
-    seed: int,
-    kernel: str,
-    *edges: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials, `(A, H)`."""
-    query, key, value = map(_side_by_side, (query, key, value))
-    frontier, bias, table = map(_packed, (frontier, bias, table))
-    out, lse = _results(query, value)
-    call = _call(query, key, value, frontier, bias, table, scale, dropout, seed, kernel, *edges)
+class Tensors(NamedTuple):
+    """The tensors that both operators take, in their order: the fields of `Edges` are the last."""
+
+    # Edges one by one: torch takes a list of tensors apart and together again at every call.
+    query: Tensor  # (A, H, D)
+    key: Tensor  # (N_src, H, D)
+    value: Tensor  # (N_src, H, Dv)
+    frontier: Tensor | None  # (A,)
+    bias: Tensor | None  # (E, H) or (E, 1)
+    table: Tensor | None  # (H, 2 R + 1), the relative bias
+    start: Tensor
+    stop: Tensor
+    indices: Tensor
+    first_edge: Tensor
+    edge_ids: Tensor
+    column_start: Tensor
+    column_node: Tensor
+    column_edge: Tensor
+
+
+class Numbers(NamedTuple):
+    """The other arguments of both operators; they come after the tensors."""
+
+    scale: float
+    dropout: float
+    seed: int
+    kernel: str  # one of KERNELS
+
+
+class Gradients(NamedTuple):
+    """Sums that gradients are added to; those of key and value are from `zero_gradients`."""
+
+    key: Tensor
+    value: Tensor
+    bias: Tensor  # (E, H), or of no entries
+    table: Tensor  # (H, 2 R + 1), or of no entries
+
+
+_TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", str: "str"}
+_HINTS = get_type_hints(Tensors) | get_type_hints(Numbers)
+_SCHEMA = ", ".join(f"{_TYPES[hint]} {name}" for name, hint in _HINTS.items())
+
+
+def _split(arguments: Sequence[Any]) -> tuple[Tensors, Numbers]:
+    count = len(Tensors._fields)
+    return Tensors(*arguments[:count]), Numbers(*arguments[count:])
+
+
+def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
+    tensors, numbers = _split(arguments)
+    tensors = _contiguous(tensors)
+    out, lse = _results(tensors)
+    call = _call(tensors, numbers)
     call.out, call.lse = Rows.of(out), lse.data_ptr()
-    if not _library().forward(call, query.dtype):
-        check_finite(query=query, key=key, value=value)
+    if not _library().forward(call, tensors.query.dtype):
+        check_finite(query=tensors.query, key=tensors.key, value=tensors.value)
     return out, lse
 
 
 edge_attention_op = torch.library.custom_op(
     "graphut::edge_attention",
-    attend,
+    forward,
     mutates_args=(),
     device_types="cpu",
-    schema=f"({_CALL}) -> (Tensor, Tensor)",
+    schema=f"({_SCHEMA}) -> (Tensor, Tensor)",
 )
 
 
 @edge_attention_op.register_fake
-def _(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return _results(query, value)
+def _(*arguments: Any) -> tuple[Tensor, Tensor]:
+    return _results(_split(arguments)[0])
 
 
 @torch.library.custom_op(
     "graphut::edge_attention_backward",
     mutates_args=(),
     device_types="cpu",
-    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_CALL}) -> "
+    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_SCHEMA}) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 def edge_attention_backward_op(
-    out_grad: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    frontier: Tensor | None,
-    bias: Tensor | None,
-    table: Tensor | None,
-    scale: float,
-    dropout: float,
-    seed: int,
-    kernel: str,
-    *edges: Tensor,
+    out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of query, key, value, bias and table (of no entries without one)."""
-    key_grad, value_grad = zero_sums(key), zero_sums(value)
-    bias_grad = lse.new_zeros(0 if bias is None else (bias.shape[0], query.shape[1]))
-    table_grad = lse.new_zeros(0 if table is None else table.shape)
-    query_grad = add_gradients(
-        out_grad,
-        out,
-        lse,
-        query,
-        key,
-        value,
-        frontier,
-        bias,
-        table,
-        scale,
-        dropout,
-        seed,
-        kernel,
-        *edges,
-        key_grad=key_grad,
-        value_grad=value_grad,
-        bias_grad=bias_grad,
-        table_grad=table_grad,
+    """Return the gradients of query, key, value, bias and table (of no entries without one)."""
+    given, numbers = _split(arguments)
+    bias, table = given.bias, given.table
+    sums = Gradients(
+        zero_gradients(given.key),
+        zero_gradients(given.value),
+        lse.new_zeros(0 if bias is None else (bias.shape[0], given.query.shape[1])),
+        lse.new_zeros(0 if table is None else table.shape),
     )
-    if bias is not None and bias.shape[1] == 1:
-        bias_grad = bias_grad.sum(1, keepdim=True)
-    return query_grad, trimmed(key_grad, key), trimmed(value_grad, value), bias_grad, table_grad
+    query_grad = add_gradients(out_grad, out, lse, given, numbers, sums)
+    key_grad, value_grad = (
+        trim_gradients(sums.key, given.key),
+        trim_gradients(sums.value, given.value),
+    )
+    one_for_all_heads = bias is not None and bias.shape[1] == 1
+    bias_grad = sums.bias.sum(1, keepdim=True) if one_for_all_heads else sums.bias
+    return query_grad, key_grad, value_grad, bias_grad, sums.table
 
 
 def add_gradients(
     out_grad: Tensor,
     out: Tensor,
     lse: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    frontier: Tensor | None,
-    bias: Tensor | None,
-    table: Tensor | None,
-    scale: float,
-    dropout: float,
-    seed: int,
-    kernel: str,
-    *edges: Tensor,
-    key_grad: Tensor,
-    value_grad: Tensor,
-    bias_grad: Tensor,
-    table_grad: Tensor,
+    tensors: Tensors,
+    numbers: Numbers,
+    sums: Gradients,
 ) -> Tensor:
-    """The query's gradient; those of key and value are added to tables from `zero_sums`."""
-    query, key, value, out_grad = map(_side_by_side, (query, key, value, out_grad))
-    frontier, bias, table = map(_packed, (frontier, bias, table))
-    query_grad = torch.empty_like(query, memory_format=torch.contiguous_format)
-    call = _call(query, key, value, frontier, bias, table, scale, dropout, seed, kernel, *edges)
+    """Return the query's gradient, and add the others to sums."""
+    given, out_grad = _contiguous(tensors), _side_by_side(out_grad)
+    query_grad = torch.empty_like(given.query, memory_format=torch.contiguous_format)
+    call = _call(given, numbers)
     call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
-    call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(key_grad)
-    call.value_grad, call.bias_grad = Rows.of(value_grad), _pointer(bias_grad)
-    call.table_grad = _pointer(table_grad)
-    _library().backward(call, query.dtype)
+    call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
+    call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
+    call.table_grad = _pointer(sums.table)
+    _library().backward(call, given.query.dtype)
     return query_grad
 
 
 @edge_attention_backward_op.register_fake
 def _(
-    out_grad: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    frontier: Tensor | None,
-    bias: Tensor | None,
-    table: Tensor | None,
-    *_: Any,
+    out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    given, _ = _split(arguments)
     return (
-        query.new_empty(query.shape),
-        key.new_empty(key.shape),
-        value.new_empty(value.shape),
-        lse.new_empty(0 if bias is None else bias.shape),
-        lse.new_empty(0 if table is None else table.shape),
+        given.query.new_empty(given.query.shape),
+        given.key.new_empty(given.key.shape),
+        given.value.new_empty(given.value.shape),
+        lse.new_empty(0 if given.bias is None else given.bias.shape),
+        lse.new_empty(0 if given.table is None else given.table.shape),
     )
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.numbers = inputs[6:10]
-    ctx.save_for_backward(*inputs[:6], *inputs[10:], *output)
+    tensors, ctx.numbers = _split(inputs)
+    ctx.save_for_backward(*tensors, *output)
 
 
-def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Any, ...]:
-    query, key, value, frontier, bias, table, *edges, out, lse = ctx.saved_tensors
-    *grads, bias_grad, table_grad = edge_attention_backward_op(
-        out_grad, out, lse, query, key, value, frontier, bias, table, *ctx.numbers, *edges
+def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    *tensors, out, lse = ctx.saved_tensors
+    given = Tensors(*tensors)
+    query, key, value, bias, table = edge_attention_backward_op(
+        out_grad, out, lse, *given, *ctx.numbers
     )
-    of_scores = (None if bias is None else bias_grad, None if table is None else table_grad)
-    return *grads, None, *of_scores, *([None] * (len(ctx.numbers) + len(edges)))
+    of_scores = (None if given.bias is None else bias, None if given.table is None else table)
+    return query, key, value, None, *of_scores, *[None] * len(Edges._fields + Numbers._fields)
 
 
 edge_attention_op.register_autograd(_backward, setup_context=_setup_context)
 
 
-def _call(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    frontier: Tensor | None,
-    bias: Tensor | None,
-    table: Tensor | None,
-    scale: float,
-    dropout: float,
-    seed: int,
-    kernel: str,
-    *edges: Tensor,
-) -> Call:
+def _call(given: Tensors, numbers: Numbers) -> Call:
     # A tensor without entries lies nowhere: the kernels take it for one that is not given.
-    pointers = dict(zip(EDGES, map(_pointer, edges), strict=True))
+    pointers = {name: _pointer(getattr(given, name)) for name in ("frontier", *Edges._fields)}
     return Call(
-        rows=query.shape[0],
-        heads=query.shape[1],
-        key_feats=query.shape[2],
-        value_feats=value.shape[2],
-        sources=key.shape[0],
-        nodes=edges[1].numel(),
+        rows=given.query.shape[0],
+        heads=given.query.shape[1],
+        key_feats=given.query.shape[2],
+        value_feats=given.value.shape[2],
+        sources=given.key.shape[0],
+        nodes=given.stop.numel(),
         threads=torch.get_num_threads(),
-        frontier=_pointer(frontier),
         **pointers,
-        query=Rows.of(query),
-        key=Rows.of(key),
-        value=Rows.of(value),
-        bias=_pointer(bias),
-        bias_heads=0 if bias is None else bias.shape[1],
-        table=_pointer(table),
-        reach=0 if table is None else table.shape[1] // 2,
-        scale=scale,
-        keep=1.0 - dropout,
-        seed=seed_hash(seed),
-        threshold=drop_below(dropout),
-        kernel=KERNELS[kernel],
+        query=Rows.of(given.query),
+        key=Rows.of(given.key),
+        value=Rows.of(given.value),
+        bias=_pointer(given.bias),
+        bias_heads=0 if given.bias is None else given.bias.shape[1],
+        table=_pointer(given.table),
+        reach=0 if given.table is None else given.table.shape[1] // 2,
+        scale=numbers.scale,
+        keep=1.0 - numbers.dropout,
+        seed=seed_hash(numbers.seed),
+        threshold=drop_below(numbers.dropout),
+        kernel=KERNELS[numbers.kernel],
     )
 
 
@@ -231,34 +214,45 @@ def _pointer(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
+def _contiguous(given: Tensors) -> Tensors:
+    """Return the tensors as the kernels read them."""
+    query, key, value, frontier, bias, table, *edges = given
+    return Tensors(
+        _side_by_side(query),
+        _side_by_side(key),
+        _side_by_side(value),
+        None if frontier is None else frontier.contiguous(),
+        None if bias is None else bias.contiguous(),
+        None if table is None else table.contiguous(),
+        *edges,
+    )
+
+
 def _side_by_side(table: Tensor) -> Tensor:
-    """The kernels read features of a head one after another."""
+    """Return rows whose features of a head lie one after another."""
     return table if table.stride(2) == 1 else table.contiguous()
-
-
-def _packed(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _results(query: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    rows, heads = query.shape[:2]
-    lse = query.new_empty(rows, heads, dtype=_wide(query.dtype))
-    return value.new_empty(rows, heads, value.shape[2]), lse
+def _results(given: Tensors) -> tuple[Tensor, Tensor]:
+    """Return room for output and log-sum-exp."""
+    rows, heads = given.query.shape[:2]
+    lse = given.query.new_empty(rows, heads, dtype=_wide(given.query.dtype))
+    return given.value.new_empty(rows, heads, given.value.shape[2]), lse
 
 
-def zero_sums(table: Tensor) -> Tensor:
-    """Zeros for the gradient of a table: wide numbers, rows of whole vectors."""
+def zero_gradients(table: Tensor) -> Tensor:
+    """Return zeros to add a table's gradient to: wide numbers, rows of whole vectors."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
     return table.new_zeros(*table.shape[:-1], width, dtype=_wide(table.dtype))
 
 
-def trimmed(sums: Tensor, like: Tensor) -> Tensor:
-    """What `zero_sums` has become, in the shape and dtype of the table."""
+def trim_gradients(sums: Tensor, like: Tensor) -> Tensor:
+    """Return what `zero_gradients` has become, in the shape and dtype of the table."""
     return sums[..., : like.shape[-1]].to(like.dtype).contiguous()
 
 

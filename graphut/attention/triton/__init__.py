@@ -4,6 +4,6 @@
 `kernels`, and imported when the first call is made, since Triton may not be installed.
 """
 
-from graphut.attention.triton.backend import takes, triton_attention
+from graphut.attention.triton.backend import TRITON
 
-__all__ = ["takes", "triton_attention"]
+__all__ = ["TRITON"]

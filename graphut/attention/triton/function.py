@@ -1,4 +1,4 @@
-"""Attention with its gradient: the kernels' place in autograd."""
+"""Attention by the kernels, with its gradient."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import torch
 import triton
 from torch import Tensor
 
-from graphut.attention.layout import EdgeLayout
-from graphut.attention.triton import interval, rows
-from graphut.attention.triton.active import Active, active_rows
-from graphut.attention.triton.blocks import in_order
-from graphut.attention.triton.kernels.rows_forward import rows_forward
-from graphut.attention.triton.problem import Problem, packed
+from graphut.attention.call import AttentionCall
+from graphut.attention.layout import EdgeLayout, IntervalLayout
+from graphut.attention.triton import csr, interval
+from graphut.attention.triton.inputs import ActiveRows, KernelInputs, active_rows, packed
+from graphut.attention.triton.kernels.csr import rows_forward
 from graphut.attention.triton.sizes import WIDEST
 
 INTERPRETED = not isinstance(rows_forward, triton.JITFunction)
@@ -23,45 +22,19 @@ INTERPRETED = not isinstance(rows_forward, triton.JITFunction)
 SPLIT = 512
 
 
-def attend(
-    layout: EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = None,
-    count: Tensor | None = None,
-    edge_bias: Tensor | None = None,
-    scale: float,
-    dropout: float = 0.0,
-    seed: int = 0,
-    split: int = SPLIT,
-) -> Tensor:
-    """Edge-softmax attention, as `graphut.attention.edge_attention` says, without its checks.
+def attend(call: AttentionCall, *, count: Tensor | None = None, split: int = SPLIT) -> Tensor:
+    """Attend by the kernels: over intervals in order by dense tiles, else by gathered rows.
 
     Once what is derived from the layout is there, nothing waits for the device. No sum depends on
     the order in which programs run: two runs give the same bits.
 
     Parameters
     ----------
-    layout : EdgeLayout
-        The edges, on the device of the features. Intervals that are in order take dense tiles;
-        anything else takes gathered rows.
-    query, key, value : Tensor
-        `(A, H, D)`, `(N_src, H, D)`, `(N_src, H, Dv)` in float32, bfloat16 or float16.
-    frontier : Tensor, optional
-        `(A,)` int64 destination ids, sorted and unique.
+    call : AttentionCall
+        Without a relative bias, in float32, bfloat16 or float16.
     count : Tensor, optional
-        How many entries of the frontier are true, an integer on the device; what comes after is
-        not looked at, and gives zeros.
-    edge_bias : Tensor, optional
-        `(E, H)` or `(E, 1)`, added to the scores.
-    scale : float
-        Factor of the scores.
-    dropout : float
-        Probability that a weight is dropped.
-    seed : int
-        Of the dropout mask.
+        How many entries of the frontier count, an integer on the device; the others are not
+        looked at, and give zeros.
     split : int
         Edges of a row that one program does at most, where rows are gathered.
 
@@ -70,17 +43,18 @@ def attend(
     Tensor
         `(A, H, Dv)`; zeros for a row without scores above `-inf`.
     """
-    active = active_rows(layout.num_dst, frontier, count)
+    active = active_rows(call.layout.num_dst, call.frontier, count)
+    numbers = (call.scale, call.dropout, call.seed, split)
     out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
-        query, key, value, edge_bias, layout, active, scale, dropout, seed, split
+        call.query, call.key, call.value, call.edge_bias, call.layout, active, *numbers
     )
     return out
 
 
 class _Attention(torch.autograd.Function):
-    """Keeps the log-sum-exp of each row; the weights are computed again in the backward pass.
+    """Attention that keeps the log-sum-exp of each row, and computes weights again from it.
 
-    It keeps also what rounding to 16 bits took from the output, whose product with its gradient
+    It also keeps what rounding to 16 bits took from the output, whose product with its gradient
     every score's gradient is measured from.
     """
 
@@ -92,18 +66,18 @@ class _Attention(torch.autograd.Function):
         value: Tensor,
         edge_bias: Tensor | None,
         layout: EdgeLayout,
-        active: Active,
+        active: ActiveRows,
         *numbers: Any,
     ) -> Tensor:
         bias = None if edge_bias is None else edge_bias.contiguous()
         query, key, value = packed(query), packed(key), packed(value)
-        problem = Problem(layout, active, query, key, value, bias, *numbers)
+        inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
         out = _by_row(active, value.shape[1:], value)
         lse = _by_row(active, query.shape[1:2], query.new_empty(0, dtype=torch.float32))
         learning = any(ctx.needs_input_grad) and out.dtype != torch.float32
         rest = torch.empty_like(out) if learning else None
         with torch.cuda.device_of(query):
-            _kernels(problem).forward(problem, out, rest, lse)
+            _kernels(inputs).forward(inputs, out, rest, lse)
         ctx.save_for_backward(query, key, value, bias, out, rest, lse)
         ctx.others = (layout, active, *numbers)
         return out
@@ -113,34 +87,33 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, to_out: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, bias, out, rest, lse = ctx.saved_tensors
         layout, active, *numbers = ctx.others
-        problem = Problem(layout, active, query, key, value, bias, *numbers)
+        inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
         to_query = _by_row(active, query.shape[1:], query)
         to_key, to_value = (x.new_empty(x.shape) for x in (key, value))
-        to_bias = (
-            lse.new_zeros(layout.num_edges, problem.heads) if ctx.needs_input_grad[3] else None
-        )
+        to_bias = lse.new_zeros(layout.num_edges, inputs.heads) if ctx.needs_input_grad[3] else None
         to_out = packed(to_out)
         given = {"to_out": to_out, "to_out_stride": to_out.stride(0), "lse": lse}
         given["delta"] = torch.empty_like(lse)
-        kernels = _kernels(problem)
+        kernels = _kernels(inputs)
         with torch.cuda.device_of(query):
             kernels.backward_rows(
-                problem, to_query, {"out": out, "rest": rest, "to_bias": to_bias, **given}
+                inputs, to_query, {"out": out, "rest": rest, "to_bias": to_bias, **given}
             )
             if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-                kernels.backward_sources(problem, to_key, to_value, given)
+                kernels.backward_sources(inputs, to_key, to_value, given)
         if to_bias is not None:
             to_bias = to_bias.sum_to_size(bias.shape).to(bias.dtype)
         return to_query, to_key, to_value, to_bias, *[None] * 6
 
 
-def _kernels(problem: Problem) -> ModuleType:
-    """Tiles where a block of sources is seen by one run of rows, and shared memory holds them."""
-    tiled = max(problem.widths) <= WIDEST and problem.layout.derive(in_order)
-    return interval if tiled else rows
+def _kernels(inputs: KernelInputs) -> ModuleType:
+    """Return tiles where one interval of rows sees a block of sources, and they fit memory."""
+    layout = inputs.layout
+    monotone = isinstance(layout, IntervalLayout) and layout.is_monotone
+    return interval if monotone and max(inputs.widths) <= WIDEST else csr
 
 
-def _by_row(active: Active, shape: torch.Size, like: Tensor) -> Tensor:
-    """Room for a result by row: kernels write what is true, and what is past the count is 0."""
+def _by_row(active: ActiveRows, shape: torch.Size, like: Tensor) -> Tensor:
+    """Return room for a result by row, zero past the count, which kernels do not write."""
     new = torch.empty if active.nodes is None else torch.zeros
     return new((active.rows, *shape), dtype=like.dtype, device=like.device)

@@ -1,4 +1,4 @@
-"""Sizes of tiles, by head size and dtype.
+"""TileSizes of tiles, by head size and dtype.
 
 Chosen for Hopper from registers and shared memory: float32 products run on the ordinary units,
 which want small tiles, 16-bit ones on the tensor cores.
@@ -15,33 +15,23 @@ WIDEST = 512
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """A tile of an interval kernel.
+class TileSizes:
+    """The tile of an interval kernel."""
 
-    Parameters
-    ----------
-    block_m, block_n : int
-        Rows and sources.
-    num_warps : int
-        Warps a program.
-    num_stages : int
-        Tiles in flight.
-    """
-
-    block_m: int
-    block_n: int
-    num_warps: int
-    num_stages: int
+    block_m: int  # rows
+    block_n: int  # sources
+    num_warps: int  # of a program
+    num_stages: int  # tiles in flight
 
 
-def tile_sizes(width: int, dtype: torch.dtype, rows_a_sentence: int) -> Sizes:
-    """The tile for heads of `width` features (a power of two), no higher than rows are many.
+def tile_sizes(width: int, dtype: torch.dtype, rows_a_sentence: int) -> TileSizes:
+    """Return the tile for heads of `width` features (a power of two), no higher than rows are many.
 
     Examples
     --------
     >>> import torch
     >>> tile_sizes(64, torch.bfloat16, 400)
-    Sizes(block_m=64, block_n=64, num_warps=4, num_stages=3)
+    TileSizes(block_m=64, block_n=64, num_warps=4, num_stages=3)
     >>> tile_sizes(64, torch.bfloat16, 20).block_m
     32
     """
@@ -55,14 +45,14 @@ def tile_sizes(width: int, dtype: torch.dtype, rows_a_sentence: int) -> Sizes:
     else:
         side, warps, stages = (32, 8, 1) if width <= 256 else (16, 8, 1)
     rows = 1 << max(0, rows_a_sentence - 1).bit_length()
-    return Sizes(max(16, min(side, rows)), side, warps, stages)
+    return TileSizes(max(16, min(side, rows)), side, warps, stages)
 
 
 def edges_at_once(width: int) -> int:
-    """How many gathered rows of `width` features a program of a row kernel holds."""
+    """Return how many gathered rows of `width` features a program of a row kernel holds."""
     return max(4, min(32, 2048 // width))
 
 
 def row_warps(width: int) -> int:
-    """Warps a program of a row kernel."""
+    """Return the number of warps of a program of a row kernel."""
     return 2 if width <= 64 else 4

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.measured import call_kind
+from graphut.attention.autotune import call_kind
 from graphut.experiments.bench.sizes import Sizes
 from graphut.topology import Topology
 

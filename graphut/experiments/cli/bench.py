@@ -11,7 +11,7 @@ from operator import add
 from pathlib import Path
 
 from graphut._files import write_json
-from graphut.attention.measured import remember
+from graphut.attention.autotune import remember
 from graphut.experiments.bench import (
     AttentionProblem,
     AttentionReport,

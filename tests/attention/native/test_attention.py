@@ -12,7 +12,7 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.dropout import dropout_factors
 from graphut.attention.native import compiled
-from graphut.attention.native.attention import native_edges
+from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import hubs
@@ -62,7 +62,7 @@ def native(
 ) -> Tensor:
     out, _ = edge_attention_op(
         *(query, key, value, frontier, edge_bias, relative_bias),
-        *(scale, dropout, seed, kernel, *native_edges(layout)),
+        *(*edge_tensors(layout), scale, dropout, seed, kernel),
     )
     return out
 
@@ -92,7 +92,7 @@ def every_other(layout: EdgeLayout) -> Tensor:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("feats", [1, 3, 8, 15, 16, 17, 32, 64, 128])
-def test_head_sizes(feats: int, kernel: str, dtype: torch.dtype) -> None:
+def test_native_attention_of_head_sizes(feats: int, kernel: str, dtype: torch.dtype) -> None:
     layout = Causal().layout([5, 37])
     tolerance = 1e-10 if dtype == torch.float64 else 1e-5
     check(layout, tables(layout, 2, feats, dtype=dtype), kernel, tolerance)
@@ -101,7 +101,7 @@ def test_head_sizes(feats: int, kernel: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 16, 17, 40])
-def test_numbers_of_heads(heads: int, kernel: str) -> None:
+def test_native_attention_of_numbers_of_heads(heads: int, kernel: str) -> None:
     layout = Complete().layout([3, 18])
     check(layout, tables(layout, heads, 4), kernel)
     frontier = every_other(layout)
@@ -119,14 +119,16 @@ LONG = {
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("graph", LONG)
-def test_long_sentences_on_one_thread_and_on_several(graph: str, kernel: str, threads: int) -> None:
+def test_native_attention_of_long_sentences_on_one_thread_and_on_several(
+    graph: str, kernel: str, threads: int
+) -> None:
     layout = LONG[graph]
     check(layout, tables(layout, 2, 3), kernel)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("share", ["none", "one", "some", "all"])
-def test_frontiers(share: str, kernel: str) -> None:
+def test_native_attention_of_frontiers(share: str, kernel: str) -> None:
     for layout in (Causal().layout([40, 1, 70]), Window(2).layout([50])):
         nodes = torch.arange(layout.num_dst)
         frontier = {"none": nodes[:0], "one": nodes[7:8], "some": nodes[3::3], "all": nodes}[share]
@@ -134,7 +136,7 @@ def test_frontiers(share: str, kernel: str) -> None:
         check(layout, inputs, kernel, frontier=frontier)
 
 
-def test_rows_and_sources_of_many_edges(threads: int) -> None:
+def test_native_attention_of_rows_and_sources_of_many_edges(threads: int) -> None:
     """More edges than the row kernel holds at a time: of one row, of one source, and in all."""
     layout = hubs(700, 700, 40_000)
     check(layout, tables(layout, 1, 2), "rows")
@@ -143,7 +145,9 @@ def test_rows_and_sources_of_many_edges(threads: int) -> None:
 
 
 @given(multigraphs(), st.booleans())
-def test_rows_on_any_graph(graph: tuple[Pairs, int, int], everything: bool) -> None:
+def test_native_attention_by_rows_on_any_graph(
+    graph: tuple[Pairs, int, int], everything: bool
+) -> None:
     layout = layout_of(*graph)
     options: dict[str, Any] = {}
     if everything:
@@ -153,7 +157,7 @@ def test_rows_on_any_graph(graph: tuple[Pairs, int, int], everything: bool) -> N
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("bias_heads", [1, 2])
-def test_bias_and_dropout(bias_heads: int, kernel: str) -> None:
+def test_native_attention_with_bias_and_dropout(bias_heads: int, kernel: str) -> None:
     layout = Window(30).layout([50, 9])
     bias = normal(layout.num_edges, bias_heads, seed=5)
     check(layout, tables(layout), kernel, edge_bias=bias)
@@ -166,7 +170,7 @@ def test_bias_and_dropout(bias_heads: int, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("reach", [0, 4, 200])
-def test_a_bias_by_offset(reach: int, threads: int) -> None:
+def test_native_attention_with_a_relative_bias(reach: int, threads: int) -> None:
     for layout in (Window(30).layout([50, 9]), Causal().layout([700])):
         table = normal(2, 2 * reach + 1, seed=6)
         check(layout, tables(layout), "interval", relative_bias=table)
@@ -177,7 +181,7 @@ def test_a_bias_by_offset(reach: int, threads: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_dropout_mask_is_that_of_every_backend(kernel: str) -> None:
+def test_native_attention_has_the_dropout_mask_of_every_backend(kernel: str) -> None:
     layout = Complete().layout([9])
     query, key, _ = tables(layout, heads=1, feats=1)
     eye = torch.eye(9, dtype=torch.float64)[:, None]  # the output is the row of weights
@@ -187,7 +191,7 @@ def test_the_dropout_mask_is_that_of_every_backend(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_features_by_any_strides(kernel: str) -> None:
+def test_native_attention_of_features_by_any_strides(kernel: str) -> None:
     layout = Causal().layout([20])
     query, *_ = tables(layout, 2, 16)
     both = normal(20, 2, 2, 16, seed=7)
@@ -198,14 +202,14 @@ def test_features_by_any_strides(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_scores_of_any_size(kernel: str) -> None:
+def test_native_attention_of_scores_of_any_size(kernel: str) -> None:
     layout = Complete().layout([20])
     query, key, value = tables(layout, dtype=torch.float32)
     check(layout, [(query * 300).detach().requires_grad_(), key, value], kernel, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_what_would_be_denormal_is_zero(kernel: str) -> None:
+def test_native_attention_gives_zero_for_denormals(kernel: str) -> None:
     layout = Complete().layout([2])
     query = torch.ones(2, 1, 1)
     key = torch.tensor([0.0, -90.0]).view(2, 1, 1)  # exp(-90) is denormal in float32
@@ -215,7 +219,7 @@ def test_what_would_be_denormal_is_zero(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("feats", [5, 16])
-def test_bfloat16(feats: int, kernel: str) -> None:
+def test_native_attention_in_bfloat16(feats: int, kernel: str) -> None:
     layout = Causal().layout([30, 5])
     inputs = tables(layout, 2, feats, dtype=torch.bfloat16)
     exact = [x.detach().double().requires_grad_() for x in inputs]
@@ -236,7 +240,7 @@ def test_bfloat16(feats: int, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_bfloat16_is_rounded_as_torch_rounds_it(kernel: str) -> None:
+def test_native_attention_rounds_to_bfloat16_as_torch_does(kernel: str) -> None:
     layout = Complete().layout([2])
     value = normal(2, 1, 64, dtype=torch.bfloat16).detach()
     value[1] = (value[0].view(torch.int16) + 1).view(torch.bfloat16)  # the mean lies half way
@@ -246,7 +250,7 @@ def test_bfloat16_is_rounded_as_torch_rounds_it(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_threads_do_not_change_the_output(kernel: str) -> None:
+def test_native_attention_does_not_depend_on_threads(kernel: str) -> None:
     layout, before = Causal().layout([300, 40]), torch.get_num_threads()
     inputs = tables(layout, 3, 16, dtype=torch.float32)
     outs = []
@@ -258,7 +262,7 @@ def test_threads_do_not_change_the_output(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_same_bits_on_every_run(kernel: str, threads: int) -> None:
+def test_native_attention_gives_the_same_bits_twice(kernel: str, threads: int) -> None:
     layout = Causal().layout([300, 40])
     inputs = tables(layout, 3, 16, dtype=torch.float32)
 

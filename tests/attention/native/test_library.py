@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 import torch
 
-from graphut.attention import backends, edge_attention
+from graphut.attention import edge_attention
 from graphut.attention.backends import candidates
 from graphut.attention.call import AttentionCall
-from graphut.attention.native import ops
+from graphut.attention.native import library, ops
 from graphut.attention.native.library import Call, Library, find_library
 from graphut.topology import Causal
 from tests.attention.naive import inputs
@@ -27,13 +31,12 @@ def build(name: str) -> Path | None:
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if nothing had been compiled."""
-    monkeypatch.setattr(backends, "compiled", lambda: None)
-    monkeypatch.setattr(ops, "compiled", lambda: None)
-    backends._say_what_is_missing.cache_clear()
+    monkeypatch.setattr(library, "_LIBRARY", None)
+    library._warn_that_none_is_built.cache_clear()
 
 
 @pytest.mark.parametrize("capability", BUILDS)
-def test_the_widest_instructions_are_taken(
+def test_find_library_takes_the_widest_instructions(
     capability: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = []
@@ -47,12 +50,16 @@ def test_the_widest_instructions_are_taken(
     assert names == [f"_{BUILDS[capability][-1]}", f"_{BUILDS[capability][0]}"]
 
 
-def test_nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_library_returns_none_where_nothing_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Path, "exists", lambda path: False)
     assert find_library() is None
 
 
-def test_a_build_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_library_returns_none_where_a_build_cannot_be_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fail(path: Path) -> None:
         raise OSError(f"{path}: cannot open shared object file")
 
@@ -61,7 +68,7 @@ def test_a_build_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_library() is None
 
 
-def test_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     path = build("base")
     if path is None:
         pytest.skip("the compiled kernels are not built")
@@ -75,21 +82,10 @@ def test_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without")
-def test_without_a_build_auto_takes_another_backend() -> None:
+def test_is_built_warns_once_and_auto_takes_another_backend() -> None:
     layout = Causal().layout([4])
     query, key, value = inputs(layout)
-    call = AttentionCall(
-        layout=layout,
-        query=query,
-        key=key,
-        value=value,
-        frontier=None,
-        edge_bias=None,
-        scale=1.0,
-        dropout=0.0,
-        seed=0,
-        need_weights=False,
-    )
+    call = AttentionCall(layout=layout, query=query, key=key, value=value)
     with pytest.warns(RuntimeWarning, match=r"C\+\+ compiler"):
         assert candidates(call) == ["torch", "dgl"]
     assert candidates(call) == ["torch", "dgl"]  # said once
@@ -98,7 +94,7 @@ def test_without_a_build_auto_takes_another_backend() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float8_e5m2])
-def test_what_is_not_compiled_for(dtype: torch.dtype) -> None:
+def test_dtypes_that_are_not_compiled_for_are_refused(dtype: torch.dtype) -> None:
     layout = Causal().layout([4])
     tables = [x.detach().to(dtype) for x in inputs(layout)]
     with pytest.raises(TypeError, match=f"got {dtype}"):
@@ -106,12 +102,12 @@ def test_what_is_not_compiled_for(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("name", BUILDS["AVX512"])
-def test_all_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = build(name)
     if path is None or name not in BUILDS.get(torch.backends.cpu.get_cpu_capability(), ["base"]):
         pytest.skip(f"the build for {name} is not here, or this processor cannot run it")
     this = Library(path)
-    monkeypatch.setattr(ops, "compiled", lambda: this)
+    monkeypatch.setattr(library, "_LIBRARY", this)
     layout = Causal().layout([40, 3])
     tables = inputs(layout)
     for dropout in (0.0, 0.5):
@@ -122,3 +118,56 @@ def test_all_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         upstream = torch.ones_like(out)
         found = torch.autograd.grad(out, tables, upstream)
         assert_same([out, *found], [expected, *torch.autograd.grad(expected, tables, upstream)])
+
+
+FLAGS = {
+    "AVX512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"],
+    "AVX2": ["-mavx2", "-mfma"],
+}
+NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
+
+
+def compiler(*options: str) -> list[str]:
+    wide = FLAGS.get(torch.backends.cpu.get_cpu_capability(), [])
+    return ["g++", "-std=c++17", "-g", "-O2", "-fno-omit-frame-pointer", *wide, *options]
+
+
+def run(command: list[str], **environment: str) -> str:
+    result = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    said = result.stdout + result.stderr
+    assert result.returncode == 0, said[-4000:]
+    return said
+
+
+@pytest.mark.full
+@NEEDS_COMPILER
+def test_library_has_no_fault_under_address_sanitizer(tmp_path: Path) -> None:
+    """Run all tests of the kernels against a build that stops at the first fault."""
+    build = tmp_path / "kernels.so"
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    source = str(Path(ops.__file__).parent / "kernels.cpp")
+    run(compiler("-fopenmp", "-fPIC", "-shared", *checks, source, "-o", str(build)))
+    runtime = run(["g++", "-print-file-name=libasan.so"]).strip()
+    files = [
+        str(Path(__file__).parent / "test_attention.py"),
+        str(Path(__file__).parent.parent / "test_key_value_memory.py"),
+    ]
+    said = run(
+        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *files],
+        GRAPHUT_NATIVE=str(build),
+        LD_PRELOAD=runtime,
+        ASAN_OPTIONS="detect_leaks=0",  # Python keeps what it has until it ends
+    )
+    assert "passed" in said
+
+
+@pytest.mark.full
+@NEEDS_COMPILER
+def test_library_threads_do_not_race(tmp_path: Path) -> None:
+    """Run a small program on four threads, which wait with what the sanitizer understands."""
+    program = tmp_path / "threads"
+    options = ["-fopenmp", "-fsanitize=thread", f"-I{Path(ops.__file__).parent}"]
+    run(compiler(*options, str(Path(__file__).parent / "threads.cpp"), "-o", str(program)))
+    assert "done" in run([str(program)])

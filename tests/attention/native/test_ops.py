@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.native import compiled
-from graphut.attention.native.attention import native_edges
+from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_backward_op, edge_attention_op
 from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
 from graphut.topology import Causal
@@ -29,12 +29,12 @@ GRAPHS: dict[str, Callable[[], EdgeLayout]] = {
 def arguments(layout: EdgeLayout, frontier: Tensor | None, bias: Tensor | None) -> tuple[Any, ...]:
     kernel = "rows" if layout.num_edges == 40 else "fastest"
     table = None if bias is None or kernel == "rows" else normal(2, 5, seed=6)
-    return frontier, bias, table, 0.5, 0.1, 3, kernel, *native_edges(layout)
+    return frontier, bias, table, *edge_tensors(layout), 0.5, 0.1, 3, kernel
 
 
 @pytest.mark.parametrize("some", [False, True])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_opcheck(graph: str, some: bool) -> None:
+def test_edge_attention_ops_pass_opcheck(graph: str, some: bool) -> None:
     layout = GRAPHS[graph]()
     frontier = torch.tensor([0, 2, 7]) if some else None
     bias = normal(layout.num_edges, 2, seed=4) if some else None
@@ -62,7 +62,7 @@ COMPILERS = ["aot_eager", pytest.param("inductor", marks=[pytest.mark.full, OWN]
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_edge_attention_compiles_whole(graph: str, compiler: str) -> None:
+def test_edge_attention_op_compiles(graph: str, compiler: str) -> None:
     layout = GRAPHS[graph]()
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def test_edge_attention_compiles_whole(graph: str, compiler: str) -> None:
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_dropout_compiles_whole(graph: str) -> None:
+def test_edge_attention_op_compiles_with_dropout(graph: str) -> None:
     layer = MultiHeadAttention(8, 2, attn_drop=0.5, allow_zero_in_degree=True).double()
     feat, layout = normal(8, 8), GRAPHS[graph]()
     run = torch.compile(partial(layer, layout), fullgraph=True, backend="aot_eager")
@@ -85,7 +85,7 @@ def test_dropout_compiles_whole(graph: str) -> None:
 # Dynamo makes an instance of an autograd function to see what it would get.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_weights_compile_whole(graph: str) -> None:
+def test_multi_head_attention_compiles_with_weights(graph: str) -> None:
     layer = MultiHeadAttention(8, 2, allow_zero_in_degree=True).double()
     layout = GRAPHS[graph]()
 
@@ -98,7 +98,7 @@ def test_weights_compile_whole(graph: str) -> None:
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_layers_compile_whole(graph: str, compiler: str) -> None:
+def test_layers_on_edge_attention_op_compile(graph: str, compiler: str) -> None:
     layout, feat = GRAPHS[graph](), normal(8, 8)
     attention = MultiHeadAttention(8, 2, allow_zero_in_degree=True).double()
     step = UniversalTransformerStep(attention, PositionwiseTransition(8, 16)).double()

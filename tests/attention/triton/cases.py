@@ -8,10 +8,31 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.triton.function import attend
-from tests.helpers import gradients, normal
+from graphut.attention.call import AttentionCall
+from graphut.attention.triton import function
+from graphut.attention.triton.inputs import active_rows
+from graphut.attention.triton.interval import row_blocks
+from graphut.topology import Window
+from tests.attention.naive import hubs
+from tests.helpers import assert_same, gradients, normal
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPES = {"intervals": Window(1).layout([5, 4]), "rows": hubs(5, 9, 24)}
+
+
+def attend(
+    layout: EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    count: Tensor | None = None,
+    split: int = function.SPLIT,
+    **options: Any,
+) -> Tensor:
+    """Attend by the kernels."""
+    call = AttentionCall(layout=layout, query=query, key=key, value=value, **options)
+    return function.attend(call, count=count, split=split)
 
 
 def drawn(
@@ -53,6 +74,23 @@ def by_masks(
     out = edge_attention(layout, *tensors, backend="dense", **options)
     found = (out, *gradients([out], _learned(tensors, options)))
     return [x.to(like.dtype) for x, like in zip(found, given, strict=True)]
+
+
+def agrees(layout: EdgeLayout, tensors: list[Tensor], tolerance: float = 1e-5, **more: Any) -> None:
+    """Compare the kernels' output and gradients with those by masks."""
+    only_kernels = {name: more.pop(name) for name in ("split",) if name in more}
+    found = by_kernels(layout, tensors, **more, **only_kernels)
+    assert_same(found, by_masks(layout, tensors, **more), tolerance)
+
+
+def rows_of(layout: EdgeLayout, nodes: list[int] | None, block: int) -> list[list[int]]:
+    """Return first and last row of each block of rows."""
+    frontier = None if nodes is None else torch.tensor(nodes, dtype=torch.int64, device=DEVICE)
+    layout = layout.to(DEVICE)
+    found = row_blocks(layout, active_rows(layout.num_dst, frontier, None), block)
+    count = int(found.blocks)
+    assert count <= found.first.numel()
+    return torch.stack([found.first, found.last], 1)[:count].tolist()
 
 
 def _copy(x: Any, device: str | None = None, dtype: torch.dtype | None = None) -> Any:

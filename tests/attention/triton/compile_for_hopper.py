@@ -1,4 +1,4 @@
-"""Compiles every kernel for the H200, with the arguments that a call gives it.
+"""Compile every kernel for the H200, with the arguments that a call gives it.
 
 A program of its own, since Triton must not be in its interpreter here. Prints the kernels' names.
 
@@ -15,9 +15,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from graphut.attention import EdgeLayout
-from graphut.attention.triton.function import attend
 from graphut.topology import Complete
 from tests.attention.naive import hubs
+from tests.attention.triton.cases import attend
 
 HEADS, FEATS = 8, 64
 

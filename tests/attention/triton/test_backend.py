@@ -9,16 +9,16 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.call import AttentionCall
-from graphut.attention.triton import backend, takes, triton_attention
+from graphut.attention.triton import TRITON, backend
+from graphut.attention.triton.backend import triton_attention
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
 from tests.helpers import assert_same
 
 
 def call_of(x: Tensor, **options: Any) -> AttentionCall:
-    unset: dict[str, Any] = dict.fromkeys(("frontier", "edge_bias"))
-    given = {"scale": 0.5, "dropout": 0.0, "seed": 0, "need_weights": False, **unset, **options}
-    return AttentionCall(layout=Causal().layout([2]).to(x.device), query=x, key=x, value=x, **given)
+    layout = Causal().layout([2]).to(x.device)
+    return AttentionCall(layout=layout, query=x, key=x, value=x, **options)
 
 
 @pytest.fixture
@@ -29,19 +29,19 @@ def without_triton(monkeypatch: pytest.MonkeyPatch) -> Any:
     backend._import_error.cache_clear()
 
 
-def test_other_dtypes_are_refused() -> None:
+def test_triton_backend_refuses_other_dtypes() -> None:
     with pytest.raises(TypeError, match=r"float16, got torch.float64: convert .*backend='torch'"):
-        triton_attention(call_of(torch.zeros(2, 1, 4).double()))
+        edge_attention(Causal().layout([2]), *[torch.zeros(2, 1, 4).double()] * 3, backend="triton")
 
 
 @pytest.mark.usefixtures("without_triton")
-def test_without_triton_it_says_what_to_install() -> None:
+def test_triton_attention_says_what_to_install() -> None:
     call = call_of(torch.zeros(2, 1, 4))
     with pytest.raises(ImportError, match="pip install triton, or use backend='torch'"):
         triton_attention(call)
 
 
-def test_tensors_on_the_cpu_are_refused_where_kernels_are_compiled(
+def test_triton_attention_refuses_tensors_on_the_cpu_where_kernels_are_compiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("triton", reason="needs triton")
@@ -50,13 +50,13 @@ def test_tensors_on_the_cpu_are_refused_where_kernels_are_compiled(
         triton_attention(call_of(torch.zeros(2, 1, 4)))
 
 
-def test_nothing_on_the_cpu_is_taken() -> None:
-    assert not takes(call_of(torch.zeros(2, 1, 4)))
+def test_triton_backend_can_do_nothing_on_the_cpu() -> None:
+    assert not TRITON.can_do(call_of(torch.zeros(2, 1, 4)))
 
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("graph", ["causal", "hubs"])
-def test_it_is_a_backend(graph: str, weights: bool) -> None:
+def test_triton_attention_is_a_backend(graph: str, weights: bool) -> None:
     pytest.importorskip("triton", reason="needs triton")
     options: dict[str, Any] = {"allow_zero_in_degree": True, "get_attention": weights}
     device = "cuda" if torch.cuda.is_available() else "cpu"

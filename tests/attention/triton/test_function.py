@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,30 +13,43 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 
-from graphut.attention import EdgeLayout, IntervalLayout
-from graphut.attention.triton import function
-from graphut.attention.triton.function import attend
-from graphut.topology import Causal, Complete, Window
+from graphut.attention import EdgeLayout, edge_attention
+from graphut.topology import Causal, Complete, Window, parse
 from tests.attention.naive import GRAPHS, hubs
 from tests.attention.triton.bfloat16 import mend_bfloat16
-from tests.attention.triton.cases import DEVICE, by_kernels, by_masks, drawn, everything
-from tests.helpers import assert_same, layout_of, normal, relative_error
+from tests.attention.triton.cases import (
+    DEVICE,
+    SHAPES,
+    agrees,
+    attend,
+    by_kernels,
+    by_masks,
+    drawn,
+    everything,
+)
+from tests.helpers import assert_same, normal, relative_error
+from tests.topology.catalogue import ALL
 
 FRONTIERS = {"none": [], "one": [1], "some": [0, 2, 3], "all": range(9)}
 # Most gradients of queries there are differences of two numbers that are the same.
 CANCEL = {"some-empty", "parallel"}
-SHAPES = {"intervals": Window(1).layout([5, 4]), "rows": hubs(5, 9, 24)}
-
-
-def agrees(layout: EdgeLayout, tensors: list[Tensor], tolerance: float = 1e-5, **more: Any) -> None:
-    only_kernels = {name: more.pop(name) for name in ("split",) if name in more}
-    found = by_kernels(layout, tensors, **more, **only_kernels)
-    assert_same(found, by_masks(layout, tensors, **more), tolerance)
+LARGE = {
+    "complete": Complete().layout([63, 400, 1, 100]),
+    "causal": Causal().layout([300, 17]),
+    "window": Window(32).layout([700]),
+    "rows": hubs(300, 200, 6000),
+}
+WIDTHS = [(64, 64), (128, 128), (33, 20), (256, 256), (512, 16), (600, 8)]
+ROOT = Path(__file__).parents[3]
+KERNELS = {
+    *("cut_rows", "interval_forward", "interval_query", "interval_source"),
+    *("rows_forward", "rows_query", "rows_source", "merge_outputs", "merge_sums"),
+}
 
 
 @pytest.mark.parametrize("with_all", [False, True], ids=["plain", "everything"])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_every_graph(graph: str, with_all: bool) -> None:
+def test_attend_every_graph(graph: str, with_all: bool) -> None:
     layout = GRAPHS[graph]
     options = everything(layout) if with_all else {}
     agrees(layout, drawn(layout), 1e-4 if graph in CANCEL else 1e-5, split=3, **options)
@@ -39,35 +57,20 @@ def test_every_graph(graph: str, with_all: bool) -> None:
 
 @pytest.mark.parametrize("frontier", FRONTIERS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_frontiers(shape: str, frontier: str) -> None:
+def test_attend_frontiers(shape: str, frontier: str) -> None:
     layout, nodes = SHAPES[shape], torch.tensor(FRONTIERS[frontier], dtype=torch.int64)
     agrees(layout, drawn(layout, nodes.numel()), frontier=nodes, split=4, **everything(layout))
 
 
-@pytest.mark.parametrize("length", [1, 2, 17])
-@pytest.mark.parametrize("topology", [Complete(), Causal(), Window(3)], ids=str)
-def test_lengths(topology: Any, length: int) -> None:
-    layout = topology.layout([length, 3])
-    agrees(layout, drawn(layout, heads=1))
-
-
-@pytest.mark.parametrize("topology", [Complete(), Causal(), Window(9)], ids=str)
-def test_more_than_a_block_of_rows_and_sources(topology: Any) -> None:
-    layout = topology.layout([70, 2, 35])
-    agrees(layout, drawn(layout, heads=1))
-    nodes = torch.arange(0, 107, 2)
-    agrees(layout, drawn(layout, 54, heads=1), frontier=nodes, **everything(layout, heads=1))
-
-
 @pytest.mark.parametrize("widths", [(1, 1), (5, 7), (16, 32), (33, 20)], ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_head_sizes(shape: str, widths: tuple[int, int]) -> None:
+def test_attend_head_sizes(shape: str, widths: tuple[int, int]) -> None:
     agrees(SHAPES[shape], drawn(SHAPES[shape], widths=widths, heads=3))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("graph", ["intervals", "rows"])
-def test_half_is_at_most_twice_as_far_off_as_dense_half(
+def test_attend_half_is_at_most_twice_as_far_off_as_dense_half(
     graph: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mend_bfloat16(monkeypatch)
@@ -80,17 +83,8 @@ def test_half_is_at_most_twice_as_far_off_as_dense_half(
         assert relative_error(a, truth) <= 2 * relative_error(b, truth)
 
 
-@pytest.mark.parametrize("split", [2, 5])
-@pytest.mark.parametrize("nodes", [None, [0, 3], [1, 2]], ids=["all", "with hub", "without"])
-def test_hubs_in_pieces(nodes: list[int] | None, split: int) -> None:
-    layout = hubs(4, 4, 20)
-    frontier = None if nodes is None else torch.tensor(nodes)
-    tensors = drawn(layout, nodes and len(nodes))
-    agrees(layout, tensors, frontier=frontier, split=split, **everything(layout))
-
-
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_past_the_count_is_not_looked_at(shape: str) -> None:
+def test_attend_does_not_look_past_the_count(shape: str) -> None:
     layout, nodes = SHAPES[shape].to(DEVICE), torch.tensor([0, 4, 7])
     query, key, value = (x.detach().to(DEVICE) for x in drawn(layout, 3))
     direction = normal(3, 2, 4, seed=8, dtype=torch.float32).detach().to(DEVICE)
@@ -114,46 +108,28 @@ def test_what_is_past_the_count_is_not_looked_at(shape: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
-def test_a_count_without_a_frontier_is_refused() -> None:
+def test_attend_refuses_a_count_without_a_frontier() -> None:
     x = torch.zeros(1, 1, 1)
     with pytest.raises(ValueError, match="count must be one integer tensor"):
         attend(Causal().layout([1]), x, x, x, count=torch.tensor(1), scale=1.0)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_two_runs_give_the_same_bits(shape: str) -> None:
+def test_attend_gives_the_same_bits_twice(shape: str) -> None:
     layout = SHAPES[shape]
     runs = [by_kernels(layout, drawn(layout), split=3, **everything(layout)) for _ in range(2)]
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_one_bias_for_all_heads(shape: str) -> None:
+def test_attend_with_one_bias_for_all_heads(shape: str) -> None:
     layout = SHAPES[shape]
     bias = normal(layout.num_edges, 1, seed=4, dtype=torch.float32)
     agrees(layout, drawn(layout), edge_bias=bias)
 
 
-@pytest.mark.parametrize("pairs", [[(0, 0), (1, 0), (1, 2)], [(0, 0), (2, 0), (1, 2)]], ids=str)
-def test_dead_destinations_are_zero_and_pass_no_gradient(pairs: list[tuple[int, int]]) -> None:
-    layout = layout_of(pairs, 3, 3)  # none into 1, -inf alone into 2
-    bias = torch.tensor([[0.5], [1.0], [-torch.inf]]).requires_grad_()
-    out, to_query, *others = by_kernels(layout, drawn(layout), edge_bias=bias)
-    assert not out[1:].any() and out[0].any()
-    assert not to_query[1:].any() and to_query[0].any()
-    assert not others[-1][2:].any()
-    assert all(gradient.isfinite().all() for gradient in others)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
-def test_huge_scores_do_not_overflow(shape: str) -> None:
-    layout = SHAPES[shape]
-    query, *others = (x.detach() for x in drawn(layout))
-    agrees(layout, [query * 1e4, *others], 1e-4)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_views_into_one_projection(shape: str) -> None:
+def test_attend_to_views_into_one_projection(shape: str) -> None:
     layout = Window(1).layout([5]) if shape == "intervals" else hubs(5, 5, 12)
     joint = normal(5, 2, 9, dtype=torch.float32)
     by_feature = list(joint.split(3, -1))
@@ -163,23 +139,106 @@ def test_views_into_one_projection(shape: str) -> None:
         assert_same([found], by_masks(layout, views)[:1], 1e-5)
 
 
-def test_only_wanted_gradients_are_made() -> None:
+def test_attend_makes_only_wanted_gradients() -> None:
     layout = GRAPHS["causal"]
     query, key, value = drawn(layout)
     found = by_kernels(layout, [query, key.detach(), value.detach()])
     assert_same(found, by_masks(layout, [query, key.detach(), value.detach()]), 1e-5)
 
 
-def test_intervals_out_of_order_take_gathered_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = torch.tensor([3])
-    lo, hi = torch.tensor([2, 0, 1]), torch.tensor([3, 2, 3])
-    layout = IntervalLayout(lo=lo, hi=hi, num_src=3, src_lengths=one, dst_lengths=one)
-    monkeypatch.setattr(function, "interval", None)
-    agrees(layout, drawn(layout), **everything(layout))
+@pytest.mark.parametrize("spec", ALL)
+def test_attend_every_topology(spec: str) -> None:
+    layout = parse(spec).layout([ALL[spec], 1])
+    tensors = drawn(layout, heads=1)
+    assert_same(by_kernels(layout, tensors), by_masks(layout, tensors), 1e-5)
 
 
-def test_heads_too_wide_for_a_tile_take_gathered_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(function, "WIDEST", 16)
-    monkeypatch.setattr(function, "interval", None)
-    layout = Causal().layout([3, 2])
-    agrees(layout, drawn(layout, widths=(17, 3)))
+def compiled(cache: Path, *arguments: str) -> set[str]:
+    environment = os.environ | {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    environment.pop("TRITON_INTERPRET", None)
+    program = [sys.executable, "-m", "tests.attention.triton.compile_for_hopper", *arguments]
+    done = subprocess.run(program, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_attend_compiles_every_kernel_for_the_h200(tmp_path: Path) -> None:
+    assert compiled(tmp_path, "bfloat16") == KERNELS
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("with_all", [[], ["everything"]], ids=["plain", "everything"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_attend_compiles_every_kernel_in_every_form(
+    dtype: str, with_all: list[str], tmp_path: Path
+) -> None:
+    assert compiled(tmp_path, dtype, *with_all) == KERNELS
+
+
+@pytest.fixture
+def no_waiting() -> Iterator[None]:
+    mode = torch.cuda.get_sync_debug_mode()
+    yield
+    torch.cuda.set_sync_debug_mode(mode)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("widths", WIDTHS, ids=str)
+@pytest.mark.parametrize("graph", LARGE)
+def test_attend_on_gpu_is_exact_in_float32(graph: str, widths: tuple[int, int]) -> None:
+    layout = LARGE[graph]
+    nodes = torch.arange(0, layout.num_dst, 3)
+    tensors = drawn(layout, nodes.numel(), widths=widths)
+    options = everything(layout) | {"frontier": nodes, "scale": widths[0] ** -0.5}
+    assert_same(by_kernels(layout, tensors, **options), by_masks(layout, tensors, **options), 2e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("widths", WIDTHS[:4], ids=str)
+@pytest.mark.parametrize("graph", LARGE)
+def test_attend_on_gpu_half_is_at_most_twice_as_far_off_as_dense_half(
+    graph: str, widths: tuple[int, int], dtype: torch.dtype
+) -> None:
+    layout = LARGE[graph]
+    tensors = drawn(layout, widths=widths, dtype=dtype)
+    scale = widths[0] ** -0.5
+    exact = by_masks(layout, [x.float() for x in tensors], scale=scale)
+    dense = by_masks(layout, tensors, dtype, scale=scale)
+    for a, b, truth in zip(by_kernels(layout, tensors, scale=scale), dense, exact, strict=True):
+        assert relative_error(a, truth) <= 2 * relative_error(b, truth)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("graph", LARGE)
+def test_attend_on_gpu_gives_the_same_bits_twice(graph: str) -> None:
+    layout = LARGE[graph]
+    runs = [by_kernels(layout, drawn(layout), **everything(layout)) for _ in range(2)]
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+def step(layout: EdgeLayout, tensors: list[Tensor], **options: Any) -> None:
+    out = attend(layout, *tensors, scale=0.125, **options)
+    torch.autograd.grad(out, tensors, out.detach())
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize("graph", LARGE)
+def test_attend_does_not_wait_for_the_host(graph: str) -> None:
+    layout = LARGE[graph].to("cuda")
+    frontier = torch.arange(0, layout.num_dst, 2, device="cuda")
+    count = torch.tensor(frontier.numel() // 2, dtype=torch.int32, device="cuda")
+    tensors = [x.detach().cuda().requires_grad_() for x in drawn(layout, frontier.numel())]
+    options: dict[str, Any] = {"frontier": frontier, "count": count, "dropout": 0.1}
+    step(layout, tensors, **options)  # compiles, and prepares the layout
+    torch.cuda.set_sync_debug_mode("error")
+    step(layout, tensors, **options)
+
+
+@pytest.mark.gpu
+def test_attend_is_what_auto_takes_on_gpu() -> None:
+    layout = LARGE["window"]
+    tensors = [x.detach().cuda() for x in drawn(layout)]
+    found = edge_attention(layout, *tensors)
+    assert torch.equal(found, edge_attention(layout, *tensors, backend="triton"))

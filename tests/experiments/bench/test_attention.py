@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.attention import BACKENDS
+from graphut.attention import BACKENDS, Backend
+from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
 from graphut.experiments.bench import Sizes, attention, backend_names, bench_attention
 from graphut.experiments.bench.contender import UnavailableError
@@ -44,14 +45,15 @@ def test_edge_biases_and_forward_only() -> None:
 
 @pytest.mark.parametrize("which", ["output", "query", "key", "value"])
 def test_a_wrong_result_has_no_figures(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(call: AttentionCall) -> tuple[Tensor, None]:
-        out = BACKENDS["torch"](call)[0]
+    def wrong(call: AttentionCall) -> AttentionResult:
+        out = BACKENDS["torch"].attend(call).out
         if which == "output":
-            return out * 1.03, None
+            return AttentionResult(out * 1.03)
         tensor: Tensor = getattr(call, which)
-        return out + 0.03 * (tensor.sum() - tensor.sum().detach()), None  # gradients alone
+        gradients_alone = 0.03 * (tensor.sum() - tensor.sum().detach())
+        return AttentionResult(out + gradients_alone)
 
-    monkeypatch.setitem(BACKENDS, "wrong", wrong)
+    monkeypatch.setitem(BACKENDS, "wrong", Backend(name="wrong", attend=wrong))
     row = rows_of(problem(), ["wrong", "torch"], [])["wrong"]
     assert row.times is None and row.peak is None
     assert row.reason is not None and row.reason.startswith("wrong by ")
@@ -60,15 +62,16 @@ def test_a_wrong_result_has_no_figures(which: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_result_that_is_no_number_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BACKENDS, "nan", lambda call: (call.query * torch.nan, None))
+    nan = Backend(name="nan", attend=lambda call: AttentionResult(call.query * torch.nan))
+    monkeypatch.setitem(BACKENDS, "nan", nan)
     assert rows_of(problem(), ["nan"], [])["nan"].reason == "wrong: not a number"
 
 
 def test_a_backend_that_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(call: AttentionCall) -> tuple[Tensor, None]:
+    def broken(call: AttentionCall) -> AttentionResult:
         raise RuntimeError("no compiler\nand a long story")
 
-    monkeypatch.setitem(BACKENDS, "broken", broken)
+    monkeypatch.setitem(BACKENDS, "broken", Backend(name="broken", attend=broken))
     rows = rows_of(problem(), ["broken", "torch"], [])
     assert rows["broken"].reason == "cannot run: no compiler"
     assert rows["torch"].times is not None

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from graphut.attention import BACKENDS, measured
+from graphut.attention import BACKENDS, autotune
+from graphut.attention.backend import AttentionResult
 from graphut.experiments.cli import main
 
 SMALL = ["--sentences", "2", "--lengths", "2-4", "--dim", "8", "--heads", "2", "--repeats", "1"]
@@ -17,7 +19,7 @@ ATTENTION = ["bench", "attention", *SMALL, "--device", "cpu", "--backends", "tor
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache folder of the test's own, and nothing read yet."""
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(measured, "_choices", None)
+    monkeypatch.setattr(autotune, "_choices", None)
     return tmp_path / "cache"
 
 
@@ -77,7 +79,8 @@ def test_the_fastest_is_remembered(cache: Path, capsys: pytest.CaptureFixture[st
 def test_nothing_is_remembered_of_what_is_wrong(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(BACKENDS, "torch", lambda call: (0 * call.query, None))
+    zeros = replace(BACKENDS["torch"], attend=lambda call: AttentionResult(0 * call.query))
+    monkeypatch.setitem(BACKENDS, "torch", zeros)
     assert main([*ATTENTION, "--remember"]) == 2
     assert "no backend gave a right result" in capsys.readouterr().err
     assert not cache.exists()

@@ -1,15 +1,15 @@
-"""The kernels, one a file, and the functions that they share.
+"""The kernels, and the functions that they share.
 
 In all of them scores, log-sum-exps and the exponential are to base 2, sums are in float32, and an
-argument that is `None` is known to the compiler: what needs it is left out. What arguments of the
-same name are everywhere:
+argument that is `None` is known to the compiler: code that needs it is left out. Arguments of one
+name mean the same everywhere:
 
 - `query`, `key`, `value`: `(rows, heads, width)`, `(sources, heads, width)` and
   `(sources, heads, value_width)`, with `*_stride` entries from one row to the next;
 - `out`, `rest`, `lse`: the output, what rounding took from it, the log-sum-exp of each row;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
 - `nodes`: `(rows,)` destination of each row, or `None` if they are the same; `slot` its inverse;
-- `lo`, `hi`, `row_starts`: by destination, its run of sources and its first edge;
+- `lo`, `hi`, `row_starts`: by destination, its interval of sources and its first edge;
 - `indptr`, `neighbours`: the same as compressed rows; `ids`: `(edges,)` the graph's ids of edges;
 - `first`, `last`, `blocks`: the rows or sources of each block, and how many blocks there are;
 - `owner`, `start`: node and first edge of each piece of a long row;

@@ -1,11 +1,11 @@
-"""What pieces of long rows add up to, in the order of the pieces."""
+"""Kernels that add up the pieces of long rows, in the order of the pieces."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.tiles import (
+from graphut.attention.triton.kernels.primitives import (
     INFINITY,
     finite,
     largest,
@@ -32,7 +32,7 @@ def merge_outputs(
     block_width: tl.constexpr,
     block_p: tl.constexpr,
 ) -> None:
-    """Outputs of pieces weighted by the exponential of their log-sum-exp."""
+    """Add up the outputs of pieces, weighted by the exponential of their log-sum-exp."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)
@@ -48,7 +48,7 @@ def merge_outputs(
         piece = at + tl.arange(0, block_p)
         mask = piece < end
         scores = tl.load(part_lse + piece * heads + head, mask=mask, other=-INFINITY)
-        part = load_tile(parts + head * width, piece, heads * width, mask, width, block_width)
+        part = load_tile(parts, head, piece, heads * width, mask, width, block_width)
         new = tl.maximum(top, largest(scores, 0))
         weights = tl.exp2(scores - finite(new))
         shrink = tl.exp2(top - finite(new))
@@ -75,7 +75,7 @@ def merge_sums(
     block_width: tl.constexpr,
     block_p: tl.constexpr,
 ) -> None:
-    """Sums over the pieces of each long row."""
+    """Add up the gradients of the pieces of each long row."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)
@@ -87,9 +87,7 @@ def merge_sums(
     end = tl.load(cuts + item + 1)
     for at in range(tl.load(cuts + item), end, block_p):
         piece = at + tl.arange(0, block_p)
-        part = load_tile(
-            parts + head * width, piece, heads * width, piece < end, width, block_width
-        )
+        part = load_tile(parts, head, piece, heads * width, piece < end, width, block_width)
         acc += total(part, 0)
     at_row = row.to(tl.int64) * heads + head
     store_row(out + at_row * width, acc, width, block_width)

@@ -3,12 +3,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphut.attention.triton.compressed import Compressed, by_destination, by_source, cut_long
+pytest.importorskip("triton", reason="needs triton")
+
+from graphut.attention.triton.csr import CSREdges, by_destination, by_source, cut_long
 from tests.attention.naive import GRAPHS
 from tests.helpers import Pairs, pairs_of
 
 
-def edges_of(found: Compressed) -> dict[int, tuple[int, int]]:
+def edges_of(found: CSREdges) -> dict[int, tuple[int, int]]:
     """Node and neighbour by edge id."""
     node = torch.repeat_interleave(found.indptr.diff())
     ids = torch.arange(node.numel()) if found.ids is None else found.ids
@@ -21,23 +23,23 @@ def by_id(pairs: Pairs) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_both_directions_hold_every_edge(graph: str) -> None:
+def test_by_source_and_by_destination_hold_every_edge(graph: str) -> None:
     layout = GRAPHS[graph]
     pairs = pairs_of(layout)
-    transposed = layout.derive(by_source(9))
+    transposed = layout.derive(by_source, 9)
     assert edges_of(transposed) == by_id(pairs)
     assert transposed.num_nodes == layout.num_src
-    assert edges_of(layout.derive(by_destination(9))) == by_id([(j, i) for i, j in pairs])
+    assert edges_of(layout.derive(by_destination, 9)) == by_id([(j, i) for i, j in pairs])
 
 
-def test_they_are_made_once_for_each_split() -> None:
+def test_by_source_is_made_once_for_each_split() -> None:
     layout = GRAPHS["hubs"]
-    assert layout.derive(by_source(3)) is layout.derive(by_source(3))
-    assert layout.derive(by_source(3)).pieces.owner.numel() > 0
-    assert layout.derive(by_source(99)).pieces.owner.numel() == 0
+    assert layout.derive(by_source, 3) is layout.derive(by_source, 3)
+    assert layout.derive(by_source, 3).pieces.owner.numel() > 0
+    assert layout.derive(by_source, 99).pieces.owner.numel() == 0
 
 
-def test_only_long_rows_are_cut() -> None:
+def test_cut_long_cuts_only_long_rows() -> None:
     pieces = cut_long(torch.tensor([0, 3, 7, 7, 14]), 3)
     assert pieces.rows.tolist() == [1, 3]
     assert pieces.cuts.tolist() == [0, 2, 5]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.attention import counted, edge_attention
-from graphut.attention.counted import counted_attention, takes_counts
+from graphut.attention import edge_attention
+from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.topology import Causal
 from tests.helpers import assert_same, layout_of, normal
 
@@ -14,7 +14,7 @@ LAYOUT = Causal().layout([3, 2])
 
 
 @pytest.mark.parametrize("backend", ["auto", "torch", "triton"])
-def test_nothing_on_the_cpu_takes_counts(backend: str) -> None:
+def test_takes_counts_is_false_on_the_cpu(backend: str) -> None:
     assert not takes_counts(backend, LAYOUT, 2, torch.zeros(5, 4), allow_zero_in_degree=False)
 
 
@@ -31,11 +31,11 @@ def elsewhere() -> torch.Tensor:
 @pytest.mark.parametrize(
     ("backend", "takes"), [("triton", True), ("torch", False), ("dense", False)]
 )
-def test_only_the_kernels_take_them(backend: str, takes: bool) -> None:
+def test_takes_counts_is_true_for_backends_that_attend_counted(backend: str, takes: bool) -> None:
     assert takes_counts(backend, LAYOUT, 2, elsewhere(), allow_zero_in_degree=False) is takes
 
 
-def test_a_node_without_in_edges_is_refused_before_any_call() -> None:
+def test_takes_counts_refuses_a_node_without_in_edges() -> None:
     layout = layout_of([(0, 0), (0, 2)], 3, 3)
     assert takes_counts("triton", layout, 2, elsewhere(), allow_zero_in_degree=True)
     with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
@@ -43,7 +43,9 @@ def test_a_node_without_in_edges_is_refused_before_any_call() -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_it_is_attention_of_the_first_rows(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counted_attention_is_that_of_the_first_rows(
+    dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("triton", reason="needs triton")
     from tests.attention.triton.interpreter import skip_unless_kernels_run
 
@@ -67,7 +69,7 @@ def test_it_is_attention_of_the_first_rows(dropout: float, monkeypatch: pytest.M
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_auto_takes_counts_for_what_kernels_take() -> None:
+def test_takes_counts_on_a_gpu_for_dtypes_of_the_kernels() -> None:
     for dtype, takes in ((torch.float32, True), (torch.float64, False)):
         like = torch.zeros(5, 4, dtype=dtype, device="cuda")
-        assert counted.takes_counts("auto", LAYOUT, 2, like, allow_zero_in_degree=False) is takes
+        assert takes_counts("auto", LAYOUT, 2, like, allow_zero_in_degree=False) is takes

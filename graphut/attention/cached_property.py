@@ -1,4 +1,4 @@
-"""Values that are worked out when they are first asked for, and then kept."""
+"""A cached property that `torch.compile` can trace."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class kept(Generic[T]):  # noqa: N801
-    """`functools.cached_property` that `torch.compile` can trace: without Python 3.11's lock.
+class cached_property(Generic[T]):  # noqa: N801
+    """`functools.cached_property` without the lock of Python 3.10 and 3.11.
 
     Examples
     --------
     >>> class Circle:
-    ...     @kept
+    ...     @cached_property
     ...     def area(self):
     ...         print("once")
     ...         return 3
@@ -29,15 +29,15 @@ class kept(Generic[T]):  # noqa: N801
         self.__doc__ = make.__doc__
 
     @overload
-    def __get__(self, instance: None, owner: type) -> kept[T]: ...
+    def __get__(self, instance: None, owner: type) -> cached_property[T]: ...
 
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
 
-    def __get__(self, instance: object | None, owner: type) -> T | kept[T]:
+    def __get__(self, instance: object | None, owner: type) -> T | cached_property[T]:
+        """Make the value, and set it on the instance, where it is found before this descriptor."""
         if instance is None:
             return self
         value = self.make(instance)
-        # Found before this descriptor the next time. Frozen dataclasses allow no other way.
-        object.__setattr__(instance, self.make.__name__, value)
+        object.__setattr__(instance, self.make.__name__, value)  # dataclasses may be frozen
         return value

@@ -1,4 +1,4 @@
-"""Which backend was measured to be fastest on this machine, for each kind of call.
+"""The backends that were measured to be fastest on this machine, by kind of call.
 
 `graphut bench attention --remember` writes it down; `backend="auto"` reads it, once.
 """
@@ -24,13 +24,15 @@ _refused: set[str] = set()  # backends that were warned of
 
 
 def cache_file() -> Path:
-    """Where measurements are kept: `backends.json` in the folder `$GRAPHUT_CACHE`, or in
-    `graphut` under `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the file of measurements, `backends.json` in graphut's cache folder.
+
+    That is `$GRAPHUT_CACHE`, or `graphut` in `$XDG_CACHE_HOME` or `~/.cache`.
+    """
     return cache_folder() / "backends.json"
 
 
 def call_kind(layout: EdgeLayout, device: str, dtype: torch.dtype, biased: bool) -> str:
-    """What measurements tell apart.
+    """Return the kind of a call: the properties that measurements tell apart.
 
     Examples
     --------
@@ -43,9 +45,9 @@ def call_kind(layout: EdgeLayout, device: str, dtype: torch.dtype, biased: bool)
 
 
 def remember(kind: str, backend: str) -> Path:
-    """Write down the fastest backend for a kind of call; returns the file.
+    """Write down the fastest backend for a kind of call, and return the file.
 
-    What the file holds of this machine and version is kept. Calls of this process follow at once.
+    Other entries of this machine and version are kept. Calls of this process follow at once.
     """
     global _choices
     path = cache_file()
@@ -56,11 +58,11 @@ def remember(kind: str, backend: str) -> Path:
 
 
 def measured_backend(call: AttentionCall, able: Collection[str]) -> str | None:
-    """The remembered backend for a call, if there is one and it is among those that can do it."""
+    """Return the remembered backend for a call, if it is among those that can do it."""
     if call.dropout or call.need_weights:
         return None
-    biased = call.biased
-    name = _lookup(call_kind(call.layout, call.query.device.type, call.query.dtype, biased))
+    device, dtype = call.query.device.type, call.query.dtype
+    name = _lookup(call_kind(call.layout, device, dtype, call.has_bias))
     if name is not None and name not in able:
         _refuse(name, able)
         return None
@@ -74,14 +76,14 @@ def _lookup(kind: str) -> str | None:
     return _choices.get(kind)
 
 
-# A file is not for torch.compile to trace: to it, the answer is a constant. This is all that
-# torch.compiler.assume_constant_result does, but for importing the compiler, which takes longer
+# torch.compile does not trace the reading of a file: it takes the answer as a constant.
+# torch.compiler.assume_constant_result does no more, but imports the compiler, which takes longer
 # than importing everything else.
 _lookup._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _load(path: Path, warn: bool) -> dict[str, str]:
-    """The choices in a file; none where it is missing, damaged or another machine's."""
+    """Return the choices in a file; none if it is missing, damaged or another machine's."""
     if not path.is_file():
         return {}
     try:
@@ -118,7 +120,7 @@ def _refuse(name: str, able: Collection[str]) -> None:
 
 @lru_cache(maxsize=1)
 def cpu_name() -> str:
-    """The processor's name, as exactly as the system tells it.
+    """Return the processor's name, as exactly as the system tells it.
 
     Examples
     --------

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.memory import KeyValueMemory, memory_for
-from graphut.attention.native import compiled
+from graphut.attention.key_value_memory import KeyValueMemory, memory_for
+from graphut.attention.native import NATIVE, compiled
 from graphut.topology import Causal, Complete
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal
@@ -17,6 +17,8 @@ from tests.helpers import assert_same, gradients, normal
 pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
 
 HEADS = 2
+KERNELS = NATIVE.in_place
+assert KERNELS is not None
 GRAPHS = {
     "complete": Complete().layout([5, 1, 3]),
     "causal": Causal().layout([6, 3]),
@@ -32,7 +34,7 @@ def rows_of(nodes: list[int] | None, table: Tensor) -> tuple[Tensor | None, Tens
 
 
 def in_place(layout: EdgeLayout, tables: list[Tensor], queries: list[Tensor]) -> list[Tensor]:
-    memory = KeyValueMemory(HEADS)
+    memory = KeyValueMemory(HEADS, KERNELS)
     outs = []
     for (written, read), table, query in zip(STEPS, tables, queries, strict=True):
         memory.write(*rows_of(written, table * 1))
@@ -65,7 +67,7 @@ def drawn(layout: EdgeLayout, feats: int, dtype: torch.dtype = torch.float64) ->
 
 @pytest.mark.parametrize("feats", [3, 8, 16])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_the_same_as_a_copy_of_the_table_at_each_write(graph: str, feats: int) -> None:
+def test_key_value_memory_is_as_a_copy_of_the_table_at_each_write(graph: str, feats: int) -> None:
     layout = GRAPHS[graph]
     tables, queries = drawn(layout, feats)
     found, expected = (run(layout, tables, queries) for run in (in_place, copied))
@@ -74,7 +76,7 @@ def test_the_same_as_a_copy_of_the_table_at_each_write(graph: str, feats: int) -
     assert_same(gradients(found, inputs), gradients(expected, inputs))
 
 
-def test_the_backward_pass_can_be_made_again() -> None:
+def test_key_value_memory_backward_can_be_repeated() -> None:
     layout = GRAPHS["complete"]
     tables, queries = drawn(layout, 4)
     loss = sum(out.square().sum() for out in in_place(layout, tables, queries))
@@ -83,7 +85,7 @@ def test_the_backward_pass_can_be_made_again() -> None:
     assert_same(torch.autograd.grad(loss, tables + queries), first, tolerance=0.0)
 
 
-def test_gradients_of_some_inputs_leave_nothing_behind() -> None:
+def test_key_value_memory_gradients_of_some_inputs_leave_nothing_behind() -> None:
     layout = GRAPHS["causal"]
     tables, queries = drawn(layout, 4)
     outs = in_place(layout, tables, queries)
@@ -96,7 +98,7 @@ def test_gradients_of_some_inputs_leave_nothing_behind() -> None:
     assert_same(found, everything)
 
 
-def test_an_output_that_nobody_uses() -> None:
+def test_key_value_memory_with_outputs_that_nobody_uses() -> None:
     layout = GRAPHS["complete"]
     tables, queries = drawn(layout, 4)
     for used in ([0], [1, 2], [0, 3]):
@@ -107,7 +109,7 @@ def test_an_output_that_nobody_uses() -> None:
         assert_same(found, expected)
 
 
-def test_without_gradients_nothing_is_kept() -> None:
+def test_key_value_memory_without_gradients_keeps_nothing() -> None:
     layout = GRAPHS["complete"]
     tables, queries = drawn(layout, 4)
     with torch.no_grad():
@@ -116,7 +118,7 @@ def test_without_gradients_nothing_is_kept() -> None:
     assert not any(out.requires_grad for out in found)
 
 
-def test_bfloat16_gradients_are_summed_in_float32() -> None:
+def test_key_value_memory_sums_bfloat16_gradients_in_float32() -> None:
     layout = Complete().layout([9])
     wide = drawn(layout, 4)
     narrow = drawn(layout, 4, torch.bfloat16)
@@ -127,11 +129,11 @@ def test_bfloat16_gradients_are_summed_in_float32() -> None:
         assert (a.double() - b).norm() <= 0.02 * b.norm()
 
 
-def test_it_is_gone_with_its_graph() -> None:
+def test_key_value_memory_is_gone_with_its_graph() -> None:
     """No cycle of references keeps the rows until the garbage collector comes."""
     layout = GRAPHS["complete"]
     tables, queries = drawn(layout, 4)
-    memory = KeyValueMemory(HEADS)
+    memory = KeyValueMemory(HEADS, KERNELS)
     memory.write(None, tables[0])
     out = memory.attend(layout, queries[0], None, 0.5)
     table = weakref.ref(memory._table)
@@ -145,7 +147,7 @@ def test_it_is_gone_with_its_graph() -> None:
         gc.enable()
 
 
-def test_where_it_can_be_used() -> None:
+def test_memory_for_backends_that_read_in_place() -> None:
     like = torch.zeros(1)
     assert memory_for("auto", GRAPHS["complete"], HEADS, like) is not None
     assert memory_for("native", GRAPHS["complete"], HEADS, like.double()) is not None

@@ -13,16 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphut.attention.backend import InPlaceKernels
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native import (
-    native_attention,
-    read,
-    read_backward,
-    trimmed,
-    zero_sums,
-)
 
 
 class KeyValueMemory:
@@ -32,13 +26,15 @@ class KeyValueMemory:
     ----------
     heads : int
         Number of heads.
+    kernels : InPlaceKernels
+        The backend's, that read the table; see `memory_for`.
     """
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int, kernels: InPlaceKernels) -> None:
         self.heads = heads
-        self._table = _Table()
-        # What each write and read takes from the one before it, so that autograd goes through
-        # them in reverse order. It has no entries.
+        self._table = _Table(kernels)
+        # A tensor without entries, which each write and read takes from the one before it, so that
+        # autograd goes through them in reverse order.
         self._chain = torch.empty(0)
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
@@ -49,7 +45,7 @@ class KeyValueMemory:
         tracked = torch.is_grad_enabled() and rows.requires_grad
         rows = rows.view(rows.shape[0], 2, self.heads, -1)
         if not tracked:
-            self._table.put(nodes, rows, keep=False)
+            self._table.write(nodes, rows)
             return
         self._chain = _Write.apply(  # type: ignore[no-untyped-call]
             self._chain, rows, nodes, self._table
@@ -58,11 +54,13 @@ class KeyValueMemory:
     def attend(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float
     ) -> Tensor:
-        """Attention `(A, H, D)` of the query rows of a frontier over what is in the table."""
-        key, value = self._table.halves()
-        call = _plain_call(layout, query, key, value, frontier, scale)
+        """Return attention `(A, H, D)` of the query rows of a frontier over the table."""
+        key, value = self._table.key_value()
+        call = AttentionCall(
+            layout=layout, query=query, key=key, value=value, frontier=frontier, scale=scale
+        )
         if not (torch.is_grad_enabled() and (query.requires_grad or self._chain.requires_grad)):
-            return read(call)[0]
+            return self._table.kernels.forward(call)[0]
         out, self._chain = _Read.apply(  # type: ignore[no-untyped-call]
             self._chain, query, call, self._table
         )
@@ -70,81 +68,63 @@ class KeyValueMemory:
 
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
-    """A memory, if the backend of such calls reads it in place; `like` has their dtype."""
+    """Return a memory, if the backend of such calls reads it in place; `like` has their dtype."""
     if layout.has_empty_rows or torch.compiler.is_compiling():
         return None
-    chosen = choose(backend, probe(layout, heads, like))
-    return KeyValueMemory(heads) if chosen is native_attention else None
+    kernels = choose(backend, empty_call(layout, heads, like)).in_place
+    return None if kernels is None else KeyValueMemory(heads, kernels)
 
 
-def probe(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """A call without rows that backends can be asked about; `like` has the features' dtype."""
+def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
+    """Return a call without rows to choose a backend for; `like` has the features' dtype."""
     device = like.device.type
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else like.dtype
     rows = like.new_empty(0, heads, 1, dtype=dtype)
-    return _plain_call(layout, rows, rows, rows, None, 1.0)
-
-
-def _plain_call(
-    layout: EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    frontier: Tensor | None,
-    scale: float,
-) -> AttentionCall:
-    return AttentionCall(
-        layout=layout,
-        query=query,
-        key=key,
-        value=value,
-        frontier=frontier,
-        edge_bias=None,
-        scale=scale,
-        dropout=0.0,
-        seed=0,
-        need_weights=False,
-    )
+    return AttentionCall(layout=layout, query=rows, key=rows, value=rows)
 
 
 class _Table:
-    """The rows, what each write replaced, and the gradients of what reads have read."""
+    """The rows, what each write replaced, and the gradients of what was read."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernels: InPlaceKernels) -> None:
+        self.kernels = kernels
         self.rows: Tensor | None = None  # (N, 2, H, D)
         self.written = 0  # writes that are in the table now
         self._replaced: list[tuple[Tensor | None, Tensor | None]] = []  # by write
         self._grads: Tensor | None = None
         self._grads_of = 0  # writes that were in the table when it was last read backward
 
-    def halves(self) -> tuple[Tensor, Tensor]:
+    def key_value(self) -> tuple[Tensor, Tensor]:
         assert self.rows is not None
         key, value = self.rows.unbind(1)
         return key, value
 
-    def put(self, nodes: Tensor | None, rows: Tensor, keep: bool) -> None:
-        if keep:
-            self._replaced.append((nodes, rows))
-            self._exchange(self.written)
-            self.written += 1
-        elif nodes is None:
+    def write(self, nodes: Tensor | None, rows: Tensor) -> None:
+        """Replace rows for good, where no backward pass will ask for them."""
+        if nodes is None:
             self.rows = rows
         else:
             assert self.rows is not None
             self.rows.index_copy_(0, nodes, rows)
 
-    def seek(self, written: int) -> None:
-        """Bring the table to what it was after so many writes."""
+    def write_and_record(self, nodes: Tensor | None, rows: Tensor) -> None:
+        """Replace rows, and keep those that they replace."""
+        self._replaced.append((nodes, rows))
+        self._swap(self.written)
+        self.written += 1
+
+    def restore(self, written: int) -> None:
+        """Bring the table to the state after so many writes."""
         while self.written > written:
             self.written -= 1
-            self._exchange(self.written)
+            self._swap(self.written)
         while self.written < written:
-            self._exchange(self.written)
+            self._swap(self.written)
             self.written += 1
 
-    def _exchange(self, write: int) -> None:
-        """Swap the rows of a write with those that it replaced: does it, or takes it back."""
+    def _swap(self, write: int) -> None:
+        """Swap the rows of a write with those that it replaced: do it, or take it back."""
         nodes, rows = self._replaced[write]
         if nodes is None:
             self._replaced[write], self.rows = (None, self.rows), rows
@@ -154,22 +134,25 @@ class _Table:
         self.rows.index_copy_(0, nodes, rows)
 
     def open_grads(self) -> Tensor:
-        """Where a read adds its gradients. They go back in time, or a new pass has begun."""
+        """Return the table that a read adds its gradients to.
+
+        A backward pass goes back in time: a later read than the last begins a new pass.
+        """
         assert self.rows is not None
         if self._grads is None or self.written >= self._grads_of:
-            self._grads = zero_sums(self.rows)
+            self._grads = self.kernels.zero_gradients(self.rows)
         self._grads_of = self.written
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """The gradients of what a write put there; what it had replaced has none of them."""
+        """Return the gradients of a write's rows, and set them to zero: they are of no other."""
         grads, self._grads = self._grads, None
         assert grads is not None and self.rows is not None
         if nodes is None:
-            return trimmed(grads, self.rows)
+            return self.kernels.trim_gradients(grads, self.rows)
         taken = grads.index_select(0, nodes)
         self._grads = grads.index_fill_(0, nodes, 0.0)
-        return trimmed(taken, self.rows)
+        return self.kernels.trim_gradients(taken, self.rows)
 
 
 class _Write(torch.autograd.Function):
@@ -178,7 +161,7 @@ class _Write(torch.autograd.Function):
         ctx: Any, chain: Tensor, rows: Tensor, nodes: Tensor | None, table: _Table
     ) -> Tensor:
         ctx.nodes, ctx.table = nodes, table
-        table.put(nodes, rows.detach(), keep=True)
+        table.write_and_record(nodes, rows.detach())
         return chain.clone()
 
     @staticmethod
@@ -192,7 +175,7 @@ class _Read(torch.autograd.Function):
     def forward(
         ctx: Any, chain: Tensor, query: Tensor, call: AttentionCall, table: _Table
     ) -> tuple[Tensor, Tensor]:
-        out, lse = read(call)
+        out, lse = table.kernels.forward(call)
         # Without the query's history, which would keep the whole graph alive.
         ctx.call, ctx.table, ctx.written = replace(call, query=query.detach()), table, table.written
         ctx.save_for_backward(out, lse)
@@ -201,10 +184,11 @@ class _Read(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, out_grad: Tensor, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
-        ctx.table.seek(ctx.written)
-        key, value = ctx.table.halves()
+        ctx.table.restore(ctx.written)
+        key, value = ctx.table.key_value()
         call = replace(ctx.call, key=key, value=value)
         key_grad, value_grad = ctx.table.open_grads().unbind(1)
         out, lse = ctx.saved_tensors
-        query_grad = read_backward(call, out_grad, out, lse, key_grad, value_grad)
+        kernels = ctx.table.kernels
+        query_grad = kernels.backward(call, out_grad, out, lse, key_grad, value_grad)
         return chain_grad, query_grad, None, None

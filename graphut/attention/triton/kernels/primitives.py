@@ -1,4 +1,4 @@
-"""What kernels share: loads, reductions, the terms that belong to single edges."""
+"""Functions of all kernels: loads, stores, reductions, bias and dropout of edges."""
 
 from __future__ import annotations
 
@@ -14,40 +14,44 @@ FAR = tl.constexpr(2**31 - 1)  # beyond every node
 # be; reductions spelled out are whenever our own kernels are.
 @triton.jit
 def total(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
-    """Sum along an axis."""
+    """Return the sum along an axis."""
     return tl.reduce(x, axis, tl.standard._sum_combine)
 
 
 @triton.jit
 def largest(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
-    """Maximum along an axis."""
+    """Return the maximum along an axis."""
     return tl.reduce(x, axis, tl.standard._elementwise_max)
 
 
 @triton.jit
 def smallest(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
-    """Minimum along an axis."""
+    """Return the minimum along an axis."""
     return tl.reduce(x, axis, tl.standard._elementwise_min)
 
 
 @triton.jit
 def load_tile(
-    base: tl.tensor,
+    table: tl.tensor,
+    head: tl.tensor,
     row: tl.tensor,
     stride: tl.tensor,
     mask: tl.tensor,
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> tl.tensor:
-    """`(rows, block)`: the first `width` entries of each row, then zeros."""
+    """Load `(rows, block)`: the first `width` entries of a head of each row, then zeros."""
+    base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
-    return tl.load(base + places, mask=mask[:, None] & (column < width)[None, :], other=0.0)
+    inside = mask[:, None] & (column < width)[None, :]
+    return tl.load(base + places, mask=inside, other=0.0)
 
 
 @triton.jit
 def store_tile(
-    base: tl.tensor,
+    table: tl.tensor,
+    head: tl.tensor,
     row: tl.tensor,
     stride: tl.tensor,
     tile: tl.tensor,
@@ -55,16 +59,17 @@ def store_tile(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """The inverse of `load_tile`, in the dtype of the memory."""
+    """Store what `load_tile` loads, in the dtype of the table."""
+    base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
-    kind = base.dtype.element_ty
-    tl.store(base + places, tile.to(kind), mask=mask[:, None] & (column < width)[None, :])
+    inside = mask[:, None] & (column < width)[None, :]
+    tl.store(base + places, tile.to(base.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def lost(x: tl.tensor, memory: tl.tensor) -> tl.tensor:
-    """What rounding to the dtype of the memory takes from `x`."""
+    """Return what rounding to the dtype of the memory takes from `x`."""
     return x - x.to(memory.dtype.element_ty).to(tl.float32)
 
 
@@ -74,7 +79,7 @@ def load_row(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> tl.tensor:
-    """`(block,)` float32: `width` entries, then zeros."""
+    """Load `(block,)` float32: `width` entries, then zeros."""
     column = tl.arange(0, block)
     return tl.load(base + column, mask=column < width, other=0.0).to(tl.float32)
 
@@ -86,33 +91,58 @@ def store_row(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """The inverse of `load_row`, in the dtype of the memory."""
+    """Store what `load_row` loads, in the dtype of the memory."""
     column = tl.arange(0, block)
     tl.store(base + column, row.to(base.dtype.element_ty), mask=column < width)
 
 
 @triton.jit
-def edge_bias(
+def masked_scores(
+    scores: tl.tensor,
     bias: tl.tensor,
     edge: tl.tensor,
     head: tl.tensor,
     mask: tl.tensor,
     bias_heads: tl.constexpr,
 ) -> tl.tensor:
-    """What is added to scores to base 2."""
-    place = edge * bias_heads
-    if bias_heads > 1:
-        place += head
-    return tl.load(bias + place, mask=mask, other=0.0).to(tl.float32) * LOG2E
+    """Add the bias to scores to base 2, and set those without an edge to `-inf`."""
+    if bias is not None:
+        place = edge * bias_heads
+        if bias_heads > 1:
+            place += head
+        scores += tl.load(bias + place, mask=mask, other=0.0).to(tl.float32) * LOG2E
+    return tl.where(mask, scores, -INFINITY)
 
 
 @triton.jit
 def finite(top: tl.tensor) -> tl.tensor:
-    """A maximum that may be subtracted: 0 where nothing was above `-inf`."""
+    """Return a maximum that may be subtracted: 0 where nothing was above `-inf`."""
     return tl.where(top == -INFINITY, 0.0, top)
 
 
 @triton.jit
 def log_sum(top: tl.tensor, sum_: tl.tensor, dead: tl.constexpr) -> tl.tensor:
-    """Log-sum-exp, or `dead` where nothing was above `-inf`."""
+    """Return the log-sum-exp, or `dead` where nothing was above `-inf`."""
     return tl.where(sum_ == 0.0, dead, finite(top) + tl.log2(tl.where(sum_ == 0.0, 1.0, sum_)))
+
+
+@triton.jit
+def mix(bits: tl.tensor) -> tl.tensor:
+    """Apply MurmurHash3's finaliser to uint32."""
+    bits = (bits ^ (bits >> 16)) * 0x85EBCA6B
+    bits = (bits ^ (bits >> 13)) * 0xC2B2AE35
+    return bits ^ (bits >> 16)
+
+
+@triton.jit
+def dropout_factor(
+    edge: tl.tensor, head: tl.tensor, seed: tl.tensor, threshold: tl.tensor, keep: tl.tensor
+) -> tl.tensor:
+    """Return the factor of weights of edges, 0 or `keep`, as `graphut.attention.dropout` does.
+
+    `seed` and `threshold` are 32-bit patterns.
+    """
+    folded = edge.to(tl.uint32) ^ (edge >> 32).to(tl.uint32)
+    by_edge = mix(seed.to(tl.uint32) ^ mix(folded))
+    bits = mix(by_edge ^ mix(head.to(tl.uint32) + 0x9E3779B9))
+    return tl.where(bits >= threshold.to(tl.uint32), keep, 0.0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from torch import Tensor
 
 from graphut import __version__
 from graphut._files import write_json
-from graphut.attention import BACKENDS, EdgeLayout, backends, edge_attention, measured
-from graphut.attention.measured import cache_file, call_kind, cpu_name, remember
+from graphut.attention import BACKENDS, EdgeLayout, autotune, backends, edge_attention
+from graphut.attention.autotune import cache_file, call_kind, cpu_name, remember
 from graphut.topology import Causal
 from tests.topology.brute import Comb
 
@@ -28,8 +29,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured, "_choices", None)
-    monkeypatch.setattr(measured, "_refused", set())
+    monkeypatch.setattr(autotune, "_choices", None)
+    monkeypatch.setattr(autotune, "_refused", set())
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         def backend(call: Any) -> Any:
             taken.append(name)
-            return real(call)
+            return real.attend(call)
 
-        return backend
+        return replace(real, attend=backend)
 
     for name in BACKENDS:
         monkeypatch.setitem(BACKENDS, name, spy(name))
@@ -69,7 +70,7 @@ def written(file: Path, **changes: Any) -> None:
     write_json(file, content | changes)
 
 
-def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_file_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHUT_CACHE", "/a")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
     monkeypatch.setenv("HOME", "/c")
@@ -80,18 +81,18 @@ def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_file() == Path("/c/.cache/graphut/backends.json")
 
 
-def test_kinds() -> None:
+def test_call_kind_tells_calls_apart() -> None:
     layout = Comb(2).layout([5])
     assert call_kind(layout, "cuda", torch.bfloat16, biased=True) == "csr cuda bfloat16 bias"
 
 
-def test_auto_follows_the_file(file: Path, taken: list[str]) -> None:
+def test_measured_backend_follows_the_file(file: Path, taken: list[str]) -> None:
     written(file)
     call()
     assert taken == ["dgl"]
 
 
-def test_auto_follows_what_is_remembered(taken: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remember_is_followed_by_auto(taken: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     remember(KIND, "dgl")
     call()
     forget(monkeypatch)  # as another process
@@ -102,13 +103,13 @@ def test_auto_follows_what_is_remembered(taken: list[str], monkeypatch: pytest.M
     assert taken == ["dgl", "dgl", "torch"]
 
 
-def test_a_name_outdoes_the_file(file: Path, taken: list[str]) -> None:
+def test_measured_backend_is_outdone_by_a_name(file: Path, taken: list[str]) -> None:
     written(file)
     call(backend="torch")
     assert taken == ["torch"]
 
 
-def test_other_kinds_of_calls_do_not_follow(
+def test_measured_backend_is_for_its_kind_of_calls_alone(
     file: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(file, backends={KIND: "oracle"})  # a name that would be refused
@@ -118,7 +119,7 @@ def test_other_kinds_of_calls_do_not_follow(
     assert len(taken) == 4
 
 
-def test_the_file_is_read_once(file: Path, taken: list[str]) -> None:
+def test_measured_backend_reads_the_file_once(file: Path, taken: list[str]) -> None:
     written(file)
     call()
     written(file, backends={KIND: "torch"})
@@ -135,7 +136,7 @@ def test_the_file_is_read_once(file: Path, taken: list[str]) -> None:
         ({"backends": {KIND: 3}}, "no table"),
     ],
 )
-def test_a_file_that_is_not_of_here_is_ignored_with_one_warning(
+def test_measured_backend_ignores_a_foreign_file_with_one_warning(
     changes: dict[str, Any], message: str, file: Path, taken: list[str]
 ) -> None:
     written(file, **changes)
@@ -145,7 +146,7 @@ def test_a_file_that_is_not_of_here_is_ignored_with_one_warning(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"3"])
-def test_a_damaged_file_is_ignored_with_one_warning(
+def test_measured_backend_ignores_a_damaged_file_with_one_warning(
     content: bytes, file: Path, taken: list[str]
 ) -> None:
     file.parent.mkdir()
@@ -156,7 +157,7 @@ def test_a_damaged_file_is_ignored_with_one_warning(
 
 
 @pytest.mark.parametrize("name", ["abacus", "dense"])
-def test_a_backend_that_cannot_do_the_call_is_not_followed(
+def test_measured_backend_does_not_follow_one_that_cannot_do_the_call(
     name: str, file: Path, taken: list[str]
 ) -> None:
     written(file, backends={KIND: name})
@@ -165,7 +166,7 @@ def test_a_backend_that_cannot_do_the_call_is_not_followed(
     assert len(warned) == 1 and name not in taken
 
 
-def test_a_damaged_file_is_written_anew(file: Path) -> None:
+def test_remember_writes_a_damaged_file_anew(file: Path) -> None:
     file.parent.mkdir()
     file.write_bytes(b"{")
     with warnings.catch_warnings():
@@ -174,7 +175,7 @@ def test_a_damaged_file_is_written_anew(file: Path) -> None:
     assert json.loads(file.read_bytes())["backends"] == {KIND: "torch"}
 
 
-def test_without_a_file_the_first_candidate_is_taken(
+def test_measured_backend_without_a_file_leaves_the_first_candidate(
     taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backends, "candidates", lambda call: ["dgl", "torch"])
@@ -184,9 +185,9 @@ def test_without_a_file_the_first_candidate_is_taken(
     assert taken == ["dgl", "torch"]
 
 
-def test_it_compiles(file: Path) -> None:
+def test_measured_backend_compiles(file: Path) -> None:
     written(file)
     compiled = torch.compile(
-        lambda x: x + (measured._lookup(KIND) == "dgl"), fullgraph=True, backend="eager"
+        lambda x: x + (autotune._lookup(KIND) == "dgl"), fullgraph=True, backend="eager"
     )
     assert compiled(torch.zeros(1)).item() == 1

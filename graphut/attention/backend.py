@@ -1,0 +1,97 @@
+"""A backend as one record: how it attends, and what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphut.attention.call import AttentionCall
+
+
+class AttentionResult(NamedTuple):
+    """The output of a call and, where the backend has them, the weights of the call's edges."""
+
+    out: Tensor  # (A, H, Dv)
+    weights: Tensor | None = None  # (e, H), in the order of `AttentionCall.edges`
+
+
+class InPlaceKernels(NamedTuple):
+    """Attention over keys and values that are written in place, for `KeyValueMemory`."""
+
+    # A call without bias -> output and log-sum-exp of each row; autograd does not see it.
+    forward: Callable[[AttentionCall], tuple[Tensor, Tensor]]
+    # (call, gradient of the output, output, log-sum-exp, gradients of keys and of values to add
+    # to) -> gradient of the query.
+    backward: Callable[[AttentionCall, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+    # Keys and values -> zeros that `backward` can add to.
+    zero_gradients: Callable[[Tensor], Tensor]
+    # (sums, keys and values) -> the sums in the shape and dtype of the keys and values.
+    trim_gradients: Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Backend:
+    """One way to compute attention; all take every layout, bias, scale and dropout.
+
+    Parameters
+    ----------
+    name : str
+        Name by which users choose it.
+    attend : callable
+        From an `AttentionCall` to an `AttentionResult`.
+    devices : tuple of str, optional
+        Types of devices that it runs on; all of them if not given.
+    dtypes : tuple of torch.dtype, optional
+        Dtypes of features that it takes; any if not given.
+    returns_weights : bool
+        Whether it returns attention weights; if not, calls that need them go to "torch".
+    traceable : bool
+        Whether `torch.compile` can trace it.
+    checks_finite : bool
+        Whether it raises for features that are not finite; if not, `edge_attention` checks them.
+    is_installed : callable
+        Returns whether the packages or files that it needs are there; called last, and may warn.
+    auto_rank : callable, optional
+        From a call to the place in the order in which `"auto"` takes the backends that can do it,
+        lowest first; without one a backend is taken by name alone.
+    in_place : InPlaceKernels, optional
+        How it reads keys and values that are written in place.
+    attend_counted : callable, optional
+        Attention of a call of whose rows only the first `count` are true, a number that the host
+        never reads; the output of the others is zero.
+    """
+
+    name: str
+    attend: Callable[[AttentionCall], AttentionResult]
+    devices: tuple[str, ...] | None = None
+    dtypes: tuple[torch.dtype, ...] | None = None
+    returns_weights: bool = True
+    traceable: bool = True
+    checks_finite: bool = False
+    is_installed: Callable[[], bool] = lambda: True
+    auto_rank: Callable[[AttentionCall], int] | None = None
+    in_place: InPlaceKernels | None = None
+    attend_counted: Callable[[AttentionCall, Tensor], Tensor] | None = None
+
+    def can_do(self, call: AttentionCall) -> bool:
+        """Return whether the backend can do a call."""
+        return (
+            (self.devices is None or call.query.device.type in self.devices)
+            and (self.dtypes is None or call.query.dtype in self.dtypes)
+            and (self.returns_weights or not call.need_weights)
+            and (self.traceable or not torch.compiler.is_compiling())
+            and self.is_installed()
+        )
+
+    def check_dtype(self, dtype: torch.dtype) -> None:
+        """Raise a TypeError if the backend does not take features of a dtype."""
+        if self.dtypes is not None and dtype not in self.dtypes:
+            *most, last = (str(known).removeprefix("torch.") for known in self.dtypes)
+            raise TypeError(
+                f"the backend {self.name!r} takes {', '.join(most)} and {last}, got {dtype}: "
+                "convert the features, or use backend='torch'"
+            )

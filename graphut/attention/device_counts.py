@@ -1,0 +1,84 @@
+"""Attention over a frontier whose length only the device knows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut.attention.backends import BACKENDS, choose
+from graphut.attention.call import AttentionCall
+from graphut.attention.checks import check_live
+from graphut.attention.key_value_memory import empty_call
+from graphut.attention.layout import EdgeLayout
+
+
+def takes_counts(
+    backend: str, layout: EdgeLayout, heads: int, like: Tensor, *, allow_zero_in_degree: bool
+) -> bool:
+    """Return whether a backend can do without the host's count of rows, for features like these.
+
+    `like` has the device and dtype of the features to come.
+
+    Raises
+    ------
+    ValueError
+        If a destination is without in-edges and may not be: `counted_attention` does not check.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.topology import Causal
+    >>> takes_counts("auto", Causal().layout([2]), 1, torch.zeros(2, 4), allow_zero_in_degree=False)
+    False
+    """
+    if not like.is_cuda or torch.compiler.is_compiling():
+        return False
+    call = empty_call(layout, heads, like)
+    if choose(backend, call).attend_counted is None:
+        return False
+    if not allow_zero_in_degree:
+        check_live(call)
+    return True
+
+
+def counted_attention(
+    layout: EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    frontier: Tensor,
+    count: Tensor,
+    dropout: float = 0.0,
+    backend: str = "triton",
+) -> Tensor:
+    """Return `edge_attention` of the first `count` rows, unchecked, and zeros for the others.
+
+    Parameters
+    ----------
+    layout : EdgeLayout
+        The edges, on the device of the features.
+    query, key, value : Tensor
+        `(A, H, D)`, `(N_src, H, D)`, `(N_src, H, Dv)`; all of them finite, the last rows too.
+    frontier, count : Tensor
+        `(A,)` int64 destination ids, of which the first `count` are sorted and unique; `count` is
+        an integer on the device.
+    dropout : float
+        Probability that a weight is dropped, with a mask from torch's generator on the CPU.
+    backend : str
+        Name of a backend that takes such counts.
+    """
+    attend_counted = BACKENDS[backend].attend_counted
+    assert attend_counted is not None, f"the backend {backend!r} takes no counts"
+    call = AttentionCall(
+        layout=layout,
+        query=query,
+        key=key,
+        value=value,
+        frontier=frontier,
+        scale=query.shape[-1] ** -0.5,
+        dropout=dropout,
+        seed=int(torch.randint(2**62, ())) if dropout else 0,
+    )
+    with torch.autocast(query.device.type, enabled=False):
+        return attend_counted(call, count)

@@ -1,0 +1,134 @@
+"""One attention call as the kernels get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphut.attention.dropout import drop_below, seed_hash
+from graphut.attention.layout import EdgeLayout
+
+
+@dataclass(frozen=True, eq=False)
+class ActiveRows:
+    """The destinations of a call by row; made by `active_rows`."""
+
+    # (rows,) int64, sorted; past the true count num_dst, which is no destination; None if row i is
+    # destination i
+    nodes: Tensor | None
+    rows: int  # how many rows there may be
+    num_dst: int  # number of destinations
+
+    @cached_property
+    def slot(self) -> Tensor | None:
+        """Row of each destination, int32, or -1; `None` if they are the same."""
+        if self.nodes is None:
+            return None
+        row = torch.arange(self.rows, dtype=torch.int32, device=self.nodes.device)
+        slot = row.new_full((self.num_dst + 1,), -1)  # the last takes what is past the count
+        return slot.scatter_(0, self.nodes, row)
+
+    def first_row(self, cuts: Tensor) -> Tensor:
+        """Return the first row at or after each of some destinations, int32."""
+        if self.nodes is None:
+            return cuts.int()
+        return torch.searchsorted(self.nodes, cuts, out_int32=True)
+
+
+def active_rows(num_dst: int, frontier: Tensor | None, count: Tensor | None) -> ActiveRows:
+    """Return the rows of a frontier, or of its first `count` entries, which the host never reads.
+
+    Examples
+    --------
+    >>> import torch
+    >>> active_rows(9, torch.tensor([2, 5, 0, 0]), torch.tensor(2)).nodes
+    tensor([2, 5, 9, 9])
+    """
+    if count is not None and (frontier is None or count.numel() != 1):
+        raise ValueError(
+            "count must be one integer tensor and say how many entries of the frontier are true, "
+            f"got shape {tuple(count.shape)} and frontier {frontier}"
+        )
+    if frontier is None:
+        return ActiveRows(None, num_dst, num_dst)
+    if count is not None:
+        row = torch.arange(frontier.numel(), device=frontier.device)
+        frontier = frontier.masked_fill(row >= count, num_dst)
+    return ActiveRows(frontier.contiguous(), frontier.numel(), num_dst)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelInputs:
+    """The inputs that the forward and the backward pass of a call share."""
+
+    layout: EdgeLayout
+    active: ActiveRows
+    query: Tensor  # (rows, H, D), as key and value each row without gaps: see `packed`
+    key: Tensor  # (N_src, H, D)
+    value: Tensor  # (N_src, H, Dv)
+    edge_bias: Tensor | None  # (E, H) or (E, 1), contiguous
+    scale: float  # factor of the scores
+    dropout: float  # probability that a weight is dropped
+    seed: int  # of the dropout mask
+    split: int  # edges of a row that one program does at most, where rows are gathered
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.query.shape[1]
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Features a head of keys and of values, up to the next power of two, at least 16."""
+        return padded(self.query.shape[2]), padded(self.value.shape[2])
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that all attention kernels have, by name."""
+        block_width, block_value = self.widths
+        return {
+            "query": self.query,
+            "key": self.key,
+            "value": self.value,
+            "bias": self.edge_bias,
+            "query_stride": self.query.stride(0),
+            "key_stride": self.key.stride(0),
+            "value_stride": self.value.stride(0),
+            "scale": float(self.scale),
+            **self._dropout_arguments(),
+            "heads": self.heads,
+            "bias_heads": 0 if self.edge_bias is None else self.edge_bias.shape[1],
+            "width": self.query.shape[2],
+            "value_width": self.value.shape[2],
+            "block_width": block_width,
+            "block_value": block_value,
+        }
+
+    def _dropout_arguments(self) -> dict[str, Any]:
+        if self.dropout == 0.0:
+            return dict.fromkeys(("seed", "threshold", "keep"))
+        return {
+            "seed": _as_int32(seed_hash(self.seed)),
+            "threshold": _as_int32(drop_below(self.dropout)),
+            "keep": 1.0 / (1.0 - self.dropout),
+        }
+
+
+def packed(rows: Tensor) -> Tensor:
+    """Return `(n, H, D)` with each row's heads and features one after another in memory."""
+    heads, feats = rows.shape[1:]
+    dense = (feats <= 1 or rows.stride(2) == 1) and (heads <= 1 or rows.stride(1) == feats)
+    return rows if dense else rows.contiguous()
+
+
+def padded(width: int) -> int:
+    """Return the next power of two, at least 16: the widths that a matrix unit takes."""
+    return max(16, 1 << (width - 1).bit_length())
+
+
+def _as_int32(bits: int) -> int:
+    """Return the signed number with these 32 bits: an argument of one type, whatever its value."""
+    return (bits ^ 0x80000000) - 0x80000000

@@ -1,0 +1,303 @@
+"""Kernels over compressed rows: a row, or a piece of a long one, and a head a program."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from graphut.attention.triton.kernels.primitives import (
+    INFINITY,
+    LOG2E,
+    dropout_factor,
+    finite,
+    largest,
+    load_row,
+    load_tile,
+    log_sum,
+    lost,
+    masked_scores,
+    store_row,
+    total,
+)
+
+
+@triton.jit
+def locate(
+    item: tl.tensor,
+    nodes: tl.tensor,  # (rows,) node of each row; past the end where there is no row
+    slot: tl.tensor,  # (nodes,) row of each node, or -1
+    indptr: tl.tensor,
+    owner: tl.tensor,  # (pieces,) node of each piece, `None` for whole rows
+    start: tl.tensor,  # (pieces,) first edge of each piece
+    num_nodes: tl.tensor,
+    split: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+    """Return whether a row or piece is to be done; its node, row, first edge and the end.
+
+    A row of more than `split` edges is not done as a whole, but piece by piece.
+    """
+    if owner is None:
+        row = item.to(tl.int64)
+        node = row
+        if nodes is not None:
+            node = tl.load(nodes + item)
+        do = node < num_nodes
+        begin = tl.load(indptr + node, mask=do, other=0)
+        end = tl.load(indptr + node + 1, mask=do, other=0)
+        do = do & (end - begin <= split)
+    else:
+        node = tl.load(owner + item).to(tl.int64)
+        row = node
+        if slot is not None:
+            row = tl.load(slot + node).to(tl.int64)
+        do = row >= 0
+        begin = tl.load(start + item)
+        end = tl.minimum(begin + split, tl.load(indptr + node + 1))
+    return do, node, row, begin, end
+
+
+@triton.jit
+def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
+    """Return the graph's ids of the edges at some places of the compressed rows."""
+    edge = place
+    if ids is not None:
+        edge = tl.load(ids + place, mask=mask, other=0)
+    return tl.where(mask, edge, 0)
+
+
+@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold"])
+def rows_forward(
+    query: tl.tensor,  # (rows, heads, width)
+    key: tl.tensor,  # (sources, heads, width)
+    value: tl.tensor,  # (sources, heads, value_width)
+    out: tl.tensor,  # (rows or pieces, heads, value_width) out
+    rest: tl.tensor,  # as `out`, for rows: what rounding took from it
+    lse: tl.tensor,  # (rows or pieces, heads) out; without scores `inf` for rows, `-inf` for pieces
+    nodes: tl.tensor,
+    slot: tl.tensor,
+    indptr: tl.tensor,
+    neighbours: tl.tensor,
+    ids: tl.tensor,
+    owner: tl.tensor,
+    start: tl.tensor,
+    bias: tl.tensor,
+    num_nodes: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    scale: tl.tensor,
+    seed: tl.tensor,
+    threshold: tl.tensor,
+    keep: tl.tensor,
+    heads: tl.constexpr,
+    bias_heads: tl.constexpr,
+    width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_width: tl.constexpr,
+    block_value: tl.constexpr,
+    block_e: tl.constexpr,
+    split: tl.constexpr,
+) -> None:
+    """Pass once over the row's in-edges, with an online softmax."""
+    item = tl.program_id(0) // heads
+    head = tl.program_id(0) % heads
+    do, _, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
+    if not do:
+        return
+    q = load_row(query + row * query_stride + head * width, width, block_width)
+    top = -INFINITY
+    sums = 0.0
+    acc = tl.full([block_value], 0.0, tl.float32)
+    for at in range(begin, end, block_e):
+        place = at + tl.arange(0, block_e)
+        mask = place < end
+        source = tl.load(neighbours + place, mask=mask, other=0)
+        k = load_tile(key, head, source, key_stride, mask, width, block_width)
+        v = load_tile(value, head, source, value_stride, mask, value_width, block_value)
+        scores = total(k.to(tl.float32) * q[None, :], 1) * (scale * LOG2E)
+        edge = None
+        if bias is not None or seed is not None:
+            edge = edge_at(ids, place, mask)
+        scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
+        new = tl.maximum(top, largest(scores, 0))
+        weights = tl.exp2(scores - finite(new))
+        shrink = tl.exp2(top - finite(new))
+        sums = sums * shrink + total(weights, 0)
+        if seed is not None:
+            weights = weights * dropout_factor(edge, head, seed, threshold, keep)
+        acc = acc * shrink + total(weights[:, None] * v.to(tl.float32), 0)
+        top = new
+    acc = acc / tl.where(sums == 0.0, 1.0, sums)
+    if owner is None:
+        at = row * heads + head
+        tl.store(lse + at, log_sum(top, sums, INFINITY))
+    else:
+        at = item.to(tl.int64) * heads + head
+        tl.store(lse + at, log_sum(top, sums, -INFINITY))
+    store_row(out + at * value_width, acc, value_width, block_value)
+    if rest is not None and owner is None:
+        store_row(rest + at * value_width, lost(acc, out), value_width, block_value)
+
+
+@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold"])
+def rows_query(
+    query: tl.tensor,
+    key: tl.tensor,
+    value: tl.tensor,
+    out: tl.tensor,
+    rest: tl.tensor,
+    to_out: tl.tensor,  # (rows, heads, value_width) gradient of `out`
+    lse: tl.tensor,
+    delta: tl.tensor,  # (rows, heads) out: `out . to_out`
+    to_query: tl.tensor,  # (rows or pieces, heads, width) out
+    to_bias: tl.tensor,  # (edges, heads) out
+    nodes: tl.tensor,
+    slot: tl.tensor,
+    indptr: tl.tensor,
+    neighbours: tl.tensor,
+    ids: tl.tensor,
+    owner: tl.tensor,
+    start: tl.tensor,
+    bias: tl.tensor,
+    num_nodes: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    to_out_stride: tl.tensor,
+    scale: tl.tensor,
+    seed: tl.tensor,
+    threshold: tl.tensor,
+    keep: tl.tensor,
+    heads: tl.constexpr,
+    bias_heads: tl.constexpr,
+    width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_width: tl.constexpr,
+    block_value: tl.constexpr,
+    block_e: tl.constexpr,
+    split: tl.constexpr,
+) -> None:
+    """Compute weights again from `lse`, and from them gradients of queries and bias.
+
+    With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
+    """
+    item = tl.program_id(0) // heads
+    head = tl.program_id(0) % heads
+    do, node, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
+    if not do:
+        return
+    at_row = row * heads + head
+    q = load_row(query + row * query_stride + head * width, width, block_width)
+    o = load_row(out + at_row * value_width, value_width, block_value)
+    if rest is not None:
+        o += load_row(rest + at_row * value_width, value_width, block_value)
+    to_o = load_row(to_out + row * to_out_stride + head * value_width, value_width, block_value)
+    mean = total(o * to_o, 0)
+    if begin == tl.load(indptr + node):  # of a row's pieces, the first writes it
+        tl.store(delta + at_row, mean)
+    log_sums = tl.load(lse + at_row)
+    acc = tl.full([block_width], 0.0, tl.float32)
+    for at in range(begin, end, block_e):
+        place = at + tl.arange(0, block_e)
+        mask = place < end
+        source = tl.load(neighbours + place, mask=mask, other=0)
+        k = load_tile(key, head, source, key_stride, mask, width, block_width)
+        v = load_tile(value, head, source, value_stride, mask, value_width, block_value)
+        k = k.to(tl.float32)
+        scores = total(k * q[None, :], 1) * (scale * LOG2E)
+        edge = None
+        if bias is not None or seed is not None or to_bias is not None:
+            edge = edge_at(ids, place, mask)
+        scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
+        weights = tl.exp2(scores - log_sums)
+        to_weights = total(v.to(tl.float32) * to_o[None, :], 1)
+        if seed is not None:
+            to_weights = to_weights * dropout_factor(edge, head, seed, threshold, keep)
+        to_scores = weights * (to_weights - mean)
+        if to_bias is not None:
+            tl.store(to_bias + edge * heads + head, to_scores, mask=mask)
+        acc += total(to_scores[:, None] * k, 0)
+    at_out = at_row
+    if owner is not None:
+        at_out = item.to(tl.int64) * heads + head
+    store_row(to_query + at_out * width, acc * scale, width, block_width)
+
+
+@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold"])
+def rows_source(
+    query: tl.tensor,
+    key: tl.tensor,
+    value: tl.tensor,
+    to_out: tl.tensor,
+    lse: tl.tensor,
+    delta: tl.tensor,
+    to_key: tl.tensor,  # (sources or pieces, heads, width) out
+    to_value: tl.tensor,  # (sources or pieces, heads, value_width) out
+    slot: tl.tensor,  # (destinations,) row of each, or -1: those are skipped
+    indptr: tl.tensor,
+    neighbours: tl.tensor,
+    ids: tl.tensor,
+    owner: tl.tensor,
+    start: tl.tensor,
+    bias: tl.tensor,
+    num_nodes: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    to_out_stride: tl.tensor,
+    scale: tl.tensor,
+    seed: tl.tensor,
+    threshold: tl.tensor,
+    keep: tl.tensor,
+    heads: tl.constexpr,
+    bias_heads: tl.constexpr,
+    width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_width: tl.constexpr,
+    block_value: tl.constexpr,
+    block_e: tl.constexpr,
+    split: tl.constexpr,
+) -> None:
+    """Sum over the out-edges of every source, in their order: no atomics."""
+    item = tl.program_id(0) // heads
+    head = tl.program_id(0) % heads
+    do, _, node, begin, end = locate(item, None, None, indptr, owner, start, num_nodes, split)
+    if not do:
+        return
+    k = load_row(key + node * key_stride + head * width, width, block_width)
+    v = load_row(value + node * value_stride + head * value_width, value_width, block_value)
+    to_k = tl.full([block_width], 0.0, tl.float32)
+    to_v = tl.full([block_value], 0.0, tl.float32)
+    for at in range(begin, end, block_e):
+        place = at + tl.arange(0, block_e)
+        mask = place < end
+        row = tl.load(neighbours + place, mask=mask, other=0)
+        if slot is not None:
+            row = tl.load(slot + row, mask=mask, other=-1)
+            mask &= row >= 0
+        if largest(mask.to(tl.int32), 0) > 0:
+            q = load_tile(query, head, row, query_stride, mask, width, block_width)
+            to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
+            q = q.to(tl.float32)
+            to_o = to_o.to(tl.float32)
+            at_row = row * heads + head
+            log_sums = tl.load(lse + at_row, mask=mask, other=0.0)
+            mean = tl.load(delta + at_row, mask=mask, other=0.0)
+            scores = total(q * k[None, :], 1) * (scale * LOG2E)
+            edge = None
+            if bias is not None or seed is not None:
+                edge = edge_at(ids, place, mask)
+            scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
+            weights = tl.exp2(scores - log_sums)
+            to_weights = total(to_o * v[None, :], 1)
+            kept = weights
+            if seed is not None:
+                factor = dropout_factor(edge, head, seed, threshold, keep)
+                kept = weights * factor
+                to_weights = to_weights * factor
+            to_scores = weights * (to_weights - mean)
+            to_v += total(kept[:, None] * to_o, 0)
+            to_k += total(to_scores[:, None] * q, 0)
+    at_out = item.to(tl.int64) * heads + head
+    store_row(to_key + at_out * width, to_k * scale, width, block_width)
+    store_row(to_value + at_out * value_width, to_v, value_width, block_value)

@@ -1,0 +1,325 @@
+"""Kernels over intervals: a block of rows or of sources of one sentence, and a head, a program."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from graphut.attention.triton.kernels.primitives import (
+    FAR,
+    INFINITY,
+    LOG2E,
+    dropout_factor,
+    finite,
+    largest,
+    load_tile,
+    log_sum,
+    lost,
+    masked_scores,
+    smallest,
+    store_tile,
+    total,
+)
+
+
+@triton.jit
+def cut_rows(
+    cuts: tl.tensor,  # (sentences + 1,) int32, the first row of each sentence
+    first: tl.tensor,  # (blocks,) int32 out, the first row of each block
+    last: tl.tensor,  # (blocks,) int32 out, the row after it
+    blocks: tl.tensor,  # int32 out, how many blocks there are
+    block_m: tl.constexpr,
+    lanes: tl.constexpr,
+) -> None:
+    """Cut one sentence a program: count the blocks of those before it, and write its own."""
+    sentence = tl.program_id(0)
+    lane = tl.arange(0, lanes)
+    before = tl.full([lanes], 0, tl.int32)
+    for start in range(0, sentence, lanes):
+        other = start + lane
+        mask = other < sentence
+        begin = tl.load(cuts + other, mask=mask, other=0)
+        end = tl.load(cuts + other + 1, mask=mask, other=0)
+        before += (end - begin + block_m - 1) // block_m
+    place = total(before, 0)
+    begin = tl.load(cuts + sentence)
+    end = tl.load(cuts + sentence + 1)
+    for start in range(begin, end, block_m * lanes):
+        row = start + lane * block_m
+        block = place + (row - begin) // block_m
+        tl.store(first + block, row, mask=row < end)
+        tl.store(last + block, tl.minimum(row + block_m, end), mask=row < end)
+    if sentence == tl.num_programs(0) - 1:
+        tl.store(blocks, place + (end - begin + block_m - 1) // block_m)
+
+
+@triton.jit
+def load_interval(
+    lo: tl.tensor, hi: tl.tensor, nodes: tl.tensor, row: tl.tensor, mask: tl.tensor
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """Return the node of each row, and its interval of sources: `FAR` to 0 where it is empty."""
+    if nodes is None:
+        node = tl.where(mask, row, 0).to(tl.int64)
+    else:
+        node = tl.load(nodes + row, mask=mask, other=0)
+    low = tl.load(lo + node, mask=mask, other=0).to(tl.int32)
+    high = tl.load(hi + node, mask=mask, other=0).to(tl.int32)
+    seen = low < high
+    return node, tl.where(seen, low, FAR), tl.where(seen, high, 0)
+
+
+@triton.jit
+def edge_of(
+    row_starts: tl.tensor,
+    ids: tl.tensor,
+    node: tl.tensor,
+    low: tl.tensor,
+    source: tl.tensor,
+    seen: tl.tensor,
+) -> tl.tensor:
+    """Return the graph's id of the edge between each row and source, along two axes."""
+    edge = tl.where(seen, tl.load(row_starts + node) + (source - low), 0)
+    if ids is not None:
+        edge = tl.load(ids + edge, mask=seen, other=0)
+    return edge
+
+
+@triton.jit(do_not_specialize=["seed", "threshold"])
+def interval_forward(
+    query: tl.tensor,  # (rows, heads, width)
+    key: tl.tensor,  # (sources, heads, width)
+    value: tl.tensor,  # (sources, heads, value_width)
+    out: tl.tensor,  # (rows, heads, value_width) out
+    rest: tl.tensor,  # as `out`: what rounding took from it
+    lse: tl.tensor,  # (rows, heads) out; `inf` where a row has nothing above `-inf`
+    nodes: tl.tensor,
+    lo: tl.tensor,
+    hi: tl.tensor,
+    row_starts: tl.tensor,
+    ids: tl.tensor,
+    bias: tl.tensor,
+    first: tl.tensor,
+    last: tl.tensor,
+    blocks: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    scale: tl.tensor,
+    seed: tl.tensor,
+    threshold: tl.tensor,
+    keep: tl.tensor,
+    heads: tl.constexpr,
+    bias_heads: tl.constexpr,
+    width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_width: tl.constexpr,
+    block_value: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+) -> None:
+    """Pass once over the union of the rows' intervals, with an online softmax.
+
+    As in "Online normalizer calculation for softmax" (arXiv 1805.02867) and FlashAttention
+    (arXiv 2205.14135).
+    """
+    block = tl.program_id(0)
+    head = tl.program_id(1)
+    if block >= tl.load(blocks):
+        return
+    row = tl.load(first + block) + tl.arange(0, block_m)
+    mask = row < tl.load(last + block)
+    node, low, high = load_interval(lo, hi, nodes, row, mask)
+    q = load_tile(query, head, row, query_stride, mask, width, block_width)
+    top = tl.full([block_m], -INFINITY, tl.float32)
+    sums = tl.full([block_m], 0.0, tl.float32)
+    acc = tl.full([block_m, block_value], 0.0, tl.float32)
+    end = largest(high, 0)
+    for start in range(smallest(low, 0), end, block_n):
+        source = start + tl.arange(0, block_n)
+        inside = source < end
+        seen = (source[None, :] >= low[:, None]) & (source[None, :] < high[:, None])
+        k = load_tile(key, head, source, key_stride, inside, width, block_width)
+        v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
+        edge = None
+        if bias is not None or seed is not None:
+            edge = edge_of(row_starts, ids, node[:, None], low[:, None], source[None, :], seen)
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
+        scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
+        new = tl.maximum(top, largest(scores, 1))
+        weights = tl.exp2(scores - finite(new)[:, None])
+        shrink = tl.exp2(top - finite(new))
+        sums = sums * shrink + total(weights, 1)
+        if seed is not None:
+            weights = weights * dropout_factor(edge, head, seed, threshold, keep)
+        acc = acc * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+        top = new
+    acc = acc / tl.where(sums == 0.0, 1.0, sums)[:, None]
+    stride = heads * value_width
+    store_tile(out, head, row, stride, acc, mask, value_width, block_value)
+    if rest is not None:
+        store_tile(rest, head, row, stride, lost(acc, out), mask, value_width, block_value)
+    tl.store(lse + row * heads + head, log_sum(top, sums, INFINITY), mask=mask)
+
+
+@triton.jit(do_not_specialize=["seed", "threshold"])
+def interval_query(
+    query: tl.tensor,
+    key: tl.tensor,
+    value: tl.tensor,
+    out: tl.tensor,
+    rest: tl.tensor,
+    to_out: tl.tensor,  # (rows, heads, value_width) gradient of `out`
+    lse: tl.tensor,
+    delta: tl.tensor,  # (rows, heads) out: `out . to_out`
+    to_query: tl.tensor,  # (rows, heads, width) out
+    to_bias: tl.tensor,  # (edges, heads) out
+    nodes: tl.tensor,
+    lo: tl.tensor,
+    hi: tl.tensor,
+    row_starts: tl.tensor,
+    ids: tl.tensor,
+    bias: tl.tensor,
+    first: tl.tensor,
+    last: tl.tensor,
+    blocks: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    to_out_stride: tl.tensor,
+    scale: tl.tensor,
+    seed: tl.tensor,
+    threshold: tl.tensor,
+    keep: tl.tensor,
+    heads: tl.constexpr,
+    bias_heads: tl.constexpr,
+    width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_width: tl.constexpr,
+    block_value: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+) -> None:
+    """Compute weights again from `lse`, and from them gradients of queries and bias.
+
+    With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
+    """
+    block = tl.program_id(0)
+    head = tl.program_id(1)
+    if block >= tl.load(blocks):
+        return
+    row = tl.load(first + block) + tl.arange(0, block_m)
+    mask = row < tl.load(last + block)
+    node, low, high = load_interval(lo, hi, nodes, row, mask)
+    place = row * heads + head
+    q = load_tile(query, head, row, query_stride, mask, width, block_width)
+    o = load_tile(out, head, row, heads * value_width, mask, value_width, block_value)
+    o = o.to(tl.float32)
+    if rest is not None:
+        o += load_tile(rest, head, row, heads * value_width, mask, value_width, block_value)
+    to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
+    mean = total(o * to_o.to(tl.float32), 1)
+    tl.store(delta + place, mean, mask=mask)
+    log_sums = tl.load(lse + place, mask=mask, other=0.0)
+    acc = tl.full([block_m, block_width], 0.0, tl.float32)
+    end = largest(high, 0)
+    for start in range(smallest(low, 0), end, block_n):
+        source = start + tl.arange(0, block_n)
+        inside = source < end
+        seen = (source[None, :] >= low[:, None]) & (source[None, :] < high[:, None])
+        k = load_tile(key, head, source, key_stride, inside, width, block_width)
+        v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
+        edge = None
+        if bias is not None or seed is not None or to_bias is not None:
+            edge = edge_of(row_starts, ids, node[:, None], low[:, None], source[None, :], seen)
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
+        scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
+        weights = tl.exp2(scores - log_sums[:, None])
+        to_weights = tl.dot(to_o, tl.trans(v), input_precision="ieee")
+        if seed is not None:
+            to_weights = to_weights * dropout_factor(edge, head, seed, threshold, keep)
+        to_scores = weights * (to_weights - mean[:, None])
+        if to_bias is not None:
+            tl.store(to_bias + edge * heads + head, to_scores, mask=seen)
+        acc += tl.dot(to_scores.to(k.dtype), k, input_precision="ieee")
+    acc *= scale
+    store_tile(to_query, head, row, heads * width, acc, mask, width, block_width)
+
+
+@triton.jit(do_not_specialize=["seed", "threshold"])
+def interval_source(
+    query: tl.tensor,
+    key: tl.tensor,
+    value: tl.tensor,
+    to_out: tl.tensor,
+    lse: tl.tensor,
+    delta: tl.tensor,
+    to_key: tl.tensor,  # (sources, heads, width) out
+    to_value: tl.tensor,  # (sources, heads, value_width) out
+    nodes: tl.tensor,
+    lo: tl.tensor,
+    hi: tl.tensor,
+    row_starts: tl.tensor,
+    ids: tl.tensor,
+    bias: tl.tensor,
+    first: tl.tensor,
+    last: tl.tensor,
+    rows: tl.tensor,  # (2, blocks) the first row that may see a block, and the one after the last
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    to_out_stride: tl.tensor,
+    scale: tl.tensor,
+    seed: tl.tensor,
+    threshold: tl.tensor,
+    keep: tl.tensor,
+    heads: tl.constexpr,
+    bias_heads: tl.constexpr,
+    width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_width: tl.constexpr,
+    block_value: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+) -> None:
+    """Sum over the rows of every block of sources, in their order: no atomics.
+
+    Tiles are `(sources, rows)`, so that weights go from one product into the next as they are.
+    """
+    block = tl.program_id(0)
+    head = tl.program_id(1)
+    source = tl.load(first + block) + tl.arange(0, block_n)
+    inside = source < tl.load(last + block)
+    k = load_tile(key, head, source, key_stride, inside, width, block_width)
+    v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
+    to_k = tl.full([block_n, block_width], 0.0, tl.float32)
+    to_v = tl.full([block_n, block_value], 0.0, tl.float32)
+    end = tl.load(rows + tl.num_programs(0) + block)
+    for start in range(tl.load(rows + block), end, block_m):
+        row = start + tl.arange(0, block_m)
+        mask = row < end
+        node, low, high = load_interval(lo, hi, nodes, row, mask)
+        seen = (source[:, None] >= low[None, :]) & (source[:, None] < high[None, :])
+        seen &= mask[None, :] & inside[:, None]
+        place = row * heads + head
+        q = load_tile(query, head, row, query_stride, mask, width, block_width)
+        to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
+        log_sums = tl.load(lse + place, mask=mask, other=0.0)
+        mean = tl.load(delta + place, mask=mask, other=0.0)
+        edge = None
+        if bias is not None or seed is not None:
+            edge = edge_of(row_starts, ids, node[None, :], low[None, :], source[:, None], seen)
+        scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * LOG2E)
+        scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
+        weights = tl.exp2(scores - log_sums[None, :])
+        to_weights = tl.dot(v, tl.trans(to_o), input_precision="ieee")
+        kept = weights
+        if seed is not None:
+            factor = dropout_factor(edge, head, seed, threshold, keep)
+            kept = weights * factor
+            to_weights = to_weights * factor
+        to_scores = weights * (to_weights - mean[None, :])
+        to_v += tl.dot(kept.to(to_o.dtype), to_o, input_precision="ieee")
+        to_k += tl.dot(to_scores.to(q.dtype), q, input_precision="ieee")
+    to_k *= scale
+    store_tile(to_key, head, source, heads * width, to_k, inside, width, block_width)
+    store_tile(to_value, head, source, heads * value_width, to_v, inside, value_width, block_value)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from graphut.attention.cached_property import cached_property
+
+
+@dataclass(frozen=True)
+class Square:
+    """A frozen dataclass that counts how often its area is worked out."""
+
+    side: torch.Tensor
+
+    @cached_property
+    def area(self) -> torch.Tensor:
+        """The area."""
+        return self.side * self.side
+
+
+def test_cached_property_is_made_once_also_on_frozen_instances() -> None:
+    square = Square(torch.tensor(3))
+    assert square.area == 9
+    assert square.area is square.area
+
+
+def test_cached_property_keeps_its_docstring_on_the_class() -> None:
+    assert isinstance(Square.area, cached_property)
+    assert Square.area.__doc__ == "The area."
+
+
+def test_cached_property_compiles() -> None:
+    compiled = torch.compile(lambda x: Square(x).area, fullgraph=True, backend="eager")
+    assert compiled(torch.tensor(3)) == 9

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="needs triton")
+
+from graphut.attention import IntervalLayout
+from graphut.attention.triton import function
+from graphut.topology import Causal
+from tests.attention.triton.cases import agrees, drawn, everything
+
+
+def test_rows_kernels_take_intervals_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = torch.tensor([3])
+    lo, hi = torch.tensor([2, 0, 1]), torch.tensor([3, 2, 3])
+    layout = IntervalLayout(lo=lo, hi=hi, num_src=3, src_lengths=one, dst_lengths=one)
+    monkeypatch.setattr(function, "interval", None)
+    agrees(layout, drawn(layout), **everything(layout))
+
+
+def test_rows_kernels_take_heads_too_wide_for_a_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function, "WIDEST", 16)
+    monkeypatch.setattr(function, "interval", None)
+    layout = Causal().layout([3, 2])
+    agrees(layout, drawn(layout, widths=(17, 3)))

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("triton", reason="needs triton")
+
+from graphut.attention import IntervalLayout
+from graphut.attention.triton.inputs import active_rows
+from graphut.attention.triton.interval import row_blocks, source_blocks
+from graphut.topology import Causal, Complete
+from tests.attention.naive import GRAPHS
+from tests.attention.triton.cases import DEVICE, rows_of
+
+MONOTONE = [
+    name
+    for name, layout in GRAPHS.items()
+    if isinstance(layout, IntervalLayout) and layout.is_monotone
+]
+
+
+def test_row_blocks_are_cut_by_sentence_and_block() -> None:
+    layout = Complete().layout([5, 1, 2])
+    assert rows_of(layout, None, 2) == [[0, 2], [2, 4], [4, 5], [5, 6], [6, 8]]
+    assert rows_of(layout, None, 16) == [[0, 5], [5, 6], [6, 8]]
+
+
+def test_row_blocks_of_a_frontier_are_packed_before_they_are_cut() -> None:
+    layout = Complete().layout([5, 1, 2, 3])
+    assert rows_of(layout, [0, 2, 4, 9, 10], 2) == [[0, 2], [2, 3], [3, 5]]
+    assert rows_of(layout, [5], 2) == [[0, 1]]
+
+
+def test_row_blocks_of_all_rows_are_made_once() -> None:
+    layout = Complete().layout([5]).to(DEVICE)
+    active = active_rows(5, None, None)
+    assert row_blocks(layout, active, 2) is row_blocks(layout, active, 2)
+    assert row_blocks(layout, active, 2) is not row_blocks(layout, active, 4)
+
+
+@pytest.mark.parametrize("graph", MONOTONE)
+def test_source_blocks_know_who_sees_them(graph: str) -> None:
+    layout = GRAPHS[graph]
+    blocks = layout.derive(source_blocks, 2)
+    row, source, _ = layout.in_edges()
+    covered = []
+    for block, (first, last) in enumerate(zip(blocks.first, blocks.last, strict=True)):
+        covered += range(int(first), int(last))
+        seen_by = row[(source >= first) & (source < last)].tolist()
+        assert set(seen_by) <= set(range(*blocks.seen_by[:, block].tolist()))
+    assert covered == list(range(layout.num_src))
+
+
+def test_source_blocks_are_seen_by_their_own_sentence_alone() -> None:
+    blocks = Causal().layout([3, 2]).derive(source_blocks, 2)
+    assert (blocks.first.tolist(), blocks.last.tolist()) == ([0, 2, 3], [2, 3, 5])
+    assert blocks.seen_by.T.tolist() == [[0, 3], [2, 3], [3, 5]]
