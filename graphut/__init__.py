@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from graphut._version import __version__
+
 if TYPE_CHECKING:
     import graphut.attention as attention
     import graphut.models as models
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
         UniversalTransformerPointerConfig,
     )
     from graphut.sentences import sentence_graph
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ClassifierOutput",

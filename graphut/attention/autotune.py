@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from graphut import __version__
+from graphut._version import __version__
 from graphut._files import cache_folder, read_json, write_json
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from graphut import __version__
+from graphut._version import __version__
 from graphut.attention.autotune import cpu_name
 
 # Shuffles are NumPy's, and subwords are those of tokenizers.

@@ -8,7 +8,7 @@ from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 
-from graphut import __version__
+from graphut._version import __version__
 from graphut.experiments.cli.options import Parser
 
 COMMANDS = {

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from graphut import __version__
+from graphut._version import __version__
 from graphut._files import write_json
 from graphut.experiments.tasks.base import in_batches
 

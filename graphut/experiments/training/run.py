@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from graphut import __version__
+from graphut._version import __version__
 from graphut._files import is_path, read_json, write_json
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
