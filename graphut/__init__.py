@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     import graphut.topology as topology
     from graphut.attention import EdgeLayout, as_layout, edge_attention
     from graphut.models import (
-        ClassifierOutput,
-        Generation,
-        LMOutput,
-        PointerOutput,
-        SequenceOutput,
         UniversalTransformer,
         UniversalTransformerClassifier,
         UniversalTransformerClassifierConfig,
@@ -30,12 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "ClassifierOutput",
     "EdgeLayout",
-    "Generation",
-    "LMOutput",
-    "PointerOutput",
-    "SequenceOutput",
     "UniversalTransformer",
     "UniversalTransformerClassifier",
     "UniversalTransformerClassifierConfig",

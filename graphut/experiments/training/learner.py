@@ -133,7 +133,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     @property
     def config_kind(self) -> type[ModelConfig]:
         """What the model's configuration is."""
-        return self.model_kind.config_kind
+        return self.model_kind.config_class
 
     @abstractmethod
     def sizes(self, task: TaskT) -> dict[str, int]:

@@ -5,12 +5,15 @@ from itertools import product
 import pytest
 import torch
 
-from graphut.models.decoding import CachedDecoder, PrefixDecoder, TokenDecoder, beam_search, greedy
-from graphut.models.decoding.stepwise import Hypothesis
+from graphut.models.decoding.beam import beam_search
+from graphut.models.decoding.cached import CachedDecoder
+from graphut.models.decoding.decoder import TokenDecoder
+from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.decoding.sampling import sample
+from graphut.models.decoding.search import Hypothesis, SearchOptions
 from tests.models.decoding.cases import SOURCES, VOCABULARY, Table, build_setting, steps_of
 
 BOS, EOS = 0, 1
-CPU = torch.device("cpu")
 PENALTIES = [0.0, 0.6, 1.0, 3.0]
 
 
@@ -21,16 +24,10 @@ def search(
     max_length: int = 4,
     length_penalty: float = 0.6,
 ) -> list[Hypothesis]:
-    return beam_search(
-        decoder,
-        sentences,
-        beam_size=beam_size,
-        max_length=max_length,
-        length_penalty=length_penalty,
-        bos=BOS,
-        eos=EOS,
-        device=CPU,
+    options = SearchOptions(
+        beam_size=beam_size, max_length=max_length, length_penalty=length_penalty
     )
+    return beam_search(decoder, torch.full((sentences,), BOS), options)
 
 
 def every_sequence(vocabulary: int, max_length: int) -> list[tuple[int, ...]]:
@@ -131,8 +128,8 @@ def test_sentences_do_not_influence_each_other(beam_size: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_beam_never_ends_below_greedy(seed: int) -> None:
     """Without a length penalty, for a beam that holds what greedy holds."""
-    ends = {"max_length": 5, "bos": BOS, "eos": EOS, "device": CPU}
-    likeliest = greedy(Table(4, 6, seed), 4, **ends)
+    first = torch.full((4,), BOS)
+    likeliest = sample(Table(4, 6, seed), first, SearchOptions(max_length=5))
     for beam_size in (1, 6**4):
         found = search(Table(4, 6, seed), 4, beam_size, max_length=5, length_penalty=0.0)
         for a, b in zip(found, likeliest, strict=True):

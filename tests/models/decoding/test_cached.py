@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphut.models.decoding import CachedDecoder, PrefixDecoder
+from graphut.models.decoding.cached import CachedDecoder, RaggedCache
+from graphut.models.decoding.prefix import PrefixDecoder
 from tests.helpers import assert_same, covering, name_of
 from tests.models.decoding.cases import MODES, build_setting, growth
 
@@ -16,6 +19,8 @@ SHOWN = [
     {"halted": halted, "norm": norm, "transition": transition, "changed": "max_steps=7"}
     for halted, norm, transition in product(*(MODES[n] for n in ("halted", "norm", "transition")))
 ]
+CAP = 4
+DEPTHS = st.lists(st.lists(st.integers(1, CAP), min_size=1, max_size=5), min_size=1, max_size=5)
 FULL = [dict(zip(MODES, values, strict=True)) for values in product(*MODES.values())]
 
 
@@ -76,3 +81,35 @@ def test_tokens_that_hypotheses_share_are_computed_once() -> None:
     for parents, tokens, *_ in growth():
         decoder.advance(parents, tokens)
     assert rows == [3, 5, 5, 5, 5, 5]
+
+
+@given(DEPTHS)
+def test_a_node_shows_its_last_row_for_ever(batches: list[list[int]]) -> None:
+    cache, shown = RaggedCache(CAP), []
+    for depths in batches:
+        nodes = cache.add_nodes(len(depths))
+        assert nodes.tolist() == list(range(len(shown), len(shown) + len(depths)))
+        for step in range(1, max(depths) + 1):
+            deep = nodes[torch.tensor(depths) >= step]
+            cache.write(deep, step, (10.0 * deep + step)[:, None])
+        pairs = zip(nodes.tolist(), depths, strict=True)
+        shown += [[10.0 * n + min(t, d) for t in range(1, CAP + 1)] for n, d in pairs]
+    expected = torch.tensor(shown)
+    for step in range(1, CAP + 1):
+        nodes = torch.arange(len(shown)).flip(0)
+        assert torch.equal(cache.read(nodes, step)[:, 0], expected.flip(0)[:, step - 1])
+
+
+def test_reads_have_the_shape_of_what_is_asked() -> None:
+    cache = RaggedCache(2)
+    nodes = cache.add_nodes(3)
+    cache.write(nodes, 1, torch.arange(6.0).reshape(3, 2))
+    found = cache.read(torch.tensor([[2, 0], [1, 1]]), 2)
+    assert found.tolist() == [[[4, 5], [0, 1]], [[2, 3], [2, 3]]]
+
+
+def test_it_keeps_one_row_a_write() -> None:
+    cache = RaggedCache(100)
+    for _ in range(50):
+        cache.write(cache.add_nodes(2), 1, torch.zeros(2, 8))
+    assert cache._rows is not None and cache._rows.shape[0] <= 2 * 100 + 2

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.models.decoding import PrefixDecoder
+from graphut.models.decoding.prefix import PrefixDecoder
 from graphut.topology import Topology
 from tests.helpers import assert_same
 from tests.models.decoding.cases import build_setting, growth

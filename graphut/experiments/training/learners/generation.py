@@ -10,8 +10,8 @@ import torch
 
 from graphut.experiments.tasks.base import in_batches
 from graphut.models import UniversalTransformer, UniversalTransformerLM
-from graphut.models.config import option
-from graphut.models.decoding import Generation
+from graphut.models.checked_config import option
+from graphut.models.outputs import Generation
 
 _AT_ONCE = 100  # outputs that are searched for together
 

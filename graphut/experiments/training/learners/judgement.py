@@ -10,7 +10,7 @@ from graphut.experiments.tasks import EOS, Pair
 from graphut.experiments.training.bar import judged
 from graphut.experiments.training.learner import Evaluation
 from graphut.models import UniversalTransformer
-from graphut.models.decoding import Generation
+from graphut.models.outputs import Generation
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from graphut.experiments.training.learners.judgement import PairEvaluation, judg
 from graphut.experiments.training.learners.lengths import by_length
 from graphut.experiments.training.table import steps_table
 from graphut.models import UniversalTransformer
-from graphut.models.decoding import Generation
+from graphut.models.outputs import Generation
 from graphut.sentences import target_labels
 
 _SHOWN = 3

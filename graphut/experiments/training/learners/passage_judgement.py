@@ -12,7 +12,8 @@ from typing import Any
 from graphut.experiments.tasks import Passage
 from graphut.experiments.training.bar import judged
 from graphut.experiments.training.learner import Evaluation
-from graphut.models import Pointing, UniversalTransformerPointer
+from graphut.models import UniversalTransformerPointer
+from graphut.models.outputs import PointerPrediction
 
 _BATCH = 100
 _LEAST = 1e-12  # of a probability whose logarithm is taken
@@ -80,14 +81,14 @@ class Judgement:
     steps: list[int]
 
     @classmethod
-    def of(cls, found: Pointing, passage: Passage) -> Judgement:
+    def of(cls, found: PointerPrediction, passage: Passage) -> Judgement:
         """Compare what a model has pointed at with what is right."""
         here = [word == passage.answer for word in passage.context]
         return cls(
             answerable=any(here),
             right=any(here) and found.word == passage.answer,
             probability=sum(
-                p for p, is_answer in zip(found.places, here, strict=True) if is_answer
+                p for p, is_answer in zip(found.probabilities, here, strict=True) if is_answer
             ),
             steps=found.steps,
         )

@@ -16,7 +16,8 @@ from graphut.experiments.training.learners.passage_judgement import (
     summarize,
 )
 from graphut.experiments.training.table import steps_table
-from graphut.models import Pointing, UniversalTransformerPointer
+from graphut.models import UniversalTransformerPointer
+from graphut.models.outputs import PointerPrediction
 from graphut.models.pointer import likeliest, log_probability
 
 _SHOWN = 3
@@ -88,7 +89,7 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
             yield Said(words[context.index(found.word)], _pointed(words, context, found))
 
 
-def _pointed(words: Sequence[str], context: Sequence[int], found: Pointing) -> str:
+def _pointed(words: Sequence[str], context: Sequence[int], found: PointerPrediction) -> str:
     """Words with their steps, and the answer."""
     answer = words[context.index(found.word)]
     share = exp(found.log_probability)

@@ -14,7 +14,8 @@ import numpy as np
 from graphut.experiments.tasks import Question
 from graphut.experiments.training.bar import judged
 from graphut.experiments.training.learner import Evaluation
-from graphut.models import Classification, UniversalTransformerClassifier
+from graphut.models import UniversalTransformerClassifier
+from graphut.models.outputs import ClassifierPrediction
 
 FAILED = 0.05
 """A task with more errors has failed (arXiv 1502.05698, section 5)."""
@@ -91,7 +92,7 @@ class Judgement:
     steps: list[int]
 
     @classmethod
-    def of(cls, found: Classification, question: Question) -> Judgement:
+    def of(cls, found: ClassifierPrediction, question: Question) -> Judgement:
         """Compare what a model has answered with what is right."""
         return cls(
             group=question.group,

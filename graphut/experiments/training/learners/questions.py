@@ -22,7 +22,8 @@ from graphut.experiments.training.learners.question_judgement import (
     summarize,
 )
 from graphut.experiments.training.table import steps_list
-from graphut.models import Classification, UniversalTransformerClassifier
+from graphut.models import UniversalTransformerClassifier
+from graphut.models.outputs import ClassifierPrediction
 
 _SHOWN = 3
 
@@ -107,7 +108,7 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             raise ValueError(f"{path}: {error}") from None
 
 
-def _answered(text: Sequence[str], found: Classification, answers: Vocabulary) -> str:
+def _answered(text: Sequence[str], found: ClassifierPrediction, answers: Vocabulary) -> str:
     """Sentences with their steps, and the answer."""
     share = exp(found.log_probabilities[found.label])
     return f"{steps_list(text, found.steps)}\nanswer  {answers.symbols[found.label]} ({share:.1%})"

@@ -14,7 +14,8 @@ from torch.nn.functional import cross_entropy
 from graphut.experiments.tasks import Text
 from graphut.experiments.training.bar import judged
 from graphut.experiments.training.learner import Evaluation
-from graphut.models import LMOutput, UniversalTransformerLM
+from graphut.models import UniversalTransformerLM
+from graphut.models.outputs import LMOutput
 
 _BINS = 10
 # Of a batch: of the one, 128 MiB in float32.

@@ -17,7 +17,7 @@ from graphut.experiments.training.learners.judgement import (
 from graphut.experiments.training.learners.lengths import by_length
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.models import UniversalTransformer
-from graphut.models.decoding import Generation
+from graphut.models.outputs import Generation
 
 _LONGER = 50
 

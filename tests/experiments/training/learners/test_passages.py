@@ -81,7 +81,7 @@ def test_judgements_are_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> 
         assert judgement.answerable == (passage.answer in passage.context)
         assert judgement.right == (alone.word == passage.answer)
         places = [i for i, word in enumerate(passage.context) if word == passage.answer]
-        expected = sum(alone.places[i] for i in places)
+        expected = sum(alone.probabilities[i] for i in places)
         assert judgement.probability == pytest.approx(expected, abs=1e-6)
         assert judgement.steps == alone.steps
 

@@ -6,12 +6,28 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.models.decoding import CachedDecoder, PrefixDecoder, greedy, sample
-from graphut.models.decoding.stepwise import nucleus
+from graphut.models.decoding.cached import CachedDecoder
+from graphut.models.decoding.decoder import TokenDecoder
+from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.decoding.sampling import nucleus
+from graphut.models.decoding.sampling import sample as sample_by
+from graphut.models.decoding.search import Hypothesis, SearchOptions
 from tests.models.decoding.cases import SOURCES, Table, build_setting, steps_of
 
-ENDS: dict[str, Any] = {"max_length": 6, "bos": 0, "eos": 1, "device": torch.device("cpu")}
+BOS, EOS = 0, 1
 SHARES = torch.tensor([0.05, 0.15, 0.4, 0.1, 0.3])
+
+
+def sample(decoder: TokenDecoder, sentences: int, **options: Any) -> list[Hypothesis]:
+    """Draw up to 6 tokens for each sentence."""
+    first = torch.full((sentences,), BOS)
+    options = {"max_length": 6, "temperature": 1.0, **options}
+    return sample_by(decoder, first, SearchOptions(**options))
+
+
+def greedy(decoder: TokenDecoder, sentences: int) -> list[Hypothesis]:
+    """Take the likeliest of up to 6 tokens for each sentence."""
+    return sample(decoder, sentences, temperature=None)
 
 
 class Die(Table):
@@ -23,7 +39,7 @@ class Die(Table):
 
 def test_greedy_follows_the_likeliest_token() -> None:
     table = Table(6, 4, seed=1)
-    found = greedy(table, 6, **ENDS)
+    found = greedy(table, 6)
     for sentence, hypothesis in enumerate(found):
         prefix, score, steps = (sentence, 0), 0.0, []
         for token in hypothesis.tokens:
@@ -41,10 +57,10 @@ def test_greedy_follows_the_likeliest_token() -> None:
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
 def test_greedy_with_the_cache_with_the_prefix_and_alone(halted: str) -> None:
     setting = build_setting(halted=halted)
-    found = greedy(setting.decoder(CachedDecoder), 3, **ENDS)
-    again = greedy(setting.decoder(PrefixDecoder), 3, **ENDS)
+    found = greedy(setting.decoder(CachedDecoder), 3)
+    again = greedy(setting.decoder(PrefixDecoder), 3)
     for i in range(len(SOURCES)):
-        [alone] = greedy(setting.alone(i).decoder(CachedDecoder), 1, **ENDS)
+        [alone] = greedy(setting.alone(i).decoder(CachedDecoder), 1)
         for other in (again[i], alone):
             assert (found[i].tokens, found[i].steps) == (other.tokens, other.steps)
             assert found[i].score == pytest.approx(other.score, abs=1e-10)
@@ -54,12 +70,12 @@ def test_greedy_with_the_cache_with_the_prefix_and_alone(halted: str) -> None:
     "options", [{"temperature": 1e-6}, {"temperature": 1e-300}, {"top_p": 1e-9}]
 )
 def test_the_coldest_sample_is_greedy(options: dict[str, float]) -> None:
-    assert sample(Table(6, 4, 1), 6, **ENDS, **options) == greedy(Table(6, 4, 1), 6, **ENDS)
+    assert sample(Table(6, 4, 1), 6, **options) == greedy(Table(6, 4, 1), 6)
 
 
 def test_the_same_generator_draws_the_same() -> None:
     def draw(seed: int) -> Any:
-        return sample(Table(20, 4, 1), 20, **ENDS, generator=torch.Generator().manual_seed(seed))
+        return sample(Table(20, 4, 1), 20, generator=torch.Generator().manual_seed(seed))
 
     assert draw(0) == draw(0)
     assert draw(0) != draw(1)
@@ -67,13 +83,13 @@ def test_the_same_generator_draws_the_same() -> None:
 
 def test_a_generator_leaves_torchs_own_alone() -> None:
     before = torch.get_rng_state()
-    sample(Table(3, 4, 1), 3, **ENDS, generator=torch.Generator().manual_seed(0))
+    sample(Table(3, 4, 1), 3, generator=torch.Generator().manual_seed(0))
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_score_is_that_of_the_model_whatever_the_temperature() -> None:
     table = Die(50, 5, 0)
-    for found in sample(table, 50, **ENDS, temperature=3.0, top_p=0.9):
+    for found in sample(table, 50, temperature=3.0, top_p=0.9):
         expected = SHARES.double()[torch.tensor(found.tokens)].log().sum().item()
         assert found.score == pytest.approx(expected, abs=1e-5)
 
@@ -94,7 +110,7 @@ def test_samples_follow_the_distribution(temperature: float, top_p: float, weigh
     found = sample(
         Die(draws, 5, 0),
         draws,
-        **{**ENDS, "max_length": 1},
+        max_length=1,
         temperature=temperature,
         top_p=top_p,
         generator=torch.Generator().manual_seed(0),

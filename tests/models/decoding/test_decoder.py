@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphut.attention import IntervalLayout
-from graphut.models.decoding import EncodedSource
+from graphut.models.decoding.decoder import EncodedSource, LiveHypotheses
 from graphut.topology import cross_topology, parse
 from tests.helpers import pairs_of
 
@@ -42,3 +42,12 @@ def test_a_token_that_sees_nothing_is_named(spec: str) -> None:
     source.edges_to(torch.tensor([0, 2]), 2)
     with pytest.raises(ValueError, match="leaves token 3 of a target without a source"):
         source.edges_to(torch.tensor([0, 2]), 3)
+
+
+def test_live_hypotheses_follow_their_parents() -> None:
+    rows = LiveHypotheses()
+    assert rows.length == 0
+    for parents, ids in (([2, 0, 1], [5, 6, 7]), ([1, 1, 0, 2], [8, 9, 10, 11]), ([3, 0], [1, 2])):
+        rows.extend(torch.tensor(parents), torch.tensor(ids))
+    assert rows.ids.tolist() == [[7, 11, 1], [6, 8, 2]]
+    assert (rows.sentences.tolist(), rows.length) == ([1, 0], 3)
