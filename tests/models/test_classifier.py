@@ -132,43 +132,6 @@ def test_predict_says_what_the_logits_say_and_leaves_the_mode_alone() -> None:
     assert [each.steps for each in found] == [p.tolist() for p in output.steps.split([3, 1, 2])]
 
 
-def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tensor:
-    """What the recurrence is given."""
-    seen: list[Tensor] = []
-    hook = model.encoder.register_forward_pre_hook(
-        lambda *call: seen.append(call[2]["positions"]), with_kwargs=True
-    )
-    model(documents)
-    hook.remove()
-    return seen[0]
-
-
-def test_from_the_end_everything_is_mirrored_extra_nodes_too() -> None:
-    for spec in ("complete", "star", "(window:1|virtual:2)"):
-        start, end = (build(topology=spec, positions=each) for each in ("start", "end"))
-        for size in (1, 4):
-            document = [[[2]] * size]
-            assert_same([positions_of(end, document)], [size + 1 - positions_of(start, document)])
-
-
-def test_in_training_a_document_has_one_offset() -> None:
-    for positions in ("start", "end"):
-        model = build(max_offset=3, positions=positions)
-        torch.manual_seed(0)
-        plain = torch.tensor([1, 2] if positions == "start" else [2, 1])
-        offsets = positions_of(model.train(), [[[2], [3]]] * 200).view(200, 2) - plain
-        assert bool((offsets == offsets[:, :1]).all())
-        assert set(offsets[:, 0].tolist()) == {0, 1, 2, 3}
-        assert positions_of(model.eval(), [[[2], [3]]]).tolist() == plain.tolist()
-
-
-def test_in_training_positions_may_lie_apart() -> None:
-    model = build(max_offset=9, spread_positions=True, positions="end").train()
-    drawn = positions_of(model, [[[2], [3], [4]]] * 100).view(100, 3)
-    assert bool((drawn.diff(dim=1) < 0).all()) and int(drawn.min()) >= 1
-    assert len(drawn.diff(dim=1).unique()) > 2
-
-
 def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
     model = build(topology="window:1|global:0")
     model.threshold = 0.8

@@ -16,12 +16,13 @@ from graphut import (
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
 )
-from graphut.models import writing
-from graphut.models.decoding import Generation, PrefixDecoder
+from graphut.models import generative_model
+from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.outputs import Generation
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Causal
 from tests.helpers import assert_same, covering, gradients, name_of
-from tests.models.cases import build_model
+from tests.models.cases import SEARCHES, assert_same_generations, build_model, seeded
 from tests.nn.cases import randomised
 
 BOS, EOS, VOCABULARY = 0, 1, 7
@@ -44,12 +45,6 @@ SPECS = [
     "star&causal",
     "binary_partition:1&causal",
     "(window:1|virtual:2)&causal",
-]
-SEARCHES: list[dict[str, Any]] = [
-    {},
-    {"beam_size": 3},
-    {"beam_size": 4, "length_penalty": 2.0},
-    {"temperature": 0.8, "top_p": 0.9},
 ]
 
 
@@ -77,16 +72,6 @@ def plain_greedy(model: UniversalTransformerLM, prompt: list[int], max_length: i
         score += likely[tokens[-1]].item()
     own = [int(model([prompt[:n]]).steps[-1]) for n in range(len(prompt))]
     return Generation(tokens[: tokens.index(EOS)] if EOS in tokens else tokens, score, steps, own)
-
-
-def assert_same_generations(found: list[Generation], expected: list[Generation]) -> None:
-    for a, b in zip(found, expected, strict=True):
-        assert (a.tokens, a.steps, a.source_steps) == (b.tokens, b.steps, b.source_steps)
-        assert a.score == pytest.approx(b.score, abs=1e-10)
-
-
-def seeded(options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "generator": torch.Generator().manual_seed(0)}
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -150,7 +135,7 @@ def test_every_search_finds_with_the_cache_what_it_finds_with_the_prefix(
 ) -> None:
     model = build(halted=halted)
     found = model.generate(TEXTS, max_length=6, **seeded(search))
-    monkeypatch.setattr(writing, "CachedDecoder", PrefixDecoder)
+    monkeypatch.setattr(generative_model, "CachedDecoder", PrefixDecoder)
     assert_same_generations(found, model.generate(TEXTS, max_length=6, **seeded(search)))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut import UniversalTransformerPointer, UniversalTransformerPointerConfig
-from graphut.models import PointerOutput
+from graphut.models.outputs import PointerOutput
 from graphut.models.pointer import likeliest, log_probability
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Complete
@@ -147,7 +147,9 @@ def test_predict_says_what_the_scores_say_and_leaves_the_mode_alone() -> None:
     words, likely = likeliest(output)
     assert [each.word for each in found] == words.tolist()
     assert [each.log_probability for each in found] == pytest.approx(likely.tolist())
-    assert [*chain(*(each.places for each in found))] == pytest.approx(output.scores.exp().tolist())
+    assert [*chain(*(each.probabilities for each in found))] == pytest.approx(
+        output.scores.exp().tolist()
+    )
     assert [*chain(*(each.steps for each in found))] == output.steps.tolist()
 
 

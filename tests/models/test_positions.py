@@ -1,15 +1,23 @@
+"""Random positions, and the positions of the tokens of a pair."""
+
 from __future__ import annotations
 
 import math
 from collections import Counter
 from itertools import combinations
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from graphut.models.positions import draw_positions
+from graphut.nn.coordinates import place_signal
+from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
+
+EOS = 1
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(torch.tensor)
 
@@ -64,3 +72,116 @@ def test_without_room_nothing_moves() -> None:
     for spread in (False, True):
         drawn = draw_positions(torch.tensor([3, 1]), 0, spread=spread)
         assert drawn.tolist() == [[0, 1, 2, 3]] * 2
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The positions that signals were made for: those of sources, those of targets, ..."""
+    seen: list[Tensor] = []
+
+    def spy(positions: Tensor, *arguments: Any) -> Tensor:
+        if positions.dim():
+            seen.append(positions)
+        return place_signal(positions, *arguments)
+
+    monkeypatch.setattr("graphut.nn.recurrence.place_signal", spy)
+    return seen
+
+
+def offsets(positions: Tensor, lengths: list[int]) -> list[int]:
+    """The one offset of each sentence."""
+    parts = positions.split(lengths)
+    found = [part - torch.arange(1, len(part) + 1) for part in parts]
+    assert all(len(offset.unique()) == 1 for offset in found)
+    return [int(offset[0]) for offset in found]
+
+
+def lengths_of(positions: Tensor) -> list[int]:
+    first = (positions == 1).nonzero()[:, 0].tolist()
+    ends = [*first[1:], len(positions)]
+    return [end - start for start, end in zip(first, ends, strict=True)]
+
+
+def test_in_training_a_pair_has_one_and_the_same(signals: list[Tensor]) -> None:
+    model, pairs = build_model(max_offset=3).train(), 200
+    torch.manual_seed(0)
+    model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
+    source, target = signals
+    drawn = offsets(source, [2] * pairs)
+    assert drawn == offsets(target, [4] * pairs)
+    assert set(drawn) == {0, 1, 2, 3}
+    assert all(30 < drawn.count(offset) < 70 for offset in range(4))
+
+
+def test_each_batch_draws_anew(signals: list[Tensor]) -> None:
+    model = build_model(max_offset=10_000).train()
+    for _ in range(2):
+        logits_of(model)
+    assert not torch.equal(signals[0], signals[2])
+
+
+def test_there_are_none_in_evaluation(signals: list[Tensor]) -> None:
+    model = build_model(max_offset=3)
+    assert torch.equal(logits_of(model), logits_of(build_model()))
+    model.train().generate(SOURCES, max_length=2)
+    for positions in signals:
+        assert set(offsets(positions, lengths_of(positions))) == {0}
+
+
+def test_spread_positions_are_those_of_source_and_target(signals: list[Tensor]) -> None:
+    model, pairs = build_model(max_offset=9, spread_positions=True).train(), 50
+    torch.manual_seed(0)
+    model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
+    source, target = signals[0].view(pairs, 2), signals[1].view(pairs, 4)
+    assert torch.equal(source, target[:, :2])
+    assert bool((target.diff() >= 1).all()) and int(target.max()) <= 13
+    assert len(target.diff().unique()) > 3
+
+
+def test_a_frame_stands_at_the_edge(signals: list[Tensor]) -> None:
+    logits_of(model := build_model(frame_source=True))
+    assert signals[0].tolist() == [*range(6), *range(3), *range(8)]
+    assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
+    graph = model.sentence_graph([torch.tensor([3, 2]), [6]])
+    assert graph.nodes["source"].data["token"].tolist() == [0, 3, 2, EOS, 0, 6, EOS]
+    answers = model.generate([[3, 2], [6]], max_length=2)
+    assert [len(answer.source_steps) for answer in answers] == [2, 1]
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_positions_from_both_ends(signals: list[Tensor], framed: bool) -> None:
+    options = {"frame_source": framed, "source_positions": "both"}
+    logits_of(build_model(**options))
+    start, end = signals[0].T.tolist()
+    edge = int(framed)
+    expected = [list(range(1 - edge, n + 1 + edge)) for n in (4, 1, 6)]
+    assert start == [p for row in expected for p in row]
+    assert end == [p for row in expected for p in row[::-1]]
+    signals.clear()
+    logits_of(build_model(max_offset=30, spread_positions=True, **options).train())
+    parts = signals[0].split([len(row) for row in expected])
+    assert all(torch.equal(part[:, 0], part[:, 1].flip(0)) for part in parts)
+    target = signals[1].split([4, 1, 6])
+    for part, answer, length in zip(parts, target, (4, 1, 6), strict=True):
+        assert torch.equal(part[edge:, 0][:length], answer[:length])
+
+
+@pytest.mark.parametrize(
+    ("framed", "expected"),
+    [
+        (False, [[1, 2, 3, 1, 2, 1], [1], [1, 2]]),
+        (True, [[0, 1, 2, 3, 1, 2, 1, 2], [0, 1, 1], [0, 1, 2, 3]]),
+    ],
+)
+def test_they_start_again_after_a_separator(
+    signals: list[Tensor], framed: bool, expected: list[list[int]]
+) -> None:
+    model = build_model(restart_after=2, frame_source=framed, max_offset=9)
+    graph = model.sentence_graph([[3, 4, 2, 5, 2, 3], [2], [4, 3]], TARGETS)
+    model(graph)
+    place = [p for row in expected for p in row]
+    assert signals[0].tolist() == place
+    signals.clear()
+    model.train()(graph)
+    offsets = (signals[0] - torch.tensor(place)).split(list(map(len, expected)))
+    assert [len(part.unique()) for part in offsets] == [1, 1, 1]
