@@ -10,13 +10,7 @@ _MEANINGS = {int: "a whole number", bool: "True or False", str: "text"}
 
 
 def option(default: Any, help: str) -> Any:
-    """Declare a field with a default and a help text, which the command line prints.
-
-    Examples
-    --------
-    >>> option(3, "tokens at most").metadata["help"]
-    'tokens at most'
-    """
+    """Declare a field with a default and a help text, which the command line prints."""
     return field(default=default, metadata={"help": help})
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torch import Tensor
 
 from graphut.models.base import AdaptiveModel
@@ -43,11 +41,11 @@ class EncoderModel(AdaptiveModel):
         position = node_positions(self.topology, lengths).to(self.device)
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
         if self.config.positions == "end":
-            nodes = replace(nodes, position=nodes.expand(lengths + 1) - position)
+            position = nodes.expand(lengths + 1) - position
         out, ponder = self.encoder(
             nodes.check_layout(self.topology.layout(lengths)),
             nodes.first_states(lambda _: feat),
-            positions=nodes.positions(self._drawn_positions(lengths)),
+            positions=nodes.positions(self._drawn_positions(lengths), position),
         )
         states = nodes.select_tokens(out)
         last = states[(lengths.cumsum(0) - 1).to(self.device)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -12,18 +13,19 @@ from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.models.decoding.beam import beam_search
 from graphut.models.decoding.cached import CachedDecoder
-from graphut.models.decoding.decoder import TokenDecoder
+from graphut.models.decoding.decoder import EncodedSource, TokenDecoder
 from graphut.models.decoding.prefix import PrefixDecoder
-from graphut.models.decoding.sampling import sample
-from graphut.models.decoding.search import SearchOptions
+from graphut.models.decoding.search import SearchOptions, sample
 from graphut.models.outputs import Generation
+from graphut.nn import AdaptiveRecurrence
 from graphut.sentences import BOS, EOS, Sentences
 from graphut.topology import Topology
 
 
 class GenerativeModel(AdaptiveModel):
-    """A model whose linear layer `output` predicts the next token."""
+    """A model whose recurrence `decoder` and linear layer `output` predict the next token."""
 
+    decoder: AdaptiveRecurrence
     output: nn.Linear
 
     def __init__(self, config: ModelConfig) -> None:
@@ -86,12 +88,7 @@ class GenerativeModel(AdaptiveModel):
         (3, True)
         """
         options = SearchOptions(
-            max_length=max_length,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            temperature=temperature,
-            top_p=top_p,
-            generator=generator,
+            max_length, beam_size, length_penalty, temperature, top_p, generator
         )
         with self.evaluating():
             return self._generate(sequences, options)
@@ -123,22 +120,26 @@ class GenerativeModel(AdaptiveModel):
             )
         return logits
 
-    def _decoder_class(
-        self, decoder: Topology, cross: Topology | None = None
-    ) -> type[CachedDecoder] | type[PrefixDecoder]:
+    def _token_decoder(
+        self,
+        topology: Topology,
+        embed: Callable[[Tensor], Tensor],
+        source: EncodedSource | None = None,
+    ) -> TokenDecoder:
         """Return the cached decoder where it is exact; else warn once and return the plain one."""
+        parts = (self.decoder, source, topology, embed, self._predict)
         # Extra nodes may change with every token, and the cache holds tokens alone.
-        cacheable = decoder.stable and not decoder.has_extra_nodes
-        if cacheable and (cross is None or cross.stable):
-            return CachedDecoder
+        cacheable = topology.stable and not topology.has_extra_nodes
+        if cacheable and (source is None or source.topology.stable):
+            return CachedDecoder(*parts)
         if not self._warned:
             self._warned = True
-            which = f"the topology {str(decoder)!r} is"
-            if cross is not None:
-                which = f"the topologies {str(decoder)!r} and {str(cross)!r} are"
+            which = f"the topology {str(topology)!r} is"
+            if source is not None:
+                which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
             warnings.warn(
                 f"{which} not known to be stable as a sentence grows: every token runs the whole "
                 "prefix again",
                 stacklevel=5,  # past _generate, generate and torch.no_grad, to the caller
             )
-        return PrefixDecoder
+        return PrefixDecoder(*parts)

@@ -114,14 +114,11 @@ class UniversalTransformerLM(GenerativeModel):
         self._check_length(
             int(lengths.max()) + room, f"a prompt and an output of max_length={room}"
         )
-        decoder_class = self._decoder_class(self.topology)
         prompts = tokens.split(lengths.tolist())
         found: dict[int, Generation] = {}
         for length in lengths.unique():
             alike = (lengths == length).nonzero()[:, 0].tolist()
-            decoder = decoder_class(
-                self.decoder, None, self.topology, self._embed_token, self._predict
-            )
+            decoder = self._token_decoder(self.topology, self._embed_token)
             batch = torch.stack([prompts[i] for i in alike])
             *fed, last = pad(batch, (1, 0), value=BOS).to(self.device).unbind(1)
             each = torch.arange(len(alike))

@@ -46,15 +46,6 @@ class SentenceNodes:
         ------
         ValueError
             If they are not those of the topology.
-
-        Examples
-        --------
-        >>> from graphut.sentences import sentence_graph
-        >>> from graphut.topology import Star
-        >>> graph = sentence_graph([[5, 3, 4], [2]], encoder="star")
-        >>> nodes = SentenceNodes.from_graph(graph, "source", Star(), torch.device("cpu"))
-        >>> nodes.first_states(lambda token: token[:, None].double()).flatten()
-        tensor([5., 3., 4., 4., 2., 2.], dtype=torch.float64)
         """
         lengths = token_lengths(graph, side)
         if not torch.equal(lengths + topology.extra_nodes(lengths), graph.batch_num_nodes(side)):

@@ -59,12 +59,8 @@ class ClassifierOutput(NamedTuple):
     ----------
     logits : Tensor
         `(batch, classes)`
-    ponder : Ponder
-        How long the nodes pondered: the sentences, and the extra nodes of the topology.
-    steps : Tensor
-        `(sentences,)` int64, the steps of the sentences alone.
-    lengths : Tensor
-        `(batch,)` int64 on the CPU, the number of sentences of each document.
+    ponder, steps, lengths
+        As for `LMOutput`, of the sentences of each document.
     """
 
     logits: Tensor
@@ -82,12 +78,8 @@ class PointerOutput(NamedTuple):
         `(tokens,)`, the log-probability of each position, normalised over its passage.
     tokens : Tensor
         `(tokens,)` int64, the word at each position.
-    ponder : Ponder
-        How long the nodes pondered: the words, and the extra nodes of the topology.
-    steps : Tensor
-        `(tokens,)` int64, the steps of the words alone.
-    lengths : Tensor
-        `(batch,)` int64 on the CPU, the number of words of each passage.
+    ponder, steps, lengths
+        As for `LMOutput`, of the words of each passage.
     """
 
     scores: Tensor

@@ -80,11 +80,7 @@ class UniversalTransformer(GenerativeModel):
             self.output.weight = self.target_embedding.weight
         self.reset_parameters()
 
-    def sentence_graph(
-        self,
-        sources: Sentences,
-        targets: Sentences | None = None,
-    ) -> DGLGraph:
+    def sentence_graph(self, sources: Sentences, targets: Sentences | None = None) -> DGLGraph:
         """Return `graphut.sentence_graph` by the model's own topologies and `frame_source`."""
         if self.config.frame_source:
             token, lengths = flatten_sources(sources)
@@ -96,8 +92,6 @@ class UniversalTransformer(GenerativeModel):
             encoder=self.encoder_topology,
             decoder=self.decoder_topology,
             cross=self.cross_topology,
-            bos=BOS,
-            eos=EOS,
         )
 
     def forward(self, graph: DGLGraph) -> SequenceOutput:
@@ -141,14 +135,11 @@ class UniversalTransformer(GenerativeModel):
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
-        decoder_class = self._decoder_class(self.decoder_topology, self.cross_topology)
         graph = self.sentence_graph(sequences)
         nodes = self._nodes(graph, "source")
         memory, ponder = self._encode(graph, nodes, None)
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
-        decoder = decoder_class(
-            self.decoder, source, self.decoder_topology, self._embed_target, self._predict
-        )
+        decoder = self._token_decoder(self.decoder_topology, self._embed_target, source)
         first = torch.full((len(nodes.lengths),), BOS, device=self.device)
         by_source = nodes.select_tokens(ponder.steps).split(nodes.lengths.tolist())
         inner = slice(1, -1) if self.config.frame_source else slice(None)

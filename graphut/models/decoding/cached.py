@@ -123,15 +123,6 @@ class RaggedCache:
     ----------
     max_steps : int
         The largest step.
-
-    Examples
-    --------
-    >>> cache = RaggedCache(3)
-    >>> node = cache.add_nodes(1)
-    >>> cache.write(node, 1, torch.tensor([[1.0]]))
-    >>> cache.write(node, 2, torch.tensor([[2.0]]))
-    >>> [cache.read(node, step).item() for step in (1, 2, 3)]
-    [1.0, 2.0, 2.0]
     """
 
     def __init__(self, max_steps: int) -> None:

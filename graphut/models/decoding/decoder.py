@@ -96,14 +96,6 @@ class LiveHypotheses:
         `(B, length)` int64 on the CPU.
     sentences : Tensor
         `(B,)` int64 on the CPU, the sentence that each row belongs to.
-
-    Examples
-    --------
-    >>> rows = LiveHypotheses()
-    >>> rows.extend(torch.tensor([0, 1]), torch.tensor([7, 8]))
-    >>> rows.extend(torch.tensor([1, 1]), torch.tensor([5, 6]))
-    >>> rows.ids.tolist(), rows.sentences.tolist()
-    ([[8, 5], [8, 6]], [1, 1])
     """
 
     def __init__(self) -> None:

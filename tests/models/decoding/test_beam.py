@@ -9,8 +9,7 @@ from graphut.models.decoding.beam import beam_search
 from graphut.models.decoding.cached import CachedDecoder
 from graphut.models.decoding.decoder import TokenDecoder
 from graphut.models.decoding.prefix import PrefixDecoder
-from graphut.models.decoding.sampling import sample
-from graphut.models.decoding.search import Hypothesis, SearchOptions
+from graphut.models.decoding.search import Hypothesis, SearchOptions, sample
 from tests.models.decoding.cases import SOURCES, VOCABULARY, Table, build_setting, steps_of
 
 BOS, EOS = 0, 1

@@ -9,9 +9,8 @@ from torch import Tensor
 from graphut.models.decoding.cached import CachedDecoder
 from graphut.models.decoding.decoder import TokenDecoder
 from graphut.models.decoding.prefix import PrefixDecoder
-from graphut.models.decoding.sampling import nucleus
-from graphut.models.decoding.sampling import sample as sample_by
-from graphut.models.decoding.search import Hypothesis, SearchOptions
+from graphut.models.decoding.search import Hypothesis, SearchOptions, nucleus
+from graphut.models.decoding.search import sample as sample_by
 from tests.models.decoding.cases import SOURCES, Table, build_setting, steps_of
 
 BOS, EOS = 0, 1
