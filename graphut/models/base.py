@@ -96,7 +96,9 @@ class AdaptiveModel(nn.Module):
 
         Each file is written under a temporary name, flushed and renamed.
         """
-        save_model(folder, type(self).__name__, self._present_config().to_dict(), self)
+        values = {"max_steps": self.max_steps, "threshold": self.threshold}
+        config = self.config_class.from_dict({**self.config.to_dict(), **values})
+        save_model(folder, type(self).__name__, config.to_dict(), self)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
@@ -129,10 +131,6 @@ class AdaptiveModel(nn.Module):
     @property
     def _recurrences(self) -> list[AdaptiveRecurrence]:
         return [part for part in self.children() if isinstance(part, AdaptiveRecurrence)]
-
-    def _present_config(self) -> ModelConfig:
-        values = {"max_steps": self.max_steps, "threshold": self.threshold}
-        return self.config_class.from_dict({**self.config.to_dict(), **values})
 
     def _embed(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
         """Return first states of tokens, which an error message calls `kind`."""

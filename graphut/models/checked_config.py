@@ -16,17 +16,7 @@ def option(default: Any, help: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedConfig:
-    """A base of configurations: a field of another type or value than is meant is refused.
-
-    A subclass extends `_check_values`.
-
-    Examples
-    --------
-    >>> from graphut.models import UniversalTransformerLMConfig
-    >>> UniversalTransformerLMConfig(vocab_size=9, max_steps=1.5)
-    Traceback (most recent call last):
-    ValueError: max_steps must be a whole number; got 1.5
-    """
+    """A base of configurations whose fields are of the declared types; extend `_check_values`."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError`, which quotes the value, if a field has a wrong type or value."""

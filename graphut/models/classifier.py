@@ -87,8 +87,7 @@ class UniversalTransformerClassifier(EncoderModel):
         """
         words, sizes, lengths = self._read(documents)
         _, last, steps, ponder = self._encode(self._first_states(words, sizes), lengths)
-        logits = self.output(last)
-        return ClassifierOutput(logits, ponder, steps, lengths)
+        return ClassifierOutput(self.output(last), ponder, steps, lengths)
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:
@@ -128,9 +127,7 @@ class UniversalTransformerClassifier(EncoderModel):
     def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
         """Return the masked sums of words, `(sentences, d)`."""
         sentence, position = (index.to(self.device) for index in spread(sizes))
-        embedded = (
-            self._look_up(self.embedding, words.to(self.device), "word") * self.mask[position]
-        )
+        embedded = self._look_up(self.embedding, words.to(self.device), "word")
         total = embedded.new_zeros(len(sizes), embedded.shape[1])
-        feat: Tensor = self.dropout(total.index_add(0, sentence, embedded))
+        feat: Tensor = self.dropout(total.index_add(0, sentence, embedded * self.mask[position]))
         return feat

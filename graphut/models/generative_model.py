@@ -97,18 +97,14 @@ class GenerativeModel(AdaptiveModel):
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]: ...
 
     def _search(
-        self,
-        decoder: TokenDecoder,
-        first: Tensor,
-        options: SearchOptions,
-        source_steps: list[list[int]],
+        self, decoder: TokenDecoder, first: Tensor, options: SearchOptions, steps: list[list[int]]
     ) -> list[Generation]:
-        """Generate a sequence after each first token; each is returned without `eos`."""
+        """Generate a sequence after each first token; `steps` are those of sources or prompts."""
         search = beam_search if options.beam_size > 1 else sample
         hypotheses = search(decoder, first, options, never=BOS)
         return [
-            Generation([t for t in found.tokens if t != EOS], found.score, found.steps, steps)
-            for found, steps in zip(hypotheses, source_steps, strict=True)
+            Generation([t for t in found.tokens if t != EOS], found.score, found.steps, own)
+            for found, own in zip(hypotheses, steps, strict=True)
         ]
 
     def _predict(self, state: Tensor) -> Tensor:

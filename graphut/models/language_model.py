@@ -110,10 +110,8 @@ class UniversalTransformerLM(GenerativeModel):
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         tokens, lengths = flatten(sequences, "prompts")
-        room = options.max_length
-        self._check_length(
-            int(lengths.max()) + room, f"a prompt and an output of max_length={room}"
-        )
+        what = f"a prompt and an output of max_length={options.max_length}"
+        self._check_length(int(lengths.max()) + options.max_length, what)
         prompts = tokens.split(lengths.tolist())
         found: dict[int, Generation] = {}
         for length in lengths.unique():

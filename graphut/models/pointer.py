@@ -74,8 +74,7 @@ class UniversalTransformerPointer(EncoderModel):
         feat = self._embed(self.embedding, tokens, "word")
         states, last, steps, ponder = self._encode(feat, lengths)
         passage = _passages(lengths, self.device)
-        question = self.question(last)
-        scores = (states * question[passage]).sum(-1) * self.config.d_model**-0.5
+        scores = (states * self.question(last)[passage]).sum(-1) * self.config.d_model**-0.5
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         scores = scores - _log_sum(scores, passage, len(lengths))[passage]
         return PointerOutput(scores, tokens, ponder, steps, lengths)
@@ -97,9 +96,7 @@ class UniversalTransformerPointer(EncoderModel):
         parts = (part.split(sizes) for part in (output.scores.exp(), output.steps))
         words, likely = likeliest(output)
         found = zip(words.tolist(), likely.tolist(), *parts, strict=True)
-        return [
-            PointerPrediction(word, log, p.tolist(), own.tolist()) for word, log, p, own in found
-        ]
+        return [PointerPrediction(w, log, p.tolist(), s.tolist()) for w, log, p, s in found]
 
 
 def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:

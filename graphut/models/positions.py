@@ -12,11 +12,11 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     A model so meets in training the positions of longer sentences. The drawn ones are whole
     numbers that rise, at most `length + max_offset`. Without `spread` all of a sentence move by
     one number, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4). With it they are a
-    random subset, in order, of a range of random width and start: so they lie apart by chance.
-    This is from "Randomized Positional Encodings Boost Length Generalization of Transformers"
-    (arXiv 2305.16843), where the range is always the whole. Here the logarithm of its width is
-    uniform, and half of the ranges start at 0, so that a model also sees neighbours side by side
-    and the first positions, as in evaluation.
+    random subset, in order, of a range of random width and start: so they lie apart by chance
+    ("Randomized Positional Encodings Boost Length Generalization of Transformers", arXiv
+    2305.16843, where the range is always the whole). Here the logarithm of the width is uniform,
+    and half of the ranges start at 0, so that a model also sees neighbours side by side and the
+    first positions, as in evaluation.
 
     Parameters
     ----------
@@ -31,12 +31,6 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     -------
     Tensor
         `(batch, longest + 1)` int64; after its own `length` a row goes on one by one.
-
-    Examples
-    --------
-    >>> drawn = draw_positions(torch.tensor([2, 3]), 10, spread=True)
-    >>> drawn.shape, bool((drawn.diff(dim=1) >= 1).all()), int(drawn.max()) <= 13
-    (torch.Size([2, 4]), True, True)
     """
     position = torch.arange(int(lengths.max()) + 1)
     if not spread:
@@ -65,12 +59,6 @@ def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
         `(num_tokens,)` int64, the index of the token of the same sentence that counts as 1.
     separator : int
         The token after which positions restart.
-
-    Examples
-    --------
-    >>> token, first = torch.tensor([5, 3, 9, 5, 3, 5]), torch.tensor([0, 0, 0, 0, 4, 4])
-    >>> restart_positions(token, first, separator=9)
-    tensor([1, 2, 3, 1, 1, 2])
     """
     index = torch.arange(len(token), device=token.device)
     after = torch.where(token == separator, index + 1, 0).roll(1)

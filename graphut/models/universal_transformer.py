@@ -84,8 +84,7 @@ class UniversalTransformer(GenerativeModel):
         """Return `graphut.sentence_graph` by the model's own topologies and `frame_source`."""
         if self.config.frame_source:
             token, lengths = flatten_sources(sources)
-            parts = token.split(lengths.tolist())
-            sources = [[BOS, *part.tolist(), EOS] for part in parts]
+            sources = [[BOS, *part.tolist(), EOS] for part in token.split(lengths.tolist())]
         return sentence_graph(
             sources,
             targets,
@@ -141,10 +140,9 @@ class UniversalTransformer(GenerativeModel):
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
         decoder = self._token_decoder(self.decoder_topology, self._embed_target, source)
         first = torch.full((len(nodes.lengths),), BOS, device=self.device)
-        by_source = nodes.select_tokens(ponder.steps).split(nodes.lengths.tolist())
+        steps = nodes.select_tokens(ponder.steps).split(nodes.lengths.tolist())
         inner = slice(1, -1) if self.config.frame_source else slice(None)
-        steps = [steps.tolist()[inner] for steps in by_source]
-        return self._search(decoder, first, options, steps)
+        return self._search(decoder, first, options, [own.tolist()[inner] for own in steps])
 
     def _encode(
         self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphut.models.positions import draw_positions
+from graphut.models.positions import draw_positions, restart_positions
 from graphut.nn.coordinates import place_signal
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
@@ -185,3 +185,9 @@ def test_they_start_again_after_a_separator(
     model.train()(graph)
     offsets = (signals[0] - torch.tensor(place)).split(list(map(len, expected)))
     assert [len(part.unique()) for part in offsets] == [1, 1, 1]
+
+
+def test_restart_positions_counts_each_sentence_and_each_part_from_1() -> None:
+    token, first = torch.tensor([5, 3, 9, 5, 3, 5]), torch.tensor([0, 0, 0, 0, 4, 4])
+    assert restart_positions(token, first, separator=9).tolist() == [1, 2, 3, 1, 1, 2]
+    assert restart_positions(token, first + 1, separator=9).tolist() == [0, 1, 2, 1, 0, 1]

@@ -20,12 +20,6 @@ class SearchOptions:
     ------
     ValueError
         If an option is out of range; the message quotes it.
-
-    Examples
-    --------
-    >>> SearchOptions(max_length=0)
-    Traceback (most recent call last):
-    ValueError: max_length must be at least 1, got 0
     """
 
     max_length: int = 100

@@ -9,7 +9,7 @@ from torch import Tensor
 from graphut.models.decoding.cached import CachedDecoder
 from graphut.models.decoding.decoder import TokenDecoder
 from graphut.models.decoding.prefix import PrefixDecoder
-from graphut.models.decoding.search import Hypothesis, SearchOptions, nucleus
+from graphut.models.decoding.search import Hypothesis, SearchOptions, exclude, nucleus
 from graphut.models.decoding.search import sample as sample_by
 from tests.models.decoding.cases import SOURCES, Table, build_setting, steps_of
 
@@ -140,3 +140,22 @@ def test_the_nucleus_is_the_smallest_set_that_reaches_top_p(top_p: float, kept: 
     assert found[0].nonzero()[:, 0].tolist() == kept
     assert torch.equal(found[0], torch.where(found[0] > 0, SHARES, 0.0))
     assert torch.equal(found[1], found[0].flip(0))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_length": 0}, "max_length must be at least 1, got 0"),
+        ({"temperature": -1.0}, "temperature must be above 0, got -1.0"),
+        ({"beam_size": 2, "top_p": 0.5}, "beam_size=2 and sampling"),
+    ],
+)
+def test_search_options_refuses_what_is_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SearchOptions(**options)
+
+
+def test_exclude_leaves_other_scores_alone() -> None:
+    scores = torch.tensor([[2.0, 1.0], [0.0, 3.0]])
+    assert exclude(scores, None) is scores
+    assert exclude(scores, 0).tolist() == [[-torch.inf, 1.0], [-torch.inf, 3.0]]
