@@ -1,7 +1,4 @@
-"""Models: sequence to sequence, language model, classifier, and pointer into a passage.
-
-Their results are in `graphut.models.outputs`.
-"""
+"""Models: sequence to sequence, language model, classifier, pointer; results in `outputs`."""
 
 from graphut.models.classifier import UniversalTransformerClassifier
 from graphut.models.config import (

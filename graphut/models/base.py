@@ -82,7 +82,7 @@ class AdaptiveModel(nn.Module):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Set evaluation mode in a `with` block, and restore the mode of each module after it."""
+        """Run a `with` block in evaluation mode, and restore the mode of each module after it."""
         training = [module for module in self.modules() if module.training]
         self.eval()
         try:

@@ -29,14 +29,8 @@ class EncoderModel(AdaptiveModel):
     def _encode(self, feat: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Ponder]:
         """Return states, the last state of each text, steps, and the record of all nodes.
 
-        Only the record has the extra nodes of the topology.
-
-        Parameters
-        ----------
-        feat : Tensor
-            `(nodes, d)`, first states; those of extra nodes are made from them.
-        lengths : Tensor
-            `(batch,)` int64 on the CPU, the number of nodes of each text.
+        `feat`, `(nodes, d)`, are first states, and `lengths`, `(batch,)` int64 on the CPU, the
+        numbers of nodes of the texts. Only the record has the extra nodes of the topology.
         """
         position = node_positions(self.topology, lengths).to(self.device)
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)

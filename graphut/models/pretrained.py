@@ -73,10 +73,8 @@ def load_weights(folder: str | Path, model: nn.Module) -> None:
 
 
 def _check(path: Path, tensors: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    for what, names in (
-        ("lacks", wanted.keys() - tensors.keys()),
-        ("has the unknown", tensors.keys() - wanted.keys()),
-    ):
+    missing, unknown = wanted.keys() - tensors.keys(), tensors.keys() - wanted.keys()
+    for what, names in (("lacks", missing), ("has the unknown", unknown)):
         if names:
             raise ValueError(f"{path} {what} weights {', '.join(sorted(names)[:5])}")
     for name, value in wanted.items():

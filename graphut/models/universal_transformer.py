@@ -16,16 +16,7 @@ from graphut.models.outputs import Generation, SequenceOutput
 from graphut.models.positions import restart_positions
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
-from graphut.sentences import (
-    BOS,
-    CROSS,
-    DECODE,
-    ENCODE,
-    EOS,
-    Sentences,
-    flatten_sources,
-    sentence_graph,
-)
+from graphut.sentences import BOS, EOS, Sentences, flatten_sources, sentence_graph
 from graphut.topology import cross_topology, parse
 from graphut.topology.batch import starts
 
@@ -125,10 +116,10 @@ class UniversalTransformer(GenerativeModel):
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
         memory, encoder = self._encode(graph, source, drawn)
         out, decoder = self.decoder(
-            target.check_layout(as_layout(graph, DECODE)),
+            target.check_layout(as_layout(graph, "decode")),
             target.first_states(self._embed_target),
             positions=target.positions(drawn),
-            cross=(as_layout(graph, CROSS).to(self.device), memory),
+            cross=(as_layout(graph, "cross").to(self.device), memory),
         )
         return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
 
@@ -148,7 +139,7 @@ class UniversalTransformer(GenerativeModel):
         self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None
     ) -> tuple[Tensor, Ponder]:
         out: tuple[Tensor, Ponder] = self.encoder(
-            source.check_layout(as_layout(graph, ENCODE)),
+            source.check_layout(as_layout(graph, "encode")),
             source.first_states(self._embed_source),
             positions=self._source_positions(source, drawn),
         )

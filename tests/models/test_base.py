@@ -24,7 +24,9 @@ def model() -> UniversalTransformer:
 @pytest.mark.parametrize(
     ("name", "value"), [("max_steps", 0), ("threshold", 0.0), ("threshold", 1.5)]
 )
-def test_a_wrong_cap_or_threshold(name: str, value: float, model: UniversalTransformer) -> None:
+def test_max_steps_and_threshold_refuse_a_wrong_value(
+    name: str, value: float, model: UniversalTransformer
+) -> None:
     setattr(model, name, value)
     with pytest.raises(ValueError, match=f"{name} must .*{value}"):
         model.generate(SOURCES)
@@ -32,7 +34,7 @@ def test_a_wrong_cap_or_threshold(name: str, value: float, model: UniversalTrans
         model.save_pretrained("nowhere")
 
 
-def test_another_default_dtype() -> None:
+def test_adaptive_model_takes_another_default_dtype() -> None:
     torch.set_default_dtype(torch.float64)
     try:
         model = UniversalTransformer(small()).eval()
@@ -47,7 +49,7 @@ def test_another_default_dtype() -> None:
     assert_same_generations(model.generate(SOURCES, max_length=4), expected)
 
 
-def test_parameters_can_be_drawn_anew(model: UniversalTransformer) -> None:
+def test_reset_parameters_draws_all_anew(model: UniversalTransformer) -> None:
     before = [parameter.clone() for parameter in model.parameters()]
     torch.manual_seed(0)
     model.reset_parameters()

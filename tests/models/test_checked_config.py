@@ -49,11 +49,11 @@ def test_checked_config_quotes_a_wrong_value(name: str, value: Any, wanted: str)
 
 
 @pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])
-def test_a_number_may_be_whole(value: float) -> None:
+def test_checked_config_takes_whole_numbers_as_floats(value: float) -> None:
     assert small(threshold=value).threshold == value
 
 
-def test_it_is_a_value() -> None:
+def test_checked_config_is_a_value() -> None:
     config = small()
     assert config == small() and config != small(max_steps=9) and hash(config) == hash(small())
     with pytest.raises(FrozenInstanceError):

@@ -56,7 +56,9 @@ def plain_states(model: Any, document: list[list[int]]) -> Tensor:
 
 @pytest.mark.parametrize("positions", ["start", "end"])
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_it_is_the_dense_oracle_over_masked_sums_of_words(halted: str, positions: str) -> None:
+def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
+    halted: str, positions: str
+) -> None:
     model: Any = build(halted=halted, positions=positions)
     for document in DOCUMENTS:
         places = torch.arange(1, len(document) + 1)
@@ -75,12 +77,12 @@ def test_it_is_the_dense_oracle_over_masked_sums_of_words(halted: str, positions
         assert_same(gradients([found.logits], parameters), gradients([expected], parameters))
 
 
-def test_the_cases_ponder_for_different_numbers_of_steps() -> None:
+def test_classifier_cases_ponder_for_different_numbers_of_steps() -> None:
     assert len(build()(DOCUMENTS).steps.unique()) >= 3
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_a_batch_is_its_documents(row: dict[str, Any]) -> None:
+def test_classifier_computes_a_batch_like_its_documents(row: dict[str, Any]) -> None:
     model = build(**row)
     together = model(DOCUMENTS)
     alone = [model([document]) for document in DOCUMENTS]
@@ -92,14 +94,14 @@ def test_a_batch_is_its_documents(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+def test_classifier_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build(**row).train()
     out = model(DOCUMENTS)
     found = gradients([out.logits, out.ponder.cost], model.parameters())
     assert all(g.abs().sum() > 1e-9 for g in found)
 
 
-def test_words_have_places_only_once_the_masks_differ() -> None:
+def test_classifier_tells_word_order_only_by_different_masks() -> None:
     model = build()
     one, other = [[[2, 3, 4], [5]]], [[[4, 2, 3], [5]]]
     assert not torch.allclose(model(one).logits, model(other).logits)
@@ -107,12 +109,12 @@ def test_words_have_places_only_once_the_masks_differ() -> None:
     assert_same([model(one).logits], [model(other).logits])
 
 
-def test_sentences_have_places() -> None:
+def test_classifier_tells_the_order_of_sentences() -> None:
     model = build()
     assert not torch.allclose(model([[[2], [3], [4]]]).logits, model([[[3], [2], [4]]]).logits)
 
 
-def test_masks_are_drawn_around_one() -> None:
+def test_classifier_draws_masks_around_one() -> None:
     config = UniversalTransformerClassifierConfig(
         vocab_size=5, classes=2, d_model=64, longest_sentence=50
     )
@@ -120,7 +122,7 @@ def test_masks_are_drawn_around_one() -> None:
     assert abs(float(mask.mean()) - 1) < 0.1 and abs(float(mask.std()) - 1) < 0.1
 
 
-def test_predict_says_what_the_logits_say_and_leaves_the_mode_alone() -> None:
+def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
     model = build(dropout=0.5).train()
     found = model.predict(DOCUMENTS)
     assert model.training and model.encoder.training
@@ -132,7 +134,7 @@ def test_predict_says_what_the_logits_say_and_leaves_the_mode_alone() -> None:
     assert [each.steps for each in found] == [p.tolist() for p in output.steps.split([3, 1, 2])]
 
 
-def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_classifier_from_pretrained_restores_the_model(tmp_path: Path) -> None:
     model = build(topology="window:1|global:0")
     model.threshold = 0.8
     model.save_pretrained(tmp_path)
@@ -155,7 +157,7 @@ def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
         ([[[2]] * 7], "a document has 7 tokens, but the model takes 6 at most"),
     ],
 )
-def test_documents_that_do_not_fit(documents: Any, message: str) -> None:
+def test_classifier_refuses_documents_that_do_not_fit(documents: Any, message: str) -> None:
     model = build(max_length=6)
     for call in (model, model.predict):
         with pytest.raises(ValueError, match=message):
@@ -163,7 +165,7 @@ def test_documents_that_do_not_fit(documents: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("document", [[[2.5]], [["a"]], [2, 3]])
-def test_documents_of_something_else(document: Any) -> None:
+def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
     with pytest.raises(TypeError, match=r"sentences\[0\]"):
         build()([document])
 
@@ -177,7 +179,7 @@ def test_documents_of_something_else(document: Any) -> None:
         ("topology", "zigzag", "zigzag"),
     ],
 )
-def test_a_wrong_configuration(name: str, value: Any, message: str) -> None:
+def test_classifier_config_refuses_a_wrong_value(name: str, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**{name: value})
     with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):

@@ -21,7 +21,7 @@ def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tenso
     return seen[0]
 
 
-def test_from_the_end_everything_is_mirrored_extra_nodes_too() -> None:
+def test_encoder_model_mirrors_positions_from_the_end() -> None:
     for spec in ("complete", "star", "(window:1|virtual:2)"):
         start, end = (build(topology=spec, positions=each) for each in ("start", "end"))
         for size in (1, 4):
@@ -29,7 +29,7 @@ def test_from_the_end_everything_is_mirrored_extra_nodes_too() -> None:
             assert_same([positions_of(end, document)], [size + 1 - positions_of(start, document)])
 
 
-def test_in_training_a_document_has_one_offset() -> None:
+def test_encoder_model_draws_one_offset_for_a_document_in_training() -> None:
     for positions in ("start", "end"):
         model = build(max_offset=3, positions=positions)
         torch.manual_seed(0)
@@ -40,7 +40,7 @@ def test_in_training_a_document_has_one_offset() -> None:
         assert positions_of(model.eval(), [[[2], [3]]]).tolist() == plain.tolist()
 
 
-def test_in_training_positions_may_lie_apart() -> None:
+def test_encoder_model_spreads_positions_in_training() -> None:
     model = build(max_offset=9, spread_positions=True, positions="end").train()
     drawn = positions_of(model, [[[2], [3], [4]]] * 100).view(100, 3)
     assert bool((drawn.diff(dim=1) < 0).all()) and int(drawn.min()) >= 1

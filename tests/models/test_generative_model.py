@@ -30,7 +30,7 @@ def model() -> UniversalTransformer:
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_every_search_finds_with_the_cache_what_it_finds_with_the_prefix(
+def test_generate_with_the_cache_equals_the_prefix_decoder(
     search: dict[str, Any], halted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = build_model(halted=halted)
@@ -40,7 +40,7 @@ def test_every_search_finds_with_the_cache_what_it_finds_with_the_prefix(
 
 
 @pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
-def test_an_answer_does_not_depend_on_the_batch(
+def test_generate_is_independent_of_the_batch(
     search: dict[str, Any], model: UniversalTransformer
 ) -> None:
     together = model.generate(SOURCES, max_length=6, **search)
@@ -49,7 +49,7 @@ def test_an_answer_does_not_depend_on_the_batch(
     assert_same_generations(model.generate(SOURCES[::-1], max_length=6, **search), alone[::-1])
 
 
-def test_answers_leave_out_eos_and_count_its_steps() -> None:
+def test_generate_leaves_out_eos_and_counts_its_steps() -> None:
     model = build_model()
     model.output.bias.data[EOS] = 100.0
     for answer, source in zip(model.generate(SOURCES), SOURCES, strict=True):
@@ -63,7 +63,9 @@ def test_answers_leave_out_eos_and_count_its_steps() -> None:
 class TestUnstableTopologies:
     @pytest.mark.parametrize("search", [{}, {"beam_size": 2}], ids=str)
     @pytest.mark.parametrize("side", ["decoder_topology", "cross_topology"])
-    def test_it_warns_once_where_it_is_called(self, side: str, search: dict[str, Any]) -> None:
+    def test_generate_warns_once_where_it_is_called(
+        self, side: str, search: dict[str, Any]
+    ) -> None:
         spec = LatterHalf.name if side == "decoder_topology" else f"{LatterHalf.name} | window:9"
         model = build_model(**{side: spec})
         with warnings.catch_warnings(record=True) as record:
@@ -75,14 +77,14 @@ class TestUnstableTopologies:
         )
         assert [warning.filename for warning in record] == [__file__]
 
-    def test_the_answer_is_that_of_the_forward_pass(self) -> None:
+    def test_generate_equals_the_forward_pass(self) -> None:
         model = build_model(decoder_topology=LatterHalf.name)
         expected = [plain_greedy(model, source, 6) for source in SOURCES]
         with pytest.warns(UserWarning, match="whole prefix"):
             found = model.generate(SOURCES, max_length=6)
         assert_same_generations(found, expected)
 
-    def test_the_encoder_may_be_unstable(self) -> None:
+    def test_generate_takes_an_unstable_encoder(self) -> None:
         model = build_model(encoder_topology=LatterHalf.name)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -108,7 +110,7 @@ class TestUnstableTopologies:
     ],
     ids=str,
 )
-def test_options_of_generate(options: dict[str, Any], message: str) -> None:
+def test_generate_refuses_wrong_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build_model(max_length=20).generate(SOURCES, **{"max_length": 5, **options})
 
@@ -125,7 +127,7 @@ def test_options_of_generate(options: dict[str, Any], message: str) -> None:
         "output.bias",
     ],
 )
-def test_a_weight_that_is_not_a_number(adaptive: bool, name: str) -> None:
+def test_generate_refuses_a_weight_that_is_not_a_number(adaptive: bool, name: str) -> None:
     model = build_model(adaptive=adaptive)
     model.get_parameter(name).data[2] = math.nan
     with pytest.raises(ValueError, match=r"nan|NaN"):
@@ -133,9 +135,7 @@ def test_a_weight_that_is_not_a_number(adaptive: bool, name: str) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_what_begins_a_sequence_is_never_in_one(
-    search: dict[str, Any], model: UniversalTransformer
-) -> None:
+def test_generate_never_takes_bos(search: dict[str, Any], model: UniversalTransformer) -> None:
     model.output.bias.data[0] = 50.0
     for answer in model.generate(SOURCES, max_length=4, **seeded(search)):
         assert 0 not in answer.tokens
@@ -143,7 +143,7 @@ def test_what_begins_a_sequence_is_never_in_one(
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_generate_leaves_every_part_in_its_mode(
+def test_generate_restores_the_mode_of_every_part(
     search: dict[str, Any], model: UniversalTransformer
 ) -> None:
     model.train()
@@ -162,6 +162,6 @@ def test_generate_is_free_of_dropout_and_gradients() -> None:
     assert not torch.equal(logits_of(model), logits_of(plain))
 
 
-def test_tokens_may_be_tensors(model: UniversalTransformer) -> None:
+def test_generate_takes_tensors(model: UniversalTransformer) -> None:
     tensors = [torch.tensor(source) for source in SOURCES]
     assert model.generate(tensors, max_length=3) == model.generate(SOURCES, max_length=3)

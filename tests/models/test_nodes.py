@@ -19,7 +19,7 @@ def read(graph_spec: str, topology: Topology) -> SentenceNodes:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_tokens_are_among_the_nodes(spec: str) -> None:
+def test_sentence_nodes_select_tokens_from_all_nodes(spec: str) -> None:
     topology = parse(spec)
     nodes = read(spec, topology)
     assert (nodes.token.tolist(), nodes.lengths.tolist()) == ([5, 3, 4, 2], [3, 1])
@@ -30,7 +30,7 @@ def test_tokens_are_among_the_nodes(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_an_offset_moves_a_whole_sentence(spec: str) -> None:
+def test_positions_move_a_whole_sentence_by_an_offset(spec: str) -> None:
     nodes = read(spec, parse(spec))
     position = node_positions(parse(spec), [3, 1])
     assert nodes.positions(None) is nodes.position and torch.equal(nodes.position, position)
@@ -42,7 +42,7 @@ def test_an_offset_moves_a_whole_sentence(spec: str) -> None:
     )
 
 
-def test_what_is_drawn_for_places_between_tokens_lies_between() -> None:
+def test_positions_interpolate_between_drawn_positions() -> None:
     nodes = read("window:1|virtual:2", parse("window:1|virtual:2"))
     drawn = torch.tensor([[3, 7, 8, 20], [0, 10, 11, 12]])
     assert nodes.positions(drawn).tolist() == [7, 8, 20, 3, -1, 10, 0, -10]
@@ -54,6 +54,6 @@ def test_what_is_drawn_for_places_between_tokens_lies_between() -> None:
 @pytest.mark.parametrize(
     ("graph_spec", "spec"), [("star", "complete"), ("complete", "star"), ("virtual:2", "star")]
 )
-def test_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
+def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
     with pytest.raises(ValueError, match=f"source nodes .* not those of .* '{spec}': make the"):
         read(graph_spec, parse(spec))

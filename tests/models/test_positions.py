@@ -23,7 +23,7 @@ lengths = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(torch.tensor)
 
 
 @given(lengths, st.integers(0, 30), st.booleans(), st.integers(0, 1000))
-def test_positions_rise_and_stay_within_the_room(
+def test_draw_positions_rise_and_stay_within_the_offset(
     lengths: torch.Tensor, room: int, spread: bool, seed: int
 ) -> None:
     torch.manual_seed(seed)
@@ -37,13 +37,13 @@ def test_positions_rise_and_stay_within_the_room(
             assert bool((own.diff() == 1).all())
 
 
-def test_every_offset_is_as_likely() -> None:
+def test_draw_positions_draws_every_offset_alike() -> None:
     torch.manual_seed(0)
     first = draw_positions(torch.full((4000,), 3), 3, spread=False)[:, 0]
     assert all(900 < first.tolist().count(offset) < 1100 for offset in range(4))
 
 
-def test_a_subset_is_as_likely_as_its_width_start_and_gaps_say() -> None:
+def test_draw_positions_spread_has_the_documented_distribution() -> None:
     # 2 of 0..3, in ranges that are 2 to 4 wide.
     torch.manual_seed(0)
     drawn = draw_positions(torch.ones(30_000, dtype=torch.int64), 2, spread=True)
@@ -60,7 +60,7 @@ def test_a_subset_is_as_likely_as_its_width_start_and_gaps_say() -> None:
     assert all(counts[s] == pytest.approx(expected[s], rel=0.1) for s in expected)
 
 
-def test_the_last_of_a_wide_range_is_reached() -> None:
+def test_draw_positions_reaches_the_end_of_a_wide_range() -> None:
     torch.manual_seed(0)
     drawn = draw_positions(torch.full((500,), 41), 360, spread=True)
     assert int(drawn.max()) > 395 and int(drawn.min()) < 5
@@ -68,7 +68,7 @@ def test_the_last_of_a_wide_range_is_reached() -> None:
     assert int((drawn[:, -1] - drawn[:, 0]).min()) < 60  # and close together
 
 
-def test_without_room_nothing_moves() -> None:
+def test_draw_positions_without_offset_moves_nothing() -> None:
     for spread in (False, True):
         drawn = draw_positions(torch.tensor([3, 1]), 0, spread=spread)
         assert drawn.tolist() == [[0, 1, 2, 3]] * 2
@@ -102,7 +102,7 @@ def lengths_of(positions: Tensor) -> list[int]:
     return [end - start for start, end in zip(first, ends, strict=True)]
 
 
-def test_in_training_a_pair_has_one_and_the_same(signals: list[Tensor]) -> None:
+def test_model_positions_of_a_pair_share_one_offset_in_training(signals: list[Tensor]) -> None:
     model, pairs = build_model(max_offset=3).train(), 200
     torch.manual_seed(0)
     model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
@@ -113,14 +113,14 @@ def test_in_training_a_pair_has_one_and_the_same(signals: list[Tensor]) -> None:
     assert all(30 < drawn.count(offset) < 70 for offset in range(4))
 
 
-def test_each_batch_draws_anew(signals: list[Tensor]) -> None:
+def test_model_positions_are_drawn_anew_for_each_batch(signals: list[Tensor]) -> None:
     model = build_model(max_offset=10_000).train()
     for _ in range(2):
         logits_of(model)
     assert not torch.equal(signals[0], signals[2])
 
 
-def test_there_are_none_in_evaluation(signals: list[Tensor]) -> None:
+def test_model_positions_have_no_offset_in_evaluation(signals: list[Tensor]) -> None:
     model = build_model(max_offset=3)
     assert torch.equal(logits_of(model), logits_of(build_model()))
     model.train().generate(SOURCES, max_length=2)
@@ -128,7 +128,7 @@ def test_there_are_none_in_evaluation(signals: list[Tensor]) -> None:
         assert set(offsets(positions, lengths_of(positions))) == {0}
 
 
-def test_spread_positions_are_those_of_source_and_target(signals: list[Tensor]) -> None:
+def test_model_positions_of_a_pair_are_spread_alike(signals: list[Tensor]) -> None:
     model, pairs = build_model(max_offset=9, spread_positions=True).train(), 50
     torch.manual_seed(0)
     model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
@@ -138,7 +138,7 @@ def test_spread_positions_are_those_of_source_and_target(signals: list[Tensor]) 
     assert len(target.diff().unique()) > 3
 
 
-def test_a_frame_stands_at_the_edge(signals: list[Tensor]) -> None:
+def test_model_positions_count_the_frame_outside(signals: list[Tensor]) -> None:
     logits_of(model := build_model(frame_source=True))
     assert signals[0].tolist() == [*range(6), *range(3), *range(8)]
     assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
@@ -149,7 +149,7 @@ def test_a_frame_stands_at_the_edge(signals: list[Tensor]) -> None:
 
 
 @pytest.mark.parametrize("framed", [False, True])
-def test_positions_from_both_ends(signals: list[Tensor], framed: bool) -> None:
+def test_model_positions_count_from_both_ends(signals: list[Tensor], framed: bool) -> None:
     options = {"frame_source": framed, "source_positions": "both"}
     logits_of(build_model(**options))
     start, end = signals[0].T.tolist()
@@ -173,7 +173,7 @@ def test_positions_from_both_ends(signals: list[Tensor], framed: bool) -> None:
         (True, [[0, 1, 2, 3, 1, 2, 1, 2], [0, 1, 1], [0, 1, 2, 3]]),
     ],
 )
-def test_they_start_again_after_a_separator(
+def test_model_positions_restart_after_a_separator(
     signals: list[Tensor], framed: bool, expected: list[list[int]]
 ) -> None:
     model = build_model(restart_after=2, frame_source=framed, max_offset=9)

@@ -45,7 +45,7 @@ def model() -> UniversalTransformer:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_a_batch_is_its_sentences(row: dict[str, Any]) -> None:
+def test_forward_computes_a_batch_like_its_sentences(row: dict[str, Any]) -> None:
     model = build_model(**row)
     together = model(model.sentence_graph(SOURCES, TARGETS))
     alone = [
@@ -62,7 +62,7 @@ def test_a_batch_is_its_sentences(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_greedy_decoding_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> None:
+def test_generate_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> None:
     model = build_model(**row)
     expected = [plain_greedy(model, source, 6) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
@@ -72,7 +72,7 @@ def test_greedy_decoding_is_the_forward_pass_again_and_again(row: dict[str, Any]
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_cases_ponder_for_different_numbers_of_steps(norm: str) -> None:
+def test_model_cases_ponder_for_different_numbers_of_steps(norm: str) -> None:
     model = build_model(norm=norm)
     out = model(model.sentence_graph(SOURCES, TARGETS))
     assert len(out.encoder.steps.unique()) >= 3 and len(out.decoder.steps.unique()) >= 3
@@ -94,7 +94,7 @@ EXTRA: list[dict[str, Any]] = [
 
 @pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
 @pytest.mark.parametrize("spec", catalogue.ALL)
-def test_a_model_takes_every_topology(spec: str) -> None:
+def test_model_takes_every_topology(spec: str) -> None:
     """Its causal half in the decoder; all tokens see themselves."""
     own = parse(f"window:0|({spec})")
     model = build_model(
@@ -109,7 +109,9 @@ def test_a_model_takes_every_topology(spec: str) -> None:
 class TestExtraNodes:
     @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
     @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
-    def test_a_batch_is_its_sentences(self, topologies: dict[str, str], halted: str) -> None:
+    def test_forward_computes_a_batch_like_its_sentences(
+        self, topologies: dict[str, str], halted: str
+    ) -> None:
         model = build_model(halted=halted, **topologies)
         together = model(model.sentence_graph(SOURCES, TARGETS))
         pairs = zip(SOURCES, TARGETS, strict=True)
@@ -122,7 +124,7 @@ class TestExtraNodes:
     @pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
     @pytest.mark.parametrize("search", SEARCHES[:2], ids=str)
     @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
-    def test_decoding_is_the_forward_pass_again_and_again(
+    def test_generate_with_extra_nodes_is_the_forward_pass_again_and_again(
         self, topologies: dict[str, str], search: dict[str, Any]
     ) -> None:
         model = build_model(**topologies)
@@ -132,13 +134,13 @@ class TestExtraNodes:
         if not search:
             assert_same_generations(together, [plain_greedy(model, s, 6) for s in SOURCES])
 
-    def test_it_says_once_that_the_prefix_is_run_again(self) -> None:
+    def test_generate_warns_once_that_it_runs_the_prefix_again(self) -> None:
         model = build_model(decoder_topology="star&causal")
         with pytest.warns(UserWarning, match=r"'star&causal' .* whole prefix"):
             model.generate(SOURCES, max_length=3)
         model.generate(SOURCES, max_length=3)  # in tests, a warning is an error
 
-    def test_only_tokens_are_read_out(self) -> None:
+    def test_forward_reads_out_only_tokens(self) -> None:
         model = build_model(encoder_topology="star", decoder_topology="(causal|virtual:3)&causal")
         graph = model.sentence_graph(SOURCES, TARGETS)
         out = model(graph)
@@ -149,7 +151,7 @@ class TestExtraNodes:
             assert_same([part.cost], [(part.steps + part.remainder).mean()])
 
     @pytest.mark.parametrize("spec", ["star&causal", "(window:1|virtual:2)&causal", "causal"])
-    def test_no_token_learns_of_a_later_one(self, spec: str) -> None:
+    def test_forward_hides_later_tokens(self, spec: str) -> None:
         model, target = build_model(decoder_topology=spec), [2, 3, 4, 5, 6]
         found = model(model.sentence_graph([[3, 2]], [target])).logits
         for place in range(len(target)):
@@ -157,7 +159,7 @@ class TestExtraNodes:
             logits = model(model.sentence_graph([[3, 2]], [other])).logits
             assert_same([logits[: place + 1]], [found[: place + 1]])
 
-    def test_a_span_is_the_same_however_long_the_sentence_is(self) -> None:
+    def test_forward_of_a_span_is_independent_of_the_length(self) -> None:
         model, target = (
             build_model(decoder_topology="binary_partition:1&causal"),
             [2, 3, 4, 5, 6, 3],
@@ -167,7 +169,7 @@ class TestExtraNodes:
             part = model(model.sentence_graph([[3, 2]], [target[:n]])).logits
             assert_same([part], [whole[: n + 1]])
 
-    def test_nodes_that_start_alike_become_different(self) -> None:
+    def test_encoder_tells_apart_nodes_that_start_alike(self) -> None:
         model = build_model(encoder_topology="window:1|virtual:2")
         seen: list[Tensor] = []
         model.encoder.register_forward_hook(lambda *call: seen.append(call[2][0]))
@@ -176,13 +178,13 @@ class TestExtraNodes:
         assert (first - second).norm() > 0.01 * first.norm()
 
     @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
-    def test_gradients_reach_every_parameter(self, topologies: dict[str, str]) -> None:
+    def test_forward_gradients_reach_every_parameter(self, topologies: dict[str, str]) -> None:
         model = build_model(**topologies).train()
         out = model(model.sentence_graph(SOURCES, TARGETS))
         found = gradients([out.logits, out.encoder.cost, out.decoder.cost], model.parameters())
         assert all(g.abs().sum() > 1e-9 for g in found)
 
-    def test_a_graph_of_other_topologies(self) -> None:
+    def test_forward_refuses_a_graph_of_other_topologies(self) -> None:
         graph = build_model(decoder_topology="star&causal").sentence_graph(SOURCES, TARGETS)
         with pytest.raises(
             ValueError, match=r"target nodes of the graph are not those of .*'causal'"
@@ -191,7 +193,7 @@ class TestExtraNodes:
 
 
 @pytest.mark.parametrize("cross", ["window:0", "window:1&causal", "global:0|window:0"])
-def test_a_target_may_outgrow_the_reach_of_its_cross_topology(cross: str) -> None:
+def test_generate_outgrows_the_reach_of_the_cross_topology(cross: str) -> None:
     model = build_model(cross_topology=cross)
     model.output.bias.data[EOS] = -100.0
     sources = [[3], [2, 4]]
@@ -208,7 +210,7 @@ class TestBadInput:
             ({"decoder_topology": "random:4&causal"}, r"'\(random:4@0&causal\)\|window:0'"),
         ],
     )
-    def test_topologies_in_which_a_token_sees_none(
+    def test_forward_refuses_a_topology_in_which_a_token_sees_none(
         self, topologies: dict[str, str], message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):
@@ -225,7 +227,9 @@ class TestBadInput:
             ([[2] * 21], r"a source sentence has 2\d tokens, but the model takes 20"),
         ],
     )
-    def test_sources(self, sources: list[list[int]], message: str, framed: bool) -> None:
+    def test_model_refuses_wrong_sources(
+        self, sources: list[list[int]], message: str, framed: bool
+    ) -> None:
         model = build_model(max_length=20, frame_source=framed)
         with pytest.raises(ValueError, match=message):
             model.generate(sources, max_length=3)
@@ -239,23 +243,23 @@ class TestBadInput:
             ([2] * 20, "a target sentence has 21 tokens, but the model takes 20"),
         ],
     )
-    def test_targets(self, target: list[int], message: str) -> None:
+    def test_model_refuses_wrong_targets(self, target: list[int], message: str) -> None:
         model = build_model(max_length=20, source_vocab=9)
         with pytest.raises(ValueError, match=message):
             model(model.sentence_graph([[2, 8]], [target]))
 
-    def test_a_negative_token_put_into_the_graph(self, model: UniversalTransformer) -> None:
+    def test_forward_refuses_a_negative_token(self, model: UniversalTransformer) -> None:
         graph = model.sentence_graph(SOURCES, TARGETS)
         graph.nodes["target"].data["token"][3] = -2
         with pytest.raises(ValueError, match="target token -2 is outside"):
             model(graph)
 
-    def test_a_graph_without_targets(self, model: UniversalTransformer) -> None:
+    def test_forward_refuses_a_graph_without_targets(self, model: UniversalTransformer) -> None:
         with pytest.raises(ValueError, match="no target nodes: give sentence_graph the targets"):
             model(model.sentence_graph(SOURCES))
 
 
-def test_keys_may_begin_as_queries() -> None:
+def test_symmetric_init_lets_keys_begin_as_queries() -> None:
     model = UniversalTransformer(small(symmetric_init=True))
     found = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
     assert len(found) == 3  # in the encoder, in the decoder, and from one to the other
@@ -264,7 +268,7 @@ def test_keys_may_begin_as_queries() -> None:
 
 
 @pytest.mark.parametrize("row", [*PAIRWISE, {"weighting": "ema"}], ids=name_of)
-def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+def test_forward_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build_model(**row).train()
     out = model(model.sentence_graph(SOURCES, TARGETS))
     names, parameters = zip(*model.named_parameters(), strict=True)
@@ -276,7 +280,7 @@ def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets(name: str) -> None:
+def test_preset_reaches_the_model(name: str) -> None:
     shape = small().to_dict()
     sizes = {key: shape[key] for key in ("source_vocab", "target_vocab", "d_model", "num_heads")}
     model = UniversalTransformer(UniversalTransformerConfig.preset(name, **sizes)).double().eval()
@@ -287,14 +291,14 @@ def test_presets(name: str) -> None:
     assert_same_generations(model.generate(SOURCES, max_length=4), expected)
 
 
-def test_without_halting_all_take_all_steps() -> None:
+def test_forward_without_halting_takes_all_steps() -> None:
     model = build_model(adaptive=False)
     out = model(model.sentence_graph(SOURCES, TARGETS))
     for ponder in (out.encoder, out.decoder):
         assert set(ponder.steps.tolist()) == {5} and ponder.cost.item() == 0.0
 
 
-def test_a_fresh_model_starts_near_chance() -> None:
+def test_reset_parameters_starts_near_chance() -> None:
     torch.manual_seed(0)
     model = UniversalTransformer(small(source_vocab=40, target_vocab=40, d_model=64)).eval()
     graph = model.sentence_graph(SOURCES, TARGETS)

@@ -54,9 +54,11 @@ def beam_search(
         for sentence, beams in extended.items():
             ended = [b for b in beams if b.tokens[-1] == EOS or length == max_length]
             candidates = [*ended, *([kept] if (kept := best[sentence]) else [])]
-            best[sentence] = max(candidates, key=lambda b: b.rank(penalty), default=None)
+            top = best[sentence] = max(candidates, key=lambda b: b.rank(penalty), default=None)
             active = [b for b in beams if b.tokens[-1] != EOS][: options.beam_size]
-            live += _can_win(active, best[sentence], max_length, penalty)
+            if top is not None:  # a score only falls, and counts least at the end
+                active = [b for b in active if b.rank(penalty, max_length) > top.rank(penalty)]
+            live += active
         if not live or length == max_length:
             break
         parents = torch.tensor([beam.row for beam in live])
@@ -78,12 +80,3 @@ def _extend(
             for s, t in zip(values, tokens, strict=True)
         ]
     return {i: sorted(beams, key=lambda b: -b.score) for i, beams in extended.items()}
-
-
-def _can_win(
-    active: list[_Beam], best: _Beam | None, max_length: int, penalty: float
-) -> list[_Beam]:
-    """Return the beams that could still win: scores only fall, and count least at the end."""
-    if best is None:
-        return active
-    return [beam for beam in active if beam.rank(penalty, max_length) > best.rank(penalty)]

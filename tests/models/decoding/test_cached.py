@@ -35,24 +35,24 @@ def check(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE + SHOWN, ids=name_of)
-def test_the_cache_equals_the_prefix_run_again(row: dict[str, Any]) -> None:
+def test_cached_decoder_equals_the_prefix_decoder(row: dict[str, Any]) -> None:
     check(row)
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("transition", MODES["transition"])
-def test_the_cache_of_steps_with_weights_of_their_own(transition: str, norm: str) -> None:
+def test_cached_decoder_with_weights_for_each_step(transition: str, norm: str) -> None:
     check({"share_weights": False, "norm": norm, "transition": transition, "max_steps": 3})
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("row", FULL, ids=name_of)
-def test_the_cache_in_all_modes(row: dict[str, Any]) -> None:
+def test_cached_decoder_in_all_modes(row: dict[str, Any]) -> None:
     check(row)
 
 
 @pytest.mark.parametrize("row", PAIRWISE[::3], ids=name_of)
-def test_a_hypothesis_alone_gets_what_it_gets_in_a_batch(row: dict[str, Any]) -> None:
+def test_cached_decoder_computes_a_hypothesis_like_in_a_batch(row: dict[str, Any]) -> None:
     setting = build_setting(**row)
     together = setting.decoder(CachedDecoder)
     for parents, tokens, _, _ in (steps := growth()):
@@ -67,13 +67,15 @@ def test_a_hypothesis_alone_gets_what_it_gets_in_a_batch(row: dict[str, Any]) ->
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("halt_from", ["input", "output"])
-def test_the_cases_ponder_for_different_numbers_of_steps(norm: str, halt_from: str) -> None:
+def test_cached_decoder_cases_ponder_for_different_numbers_of_steps(
+    norm: str, halt_from: str
+) -> None:
     decoder = build_setting(norm=norm, halt_from=halt_from).decoder(CachedDecoder)
     steps = torch.cat([decoder.advance(*step[:2])[1] for step in growth()])
     assert len(steps.unique()) >= 3 and steps.max() > steps[-5:].min()
 
 
-def test_tokens_that_hypotheses_share_are_computed_once() -> None:
+def test_cached_decoder_computes_shared_tokens_once() -> None:
     setting, rows = build_setting(), []
     embed = setting.embed
     setting.embed = lambda token: rows.append(len(token)) or embed(token)
@@ -84,7 +86,7 @@ def test_tokens_that_hypotheses_share_are_computed_once() -> None:
 
 
 @given(DEPTHS)
-def test_a_node_shows_its_last_row_for_ever(batches: list[list[int]]) -> None:
+def test_ragged_cache_reads_the_last_row_at_later_steps(batches: list[list[int]]) -> None:
     cache, shown = RaggedCache(CAP), []
     for depths in batches:
         nodes = cache.add_nodes(len(depths))
@@ -100,7 +102,7 @@ def test_a_node_shows_its_last_row_for_ever(batches: list[list[int]]) -> None:
         assert torch.equal(cache.read(nodes, step)[:, 0], expected.flip(0)[:, step - 1])
 
 
-def test_reads_have_the_shape_of_what_is_asked() -> None:
+def test_ragged_cache_reads_rows_in_the_shape_of_nodes() -> None:
     cache = RaggedCache(2)
     nodes = cache.add_nodes(3)
     cache.write(nodes, 1, torch.arange(6.0).reshape(3, 2))
@@ -108,7 +110,7 @@ def test_reads_have_the_shape_of_what_is_asked() -> None:
     assert found.tolist() == [[[4, 5], [0, 1]], [[2, 3], [2, 3]]]
 
 
-def test_it_keeps_one_row_a_write() -> None:
+def test_ragged_cache_keeps_one_row_for_each_write() -> None:
     cache = RaggedCache(100)
     for _ in range(50):
         cache.write(cache.add_nodes(2), 1, torch.zeros(2, 8))

@@ -36,7 +36,7 @@ class Die(Table):
         return SHARES.log() + 7.0
 
 
-def test_greedy_follows_the_likeliest_token() -> None:
+def test_sample_without_temperature_follows_the_likeliest_token() -> None:
     table = Table(6, 4, seed=1)
     found = greedy(table, 6)
     for sentence, hypothesis in enumerate(found):
@@ -54,7 +54,7 @@ def test_greedy_follows_the_likeliest_token() -> None:
 
 
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_greedy_with_the_cache_with_the_prefix_and_alone(halted: str) -> None:
+def test_sample_with_the_cache_equals_the_prefix_decoder(halted: str) -> None:
     setting = build_setting(halted=halted)
     found = greedy(setting.decoder(CachedDecoder), 3)
     again = greedy(setting.decoder(PrefixDecoder), 3)
@@ -68,11 +68,11 @@ def test_greedy_with_the_cache_with_the_prefix_and_alone(halted: str) -> None:
 @pytest.mark.parametrize(
     "options", [{"temperature": 1e-6}, {"temperature": 1e-300}, {"top_p": 1e-9}]
 )
-def test_the_coldest_sample_is_greedy(options: dict[str, float]) -> None:
+def test_sample_at_the_coldest_is_greedy(options: dict[str, float]) -> None:
     assert sample(Table(6, 4, 1), 6, **options) == greedy(Table(6, 4, 1), 6)
 
 
-def test_the_same_generator_draws_the_same() -> None:
+def test_sample_draws_the_same_with_the_same_generator() -> None:
     def draw(seed: int) -> Any:
         return sample(Table(20, 4, 1), 20, generator=torch.Generator().manual_seed(seed))
 
@@ -80,13 +80,13 @@ def test_the_same_generator_draws_the_same() -> None:
     assert draw(0) != draw(1)
 
 
-def test_a_generator_leaves_torchs_own_alone() -> None:
+def test_sample_with_a_generator_leaves_torchs_own_alone() -> None:
     before = torch.get_rng_state()
     sample(Table(3, 4, 1), 3, generator=torch.Generator().manual_seed(0))
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_score_is_that_of_the_model_whatever_the_temperature() -> None:
+def test_sample_scores_are_independent_of_the_temperature() -> None:
     table = Die(50, 5, 0)
     for found in sample(table, 50, temperature=3.0, top_p=0.9):
         expected = SHARES.double()[torch.tensor(found.tokens)].log().sum().item()
@@ -104,7 +104,7 @@ def test_the_score_is_that_of_the_model_whatever_the_temperature() -> None:
         (0.5, 0.8, SHARES**2 * torch.tensor([0, 0, 1, 0, 1])),
     ],
 )
-def test_samples_follow_the_distribution(temperature: float, top_p: float, weights: Tensor) -> None:
+def test_sample_follows_the_distribution(temperature: float, top_p: float, weights: Tensor) -> None:
     draws = 20_000
     found = sample(
         Die(draws, 5, 0),
@@ -134,7 +134,7 @@ def test_samples_follow_the_distribution(temperature: float, top_p: float, weigh
         (1.0, [0, 1, 2, 3, 4]),
     ],
 )
-def test_the_nucleus_is_the_smallest_set_that_reaches_top_p(top_p: float, kept: list[int]) -> None:
+def test_nucleus_is_the_smallest_set_that_reaches_top_p(top_p: float, kept: list[int]) -> None:
     rows = torch.stack([SHARES, SHARES.flip(0)])
     found = nucleus(rows, top_p)
     assert found[0].nonzero()[:, 0].tolist() == kept
