@@ -37,7 +37,7 @@ class EncoderModel(AdaptiveModel):
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
         out, ponder = self.encoder(
-            nodes.check_layout(self.topology.layout(lengths)),
+            nodes.checked_layout(self.topology.layout(lengths)),
             nodes.first_states(lambda _: feat),
             positions=nodes.positions(self._drawn_positions(lengths), position),
         )

@@ -21,7 +21,7 @@ class UniversalTransformerLM(GenerativeModel):
     """A decoder-only adaptive Universal Transformer (arXiv 1807.03819, sections 3.2 and 3.3).
 
     One step is repeated over a causal graph of each text's tokens, each node for as long as it
-    ponders. What is fed begins with `bos`, and each token predicts the next one.
+    ponders. The input begins with `bos`, and each token predicts the next one.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class UniversalTransformerLM(GenerativeModel):
         """
         nodes, labels = self._read(texts, ends)
         out, ponder = self.decoder(
-            nodes.check_layout(causal_layout(self.topology, nodes.lengths)),
+            nodes.checked_layout(causal_layout(self.topology, nodes.lengths)),
             nodes.first_states(self._embed_token),
             positions=nodes.positions(self._drawn_positions(nodes.lengths)),
         )
@@ -126,7 +126,7 @@ class UniversalTransformerLM(GenerativeModel):
         return [found[i] for i in range(len(lengths))]
 
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
-        """Return the nodes that are fed, and their labels."""
+        """Return the input nodes and their labels."""
         tokens, lengths = flatten(texts, "texts")
         if ends:
             lengths = lengths + 1

@@ -61,7 +61,7 @@ class SentenceNodes:
         """Return `(num_nodes, d)`: the embeddings of tokens, and first states of extra nodes."""
         return with_extra_nodes(self.topology, embed(self.token), self.lengths)
 
-    def check_layout(self, layout: EdgeLayout) -> EdgeLayout:
+    def checked_layout(self, layout: EdgeLayout) -> EdgeLayout:
         """Return the layout of the edges among the nodes, on the nodes' device.
 
         Raises

@@ -1,4 +1,4 @@
-"""The results of models: `forward` returns an output, `predict` predictions, `generate` texts."""
+"""The results of models, from `forward` (...Output), `predict` (...Prediction) and `generate`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LMOutput(NamedTuple):
     Parameters
     ----------
     logits : Tensor
-        `(tokens, vocabulary)`, of the token that comes next at each that is fed.
+        `(tokens, vocabulary)`, of the token that comes next at each input token.
     labels : Tensor
         `(tokens,)` int64, the token that does come next.
     ponder : Ponder

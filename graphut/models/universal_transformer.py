@@ -116,7 +116,7 @@ class UniversalTransformer(GenerativeModel):
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
         memory, encoder = self._encode(graph, source, drawn)
         out, decoder = self.decoder(
-            target.check_layout(as_layout(graph, "decode")),
+            target.checked_layout(as_layout(graph, "decode")),
             target.first_states(self._embed_target),
             positions=target.positions(drawn),
             cross=(as_layout(graph, "cross").to(self.device), memory),
@@ -139,7 +139,7 @@ class UniversalTransformer(GenerativeModel):
         self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None
     ) -> tuple[Tensor, Ponder]:
         out: tuple[Tensor, Ponder] = self.encoder(
-            source.check_layout(as_layout(graph, "encode")),
+            source.checked_layout(as_layout(graph, "encode")),
             source.first_states(self._embed_source),
             positions=self._source_positions(source, drawn),
         )

@@ -9,7 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.models import (
+    UniversalTransformer,
+    UniversalTransformerClassifier,
+    UniversalTransformerClassifierConfig,
+    UniversalTransformerConfig,
+)
 from graphut.models.outputs import Generation
 from graphut.sentences import EOS
 from graphut.topology import Topology
@@ -85,3 +90,16 @@ def assert_same_generations(found: list[Generation], expected: list[Generation])
 def seeded(options: dict[str, Any]) -> dict[str, Any]:
     """Options of `generate`, with a fresh generator for those that draw."""
     return {**options, "generator": torch.Generator().manual_seed(0)}
+
+
+def build_classifier(seed: int = 18, **options: Any) -> UniversalTransformerClassifier:
+    """A small model with random weights and masks, in evaluation mode and float64."""
+    shape = {"vocab_size": 9, "classes": 4, "d_model": 8, "num_heads": 2}
+    config = UniversalTransformerClassifierConfig(
+        **{**shape, "d_hidden": 12, "max_steps": 5, "longest_sentence": 4, **options}
+    )
+    model: UniversalTransformerClassifier = randomised(UniversalTransformerClassifier(config), seed)
+    if model.encoder.halting is not None:
+        model.encoder.halting.linear.weight.data.mul_(1.5 if config.norm == "post" else 0.5)
+        model.encoder.halting.linear.bias.data.fill_(-0.3)
+    return model.eval()

@@ -11,9 +11,9 @@ from graphut import UniversalTransformerClassifier, UniversalTransformerClassifi
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of
-from tests.nn.cases import randomised
+from tests.models.cases import build_classifier
 
-VOCABULARY, CLASSES, FEATS = 9, 4, 8
+FEATS = 8
 DOCUMENTS = [[[2, 3], [4], [5, 2, 6]], [[8]], [[3, 3, 3, 3], [7, 2]]]
 MODES: dict[str, Any] = {
     "halted": ("copied", "frozen", "stale", "running"),
@@ -28,19 +28,6 @@ PAIRWISE = [
     for row in covering(**MODES)
     if row["transition"] == "positionwise" or row["topology"] in ("complete", "window:1")
 ]
-
-
-def build(seed: int = 18, **options: Any) -> UniversalTransformerClassifier:
-    """A small model with random weights and masks, in evaluation mode and float64."""
-    shape = {"vocab_size": VOCABULARY, "classes": CLASSES, "d_model": FEATS, "num_heads": 2}
-    config = UniversalTransformerClassifierConfig(
-        **{**shape, "d_hidden": 12, "max_steps": 5, "longest_sentence": 4, **options}
-    )
-    model: UniversalTransformerClassifier = randomised(UniversalTransformerClassifier(config), seed)
-    if model.encoder.halting is not None:
-        model.encoder.halting.linear.weight.data.mul_(1.5 if config.norm == "post" else 0.5)
-        model.encoder.halting.linear.bias.data.fill_(-0.3)
-    return model.eval()
 
 
 def plain_states(model: Any, document: list[list[int]]) -> Tensor:
@@ -59,7 +46,7 @@ def plain_states(model: Any, document: list[list[int]]) -> Tensor:
 def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
     halted: str, positions: str
 ) -> None:
-    model: Any = build(halted=halted, positions=positions)
+    model: Any = build_classifier(halted=halted, positions=positions)
     for document in DOCUMENTS:
         places = torch.arange(1, len(document) + 1)
         first = plain_states(model, document)
@@ -78,12 +65,12 @@ def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
 
 
 def test_classifier_cases_ponder_for_different_numbers_of_steps() -> None:
-    assert len(build()(DOCUMENTS).steps.unique()) >= 3
+    assert len(build_classifier()(DOCUMENTS).steps.unique()) >= 3
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
 def test_classifier_computes_a_batch_like_its_documents(row: dict[str, Any]) -> None:
-    model = build(**row)
+    model = build_classifier(**row)
     together = model(DOCUMENTS)
     alone = [model([document]) for document in DOCUMENTS]
     assert together.lengths.tolist() == [3, 1, 2]
@@ -95,14 +82,14 @@ def test_classifier_computes_a_batch_like_its_documents(row: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
 def test_classifier_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
-    model = build(**row).train()
+    model = build_classifier(**row).train()
     out = model(DOCUMENTS)
     found = gradients([out.logits, out.ponder.cost], model.parameters())
     assert all(g.abs().sum() > 1e-9 for g in found)
 
 
 def test_classifier_tells_word_order_only_by_different_masks() -> None:
-    model = build()
+    model = build_classifier()
     one, other = [[[2, 3, 4], [5]]], [[[4, 2, 3], [5]]]
     assert not torch.allclose(model(one).logits, model(other).logits)
     torch.nn.init.ones_(model.mask)
@@ -110,7 +97,7 @@ def test_classifier_tells_word_order_only_by_different_masks() -> None:
 
 
 def test_classifier_tells_the_order_of_sentences() -> None:
-    model = build()
+    model = build_classifier()
     assert not torch.allclose(model([[[2], [3], [4]]]).logits, model([[[3], [2], [4]]]).logits)
 
 
@@ -123,7 +110,7 @@ def test_classifier_draws_masks_around_one() -> None:
 
 
 def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
-    model = build(dropout=0.5).train()
+    model = build_classifier(dropout=0.5).train()
     found = model.predict(DOCUMENTS)
     assert model.training and model.encoder.training
     output = model.eval()(DOCUMENTS)
@@ -135,7 +122,7 @@ def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
 
 
 def test_classifier_from_pretrained_restores_the_model(tmp_path: Path) -> None:
-    model = build(topology="window:1|global:0")
+    model = build_classifier(topology="window:1|global:0")
     model.threshold = 0.8
     model.save_pretrained(tmp_path)
     again = UniversalTransformerClassifier.from_pretrained(tmp_path).eval()
@@ -158,7 +145,7 @@ def test_classifier_from_pretrained_restores_the_model(tmp_path: Path) -> None:
     ],
 )
 def test_classifier_refuses_documents_that_do_not_fit(documents: Any, message: str) -> None:
-    model = build(max_length=6)
+    model = build_classifier(max_length=6)
     for call in (model, model.predict):
         with pytest.raises(ValueError, match=message):
             call(documents)
@@ -167,7 +154,7 @@ def test_classifier_refuses_documents_that_do_not_fit(documents: Any, message: s
 @pytest.mark.parametrize("document", [[[2.5]], [["a"]], [2, 3]])
 def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
     with pytest.raises(TypeError, match=r"sentences\[0\]"):
-        build()([document])
+        build_classifier()([document])
 
 
 @pytest.mark.parametrize(
@@ -181,6 +168,6 @@ def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
 )
 def test_classifier_config_refuses_a_wrong_value(name: str, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build(**{name: value})
+        build_classifier(**{name: value})
     with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):
-        build(topology="star", transition="sepconv")
+        build_classifier(topology="star", transition="sepconv")

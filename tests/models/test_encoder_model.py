@@ -7,7 +7,7 @@ from torch import Tensor
 
 from graphut.models import UniversalTransformerClassifier
 from tests.helpers import assert_same
-from tests.models.test_classifier import build
+from tests.models.cases import build_classifier
 
 
 def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tensor:
@@ -23,7 +23,7 @@ def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tenso
 
 def test_encoder_model_mirrors_positions_from_the_end() -> None:
     for spec in ("complete", "star", "(window:1|virtual:2)"):
-        start, end = (build(topology=spec, positions=each) for each in ("start", "end"))
+        start, end = (build_classifier(topology=spec, positions=each) for each in ("start", "end"))
         for size in (1, 4):
             document = [[[2]] * size]
             assert_same([positions_of(end, document)], [size + 1 - positions_of(start, document)])
@@ -31,7 +31,7 @@ def test_encoder_model_mirrors_positions_from_the_end() -> None:
 
 def test_encoder_model_draws_one_offset_for_a_document_in_training() -> None:
     for positions in ("start", "end"):
-        model = build(max_offset=3, positions=positions)
+        model = build_classifier(max_offset=3, positions=positions)
         torch.manual_seed(0)
         plain = torch.tensor([1, 2] if positions == "start" else [2, 1])
         offsets = positions_of(model.train(), [[[2], [3]]] * 200).view(200, 2) - plain
@@ -41,7 +41,7 @@ def test_encoder_model_draws_one_offset_for_a_document_in_training() -> None:
 
 
 def test_encoder_model_spreads_positions_in_training() -> None:
-    model = build(max_offset=9, spread_positions=True, positions="end").train()
+    model = build_classifier(max_offset=9, spread_positions=True, positions="end").train()
     drawn = positions_of(model, [[[2], [3], [4]]] * 100).view(100, 3)
     assert bool((drawn.diff(dim=1) < 0).all()) and int(drawn.min()) >= 1
     assert len(drawn.diff(dim=1).unique()) > 2
