@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     import graphut.topology as topology
     from graphut.attention import EdgeLayout, as_layout, edge_attention
     from graphut.models import (
-        ClassifierOutput,
-        Generation,
-        LMOutput,
-        PointerOutput,
-        SequenceOutput,
         UniversalTransformer,
         UniversalTransformerClassifier,
         UniversalTransformerClassifierConfig,
@@ -30,12 +25,7 @@ if TYPE_CHECKING:
     from graphut.sentences import sentence_graph
 
 __all__ = [
-    "ClassifierOutput",
     "EdgeLayout",
-    "Generation",
-    "LMOutput",
-    "PointerOutput",
-    "SequenceOutput",
     "UniversalTransformer",
     "UniversalTransformerClassifier",
     "UniversalTransformerClassifierConfig",

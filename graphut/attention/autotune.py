@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from graphut._version import __version__
 from graphut._files import cache_folder, read_json, write_json
+from graphut._version import __version__
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 

@@ -1,4 +1,4 @@
-"""What all models share: their recurrences' settings, checks of tokens, and a folder."""
+"""The base of all models: settings of the recurrences, checks of tokens, saving and loading."""
 
 from __future__ import annotations
 
@@ -22,27 +22,21 @@ if TYPE_CHECKING:
 class AdaptiveModel(nn.Module):
     """A model of adaptive recurrences, its attributes, over embeddings of tokens.
 
-    A subclass names the kind of its configurations, makes its layers and ends with
-    `reset_parameters`.
+    A subclass sets `config_class`, makes its layers and ends with `reset_parameters`.
 
     Parameters
     ----------
     config : ModelConfig
-        Its shape.
-
-    Attributes
-    ----------
-    config_kind : type of ModelConfig
-        What `config` is.
+        The configuration, a `config_class`.
     """
 
-    config_kind: ClassVar[type[ModelConfig]]
+    config_class: ClassVar[type[ModelConfig]]
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        if not isinstance(config, self.config_kind):
+        if not isinstance(config, self.config_class):
             raise TypeError(
-                f"{type(self).__name__} takes a {self.config_kind.__name__}, got a "
+                f"{type(self).__name__} takes a {self.config_class.__name__}, got a "
                 f"{type(config).__name__}"
             )
         self.config = config
@@ -50,7 +44,7 @@ class AdaptiveModel(nn.Module):
 
     @property
     def max_steps(self) -> int:
-        """The cap of every recurrence; may be changed after training."""
+        """The largest number of steps of every recurrence; may be changed after training."""
         return self._recurrences[0].max_steps
 
     @max_steps.setter
@@ -70,7 +64,7 @@ class AdaptiveModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         return next(self.parameters()).device
 
     def reset_parameters(self) -> None:
@@ -88,7 +82,7 @@ class AdaptiveModel(nn.Module):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Evaluation mode, and after it whatever each module was in."""
+        """Run a `with` block in evaluation mode, and restore the mode of each module after it."""
         training = [module for module in self.modules() if module.training]
         self.eval()
         try:
@@ -102,11 +96,13 @@ class AdaptiveModel(nn.Module):
 
         Each file is written under a temporary name, flushed and renamed.
         """
-        save_model(folder, type(self).__name__, self._present_config().to_dict(), self)
+        values = {"max_steps": self.max_steps, "threshold": self.threshold}
+        config = self.config_class.from_dict({**self.config.to_dict(), **values})
+        save_model(folder, type(self).__name__, config.to_dict(), self)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """The model that `save_pretrained` wrote, in evaluation mode.
+        """Return the model that `save_pretrained` wrote, in evaluation mode.
 
         Raises
         ------
@@ -125,7 +121,7 @@ class AdaptiveModel(nn.Module):
         """
         values = read_config(folder, cls.__name__)
         try:
-            config = cls.config_kind.from_dict(values)
+            config = cls.config_class.from_dict(values)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{Path(folder) / 'config.json'}: {error}") from None
         model = cls(config)
@@ -136,17 +132,13 @@ class AdaptiveModel(nn.Module):
     def _recurrences(self) -> list[AdaptiveRecurrence]:
         return [part for part in self.children() if isinstance(part, AdaptiveRecurrence)]
 
-    def _present_config(self) -> ModelConfig:
-        values = {"max_steps": self.max_steps, "threshold": self.threshold}
-        return self.config_kind.from_dict({**self.config.to_dict(), **values})
-
     def _embed(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
-        """First states of tokens, which a message calls `kind`."""
+        """Return first states of tokens, which an error message calls `kind`."""
         feat: Tensor = self.dropout(self._look_up(embedding, token, kind))
         return feat
 
     def _look_up(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
-        """Embeddings of tokens, scaled."""
+        """Return scaled embeddings of tokens."""
         least, largest = torch.stack(token.aminmax()).tolist()  # a GPU is waited for once
         if largest >= embedding.num_embeddings or least < 0:
             wrong = largest if largest >= embedding.num_embeddings else least
@@ -165,7 +157,7 @@ class AdaptiveModel(nn.Module):
             )
 
     def _drawn_positions(self, lengths: Tensor) -> Tensor | None:
-        """Random positions in training, see `draw_positions`; `None` leaves them as they are."""
+        """Return random positions in training, see `draw_positions`, or `None` to draw none."""
         if not self.training or self.config.max_offset == 0:
             return None
         return draw_positions(lengths, self.config.max_offset, spread=self.config.spread_positions)

@@ -3,55 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import torch
 from torch import Tensor, nn
 
 from graphut.models.config import UniversalTransformerClassifierConfig
-from graphut.models.output import ClassifierOutput
-from graphut.models.reading import ReadingModel, last_of
+from graphut.models.encoder_model import EncoderModel
+from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
 from graphut.sentences import Sentences, flatten
 from graphut.topology.batch import ragged_arange
 
 
-@dataclass(frozen=True)
-class Classification:
-    """What a document was found to be.
-
-    Parameters
-    ----------
-    label : int
-        The likeliest class.
-    log_probabilities : list of float
-        Those of all classes, in nats.
-    steps : list of int
-        Ponder steps of each sentence.
-    """
-
-    label: int
-    log_probabilities: list[float]
-    steps: list[int]
-
-
-class UniversalTransformerClassifier(ReadingModel):
+class UniversalTransformerClassifier(EncoderModel):
     """An adaptive Universal Transformer over sentences (arXiv 1807.03819, section 3.1).
 
     A node is a sentence. It starts as the sum of its words' embeddings, each times a learned
-    mask of the word's place in the sentence, feature by feature (arXiv 1612.03969, Eq. 2). Masks
-    are drawn around one: were all of them ones, "a is above b" would begin as "b is above a", and
-    a model may never learn to tell them apart. One step is repeated over the graph of a
+    mask of the word's position in the sentence, feature by feature (arXiv 1612.03969, Eq. 2).
+    Masks are drawn around one: were all of them ones, "a is above b" would begin as "b is above
+    a", and a model may never learn to tell them apart. One step is repeated over the graph of a
     document's sentences, and the class is read from the last one: the question, where a document
     is facts and a question.
 
-    A document may as well be a plain sequence, each of its symbols a sentence of one word: then
-    this is a sequence classifier.
+    A document may be a plain sequence, each of its symbols a sentence of one word: then this is a
+    sequence classifier.
 
     Parameters
     ----------
     config : UniversalTransformerClassifierConfig
-        Its shape.
+        The configuration.
 
     Examples
     --------
@@ -62,18 +42,13 @@ class UniversalTransformerClassifier(ReadingModel):
     >>> output.logits.shape, output.lengths
     (torch.Size([2, 6]), tensor([3, 1]))
 
-    ListOps as what it is, ten classes of sequences:
+    A document that is a plain sequence:
 
-    >>> from graphut.experiments.tasks import ListOps
-    >>> task = ListOps(train_size=10, held_out=2)
-    >>> expressions, values = zip(*task.train(seed=0, epoch=0))
-    >>> model = UniversalTransformerClassifier(UniversalTransformerClassifierConfig(
-    ...     vocab_size=len(task.source_vocabulary), classes=10, longest_sentence=1, d_model=16))
-    >>> model([[[symbol] for symbol in expression] for expression in expressions]).logits.shape
-    torch.Size([10, 10])
+    >>> model([[[symbol] for symbol in (2, 5, 3, 4)]]).lengths
+    tensor([4])
     """
 
-    config_kind = UniversalTransformerClassifierConfig
+    config_class = UniversalTransformerClassifierConfig
     config: UniversalTransformerClassifierConfig
 
     def __init__(self, config: UniversalTransformerClassifierConfig) -> None:
@@ -89,7 +64,7 @@ class UniversalTransformerClassifier(ReadingModel):
         nn.init.normal_(self.mask, mean=1.0)
 
     def forward(self, documents: Sequence[Sentences]) -> ClassifierOutput:
-        """Say of which class documents are.
+        """Compute the logits of the classes of each document.
 
         Parameters
         ----------
@@ -111,13 +86,12 @@ class UniversalTransformerClassifier(ReadingModel):
             sentences than `config.max_length`.
         """
         words, sizes, lengths = self._read(documents)
-        states, steps, ponder = self._ponder(self._first_states(words, sizes), lengths)
-        logits = self.output(last_of(states, lengths))
-        return ClassifierOutput(logits, ponder, steps, lengths)
+        _, last, steps, ponder = self._encode(self._first_states(words, sizes), lengths)
+        return ClassifierOutput(self.output(last), ponder, steps, lengths)
 
     @torch.no_grad()
-    def predict(self, documents: Sequence[Sentences]) -> list[Classification]:
-        """The likeliest class of each document; what one gets does not depend on the others.
+    def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:
+        """Return the likeliest class of each document, whatever the others in the batch are.
 
         Examples
         --------
@@ -131,10 +105,10 @@ class UniversalTransformerClassifier(ReadingModel):
         labels, likely = output.logits.argmax(-1), output.logits.float().log_softmax(-1)
         steps = [own.tolist() for own in output.steps.split(output.lengths.tolist())]
         found = zip(labels.tolist(), likely.tolist(), steps, strict=True)
-        return [Classification(*each) for each in found]
+        return [ClassifierPrediction(*each) for each in found]
 
     def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
-        """All words; how many each sentence has; how many sentences each document has."""
+        """Return all words, and the sizes of sentences in words and of documents in sentences."""
         lengths = torch.tensor([len(document) for document in documents], dtype=torch.int64)
         if len(lengths) == 0 or int(lengths.min()) == 0:
             what = f"documents[{int(lengths.argmin())}]" if len(lengths) else "documents"
@@ -151,9 +125,9 @@ class UniversalTransformerClassifier(ReadingModel):
         return words, sizes, lengths
 
     def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
-        """`(sentences, d)`: the masked sums of words."""
-        sentence, place = (index.to(self.device) for index in ragged_arange(sizes))
-        embedded = self._look_up(self.embedding, words.to(self.device), "word") * self.mask[place]
+        """Return the masked sums of words, `(sentences, d)`."""
+        sentence, position = (index.to(self.device) for index in ragged_arange(sizes))
+        embedded = self._look_up(self.embedding, words.to(self.device), "word")
         total = embedded.new_zeros(len(sizes), embedded.shape[1])
-        feat: Tensor = self.dropout(total.index_add(0, sentence, embedded))
+        feat: Tensor = self.dropout(total.index_add(0, sentence, embedded * self.mask[position]))
         return feat

@@ -1,62 +1,42 @@
-"""The shapes of models."""
+"""The configurations of models: all that their weights do not say."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
+from graphut.models.checked_config import CheckedConfig, option
 from graphut.nn import HALTING_PRESETS
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_MEANINGS = {int: "a whole number", bool: "True or False", str: "text"}
-
-
-def option(default: Any, help: str) -> Any:
-    """A field with a help text."""
-    return field(default=default, metadata={"help": help})
-
-
-def fits(value: Any, kind: Any) -> tuple[bool, str]:
-    """Whether a value is of a field's type, and what that is.
-
-    Examples
-    --------
-    >>> fits(1.5, int)
-    (False, 'a whole number')
-    """
-    if get_origin(kind) is Literal:
-        return value in get_args(kind), f"one of {', '.join(map(repr, get_args(kind)))}"
-    if kind is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and isfinite(value), "a finite number"
-    return type(value) is kind, _MEANINGS[kind]
-
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(CheckedConfig):
     """The fields that every model has: a step, how it is repeated, and how a node halts.
 
-    A kind of model adds its own. Every field has its meaning in its `help`.
+    A subclass adds the fields of one kind of model. The `help` of a field says what it means, and
+    `graphut train --help` prints it.
+
+    Raises
+    ------
+    ValueError
+        If a value is of another type or out of range, or a topology cannot be parsed; the
+        message quotes it.
     """
 
     d_model: int = option(128, "features of a node")
     num_heads: int = option(4, "attention heads")
     d_hidden: int = option(512, "features inside the transition")
-    transition: Literal["positionwise", "sepconv"] = option(
-        "positionwise", "what follows attention in a step"
-    )
+    transition: Literal["positionwise", "sepconv"] = option("positionwise", "layer after attention")
     kernel_size: int = option(3, "tokens that a sepconv transition spans")
     norm: Literal["post", "pre"] = option("post", "where a step normalises")
     max_steps: int = option(8, "steps that a token may take")
     share_weights: bool = option(
-        True,
-        "take the same weights in every step; without, a plain Transformer of max_steps layers, "
-        "which goes with --no-adaptive",
+        True, "use the same weights in every step; else max_steps layers, only with --no-adaptive"
     )
     adaptive: bool = option(True, "let tokens halt one by one; else all take max_steps steps")
     threshold: float = option(0.99, "sum of halting probabilities at which a token halts")
@@ -67,13 +47,9 @@ class ModelConfig:
     halted: Literal["copied", "frozen", "stale", "running"] = option(
         "copied", "what a halted token shows its neighbours"
     )
-    weighting: Literal["sum", "ema", "last"] = option(
-        "sum", "how the states of a token become its output"
-    )
-    halt_from: Literal["input", "output"] = option(
-        "input", "which state of a step the halting unit reads"
-    )
-    forced_remainder: bool = option(True, "let a token at max_steps spend what is left of its 1")
+    weighting: Literal["sum", "ema", "last"] = option("sum", "how a token's states are combined")
+    halt_from: Literal["input", "output"] = option("input", "state of a step that halting reads")
+    forced_remainder: bool = option(True, "give the state at max_steps all the weight that is left")
     cost: Literal["steps+remainder", "remainder"] = option(
         "steps+remainder", "what pondering costs, on average over tokens"
     )
@@ -91,9 +67,7 @@ class ModelConfig:
     )
     max_length: int = option(10_000, "longest sentence that is accepted, in tokens")
 
-    def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
-            self._check(name, *fits(getattr(self, name), kind))
+    def _check_values(self) -> None:
         for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
         once = "True where adaptive is: layers with weights of their own are all done"
@@ -109,10 +83,6 @@ class ModelConfig:
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
 
-    def _check(self, name: str, right: bool, wanted: str) -> None:
-        if not right:
-            raise ValueError(f"{name} must be {wanted}; got {getattr(self, name)!r}")
-
     def _check_vocabularies(self, *names: str) -> None:
         for name in names:
             self._check(name, getattr(self, name) >= 3, "at least 3: bos, eos and one symbol")
@@ -124,12 +94,12 @@ class ModelConfig:
 
     @property
     def head_feats(self) -> int:
-        """Features of a head."""
+        """The number of features of a head."""
         return self.d_model // self.num_heads
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
-        """A configuration with the halting mechanism of `graphut.nn.HALTING_PRESETS[name]`.
+        """Return a configuration with the halting mechanism `graphut.nn.HALTING_PRESETS[name]`.
 
         Examples
         --------
@@ -145,26 +115,24 @@ class ModelConfig:
         return cls(**{"norm": norm, **HALTING_PRESETS[name], **others})
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON."""
+        """Return all fields, ready for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A configuration from its fields.
+        """Return the configuration with these fields, such as `to_dict` returned.
 
-        One that is missing takes its default: it is younger than what was kept.
+        A missing field takes its default: a later version of graphut has added it.
 
         Raises
         ------
         ValueError
             If a field is unknown, or one without a default is missing; the message names it.
         """
-        known = {field.name: field.default is MISSING for field in fields(cls)}
-        needed = {name for name, is_needed in known.items() if is_needed}
-        for what, names in (
-            ("unknown", set(values) - set(known)),
-            ("missing", needed - set(values)),
-        ):
+        known = {field.name for field in fields(cls)}
+        needed = {field.name for field in fields(cls) if field.default is MISSING}
+        found = {"unknown": values.keys() - known, "missing": needed - values.keys()}
+        for what, names in found.items():
             if names:
                 raise ValueError(f"the configuration has {what} fields: {', '.join(sorted(names))}")
         return cls(**values)
@@ -172,15 +140,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerConfig(ModelConfig):
-    """The shape of a Universal Transformer: all that its weights do not say.
-
-    Every field has its meaning in its `help`: `graphut train --help` prints them with units.
-
-    Raises
-    ------
-    ValueError
-        If a value is of another type or out of range, or a topology cannot be parsed; the
-        message quotes it.
+    """The configuration of a `UniversalTransformer`.
 
     Examples
     --------
@@ -197,30 +157,27 @@ class UniversalTransformerConfig(ModelConfig):
     frame_source: bool = option(False, "put <bos> before and <eos> behind every source")
     source_positions: Literal["start", "both"] = option(
         "start",
-        "count source tokens from the start; or from both ends, each in half of the features",
+        "count source tokens from the start, or from both ends in half of the features each",
     )
     restart_after: int = option(
         0,
-        "source token, as an id, after which positions count from the start again: parts that "
-        "belong together symbol by symbol, such as the digits of two numbers, then share theirs; "
-        "0 for none",
+        "id of a source token after which positions restart, so that parts that belong together "
+        "symbol by symbol, such as the digits of two numbers, share positions; 0 for none",
     )
     share_embeddings: bool = option(False, "use one embedding for source and target")
     encoder_topology: str = option("complete", "which source tokens a source token sees")
     decoder_topology: str = option("causal", "which target tokens a target token sees")
     cross_topology: str = option("complete", "which source tokens a target token sees")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_values(self) -> None:
+        super()._check_values()
         self._check_vocabularies("source_vocab", "target_vocab")
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False where the two vocabularies differ in size")
-        encoder, decoder, cross = (
-            parse(getattr(self, f"{part}_topology")) for part in ("encoder", "decoder", "cross")
-        )
-        causal = f"causal: '({decoder})&causal'"
-        self._check("decoder_topology", decoder.is_causal(), causal)
+        encoder, decoder = parse(self.encoder_topology), parse(self.decoder_topology)
+        cross = parse(self.cross_topology)
+        self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
         even = self.d_model % 2 == 0 or self.source_positions == "start"
         self._check("source_positions", even, f"'start' where d_model is odd, {self.d_model}")
         self._check_restart(encoder)
@@ -238,13 +195,7 @@ class UniversalTransformerConfig(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerLMConfig(ModelConfig):
-    """The shape of a Universal Transformer that is a language model.
-
-    Raises
-    ------
-    ValueError
-        If a value is of another type or out of range, or the topology cannot be parsed; the
-        message quotes it.
+    """The configuration of a `UniversalTransformerLM`.
 
     Examples
     --------
@@ -256,8 +207,8 @@ class UniversalTransformerLMConfig(ModelConfig):
     tie_output: bool = option(True, "use the embedding as output projection")
     topology: str = option("causal", "which tokens a token sees")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_values(self) -> None:
+        super()._check_values()
         self._check_vocabularies("vocab_size")
         topology = parse(self.topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
@@ -265,8 +216,8 @@ class UniversalTransformerLMConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingConfig(ModelConfig):
-    """The fields of models that read a text and say one thing of it: their nodes' places."""
+class EncoderConfig(ModelConfig):
+    """The fields of models that are an encoder alone."""
 
     vocab_size: int = field(metadata={"help": "words in the vocabulary"})
     topology: str = option("complete", "which nodes a node sees")
@@ -274,23 +225,17 @@ class ReadingConfig(ModelConfig):
         "start", "count nodes from the start, or back from the end, where the question is"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_values(self) -> None:
+        super()._check_values()
         self._check_vocabularies("vocab_size")
         self._check_transition(parse(self.topology))
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniversalTransformerClassifierConfig(ReadingConfig):
-    """The shape of a Universal Transformer that puts documents into classes.
+class UniversalTransformerClassifierConfig(EncoderConfig):
+    """The configuration of a `UniversalTransformerClassifier`.
 
     Its nodes are sentences: where the help of a field says token, read sentence.
-
-    Raises
-    ------
-    ValueError
-        If a value is of another type or out of range, or the topology cannot be parsed; the
-        message quotes it.
 
     Examples
     --------
@@ -299,23 +244,17 @@ class UniversalTransformerClassifierConfig(ReadingConfig):
     """
 
     classes: int = field(metadata={"help": "classes to choose from"})
-    longest_sentence: int = option(20, "words of a sentence that are told apart by their places")
+    longest_sentence: int = option(20, "words that a sentence may have")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_values(self) -> None:
+        super()._check_values()
         self._check("classes", self.classes >= 2, "at least 2")
         self._check("longest_sentence", self.longest_sentence >= 1, "at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniversalTransformerPointerConfig(ReadingConfig):
-    """The shape of a Universal Transformer that points at a word of a passage.
-
-    Raises
-    ------
-    ValueError
-        If a value is of another type or out of range, or the topology cannot be parsed; the
-        message quotes it.
+class UniversalTransformerPointerConfig(EncoderConfig):
+    """The configuration of a `UniversalTransformerPointer`.
 
     Examples
     --------

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
 from graphut.models.config import UniversalTransformerPointerConfig
-from graphut.models.output import PointerOutput
-from graphut.models.reading import ReadingModel, last_of
+from graphut.models.encoder_model import EncoderModel
+from graphut.models.outputs import PointerOutput, PointerPrediction
 from graphut.sentences import Sentences, flatten
 
 
-@dataclass(frozen=True)
-class Pointing:
-    """Which word of a passage a pointer chose.
-
-    Parameters
-    ----------
-    word : int
-        The likeliest word, over all of its places.
-    log_probability : float
-        Its own, in nats.
-    places : list of float
-        The probability of each place of the passage.
-    steps : list of int
-        Ponder steps of each word.
-    """
-
-    word: int
-    log_probability: float
-    places: list[float]
-    steps: list[int]
-
-
-class UniversalTransformerPointer(ReadingModel):
+class UniversalTransformerPointer(EncoderModel):
     """An adaptive Universal Transformer that answers with a word of what it reads.
 
     Reading comprehension as in arXiv 1807.03819, section 3.3: a passage that breaks off is to be
-    continued by a word that it has. A node is a word. The last one's state asks for the answer,
-    all others' are held against it, and a word is as likely as all of its places together: the
-    attention-sum reader (arXiv 1603.01547, Eq. 1 and 2), but with a learned map `W, b` between
-    question and places, since here one encoder reads both: `score_i = x_i . (W x_last + b) /
-    sqrt(d)`.
+    continued by a word that it has. A node is a word. The state of the last one is the question,
+    every state is scored against it, and a word is as likely as all of its positions together:
+    the attention-sum reader (arXiv 1603.01547, Eq. 1 and 2), but with a learned map `W, b` of the
+    question, since here one encoder reads both: `score_i = x_i . (W x_last + b) / sqrt(d)`.
 
     Parameters
     ----------
     config : UniversalTransformerPointerConfig
-        Its shape.
+        The configuration.
 
     Examples
     --------
@@ -61,7 +36,7 @@ class UniversalTransformerPointer(ReadingModel):
     0.0
     """
 
-    config_kind = UniversalTransformerPointerConfig
+    config_class = UniversalTransformerPointerConfig
     config: UniversalTransformerPointerConfig
 
     def __init__(self, config: UniversalTransformerPointerConfig) -> None:
@@ -71,17 +46,17 @@ class UniversalTransformerPointer(ReadingModel):
         self.reset_parameters()
 
     def forward(self, passages: Sentences) -> PointerOutput:
-        """Say how likely each place of a passage is.
+        """Compute the log-probability of each position of a passage.
 
         Parameters
         ----------
         passages : sequence of sequences of int
-            Words up to the one that is to come, as token ids: lists, 1-D tensors or arrays.
+            Words before the one that is to come, as token ids: lists, 1-D tensors or arrays.
 
         Returns
         -------
         PointerOutput
-            A log-probability for each place, and how long the words pondered.
+            A log-probability for each position, and how long the words pondered.
 
         Raises
         ------
@@ -97,17 +72,16 @@ class UniversalTransformerPointer(ReadingModel):
         self._check_length(int(lengths.max()), "a passage")
         tokens = tokens.to(self.device)
         feat = self._embed(self.embedding, tokens, "word")
-        states, steps, ponder = self._ponder(feat, lengths)
+        states, last, steps, ponder = self._encode(feat, lengths)
         passage = _passages(lengths, self.device)
-        question = self.question(last_of(states, lengths))
-        scores = (states * question[passage]).sum(-1) * self.config.d_model**-0.5
+        scores = (states * self.question(last)[passage]).sum(-1) * self.config.d_model**-0.5
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         scores = scores - _log_sum(scores, passage, len(lengths))[passage]
         return PointerOutput(scores, tokens, ponder, steps, lengths)
 
     @torch.no_grad()
-    def predict(self, passages: Sentences) -> list[Pointing]:
-        """The likeliest word of each passage; what one gets does not depend on the others.
+    def predict(self, passages: Sentences) -> list[PointerPrediction]:
+        """Return the likeliest word of each passage, whatever the others in the batch are.
 
         Examples
         --------
@@ -122,18 +96,18 @@ class UniversalTransformerPointer(ReadingModel):
         parts = (part.split(sizes) for part in (output.scores.exp(), output.steps))
         words, likely = likeliest(output)
         found = zip(words.tolist(), likely.tolist(), *parts, strict=True)
-        return [Pointing(word, log, p.tolist(), own.tolist()) for word, log, p, own in found]
+        return [PointerPrediction(w, log, p.tolist(), s.tolist()) for w, log, p, s in found]
 
 
 def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
-    """The log-probability of a word in each passage, `(batch,)`: of all of its places together.
+    """Return the log-probability of a word in each passage, `(batch,)`, over all its positions.
 
     Parameters
     ----------
     output : PointerOutput
-        What a pointer says of the passages.
+        From a `UniversalTransformerPointer`.
     answers : Tensor
-        `(batch,)` int64, a word for each; `-inf` comes of one that its passage does not have.
+        `(batch,)` int64, a word for each; the result is `-inf` where the passage lacks the word.
     """
     passage = _passages(output.lengths, output.scores.device)
     here = (output.tokens == answers.to(passage.device)[passage]).nonzero()[:, 0]
@@ -141,7 +115,7 @@ def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
 
 
 def likeliest(output: PointerOutput) -> tuple[Tensor, Tensor]:
-    """The likeliest word of each passage and its log-probability, `(batch,)` each.
+    """Return the likeliest word of each passage and its log-probability, `(batch,)` each.
 
     Of words that are equally likely it is the one with the least id.
     """
@@ -155,17 +129,17 @@ def likeliest(output: PointerOutput) -> tuple[Tensor, Tensor]:
 
 
 def _passages(lengths: Tensor, device: torch.device) -> Tensor:
-    """Which passage each place is in."""
+    """Return the index of the passage of each position."""
     return torch.repeat_interleave(lengths).to(device)
 
 
 def _maxima(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """The largest value of each group, `-inf` where there is none."""
+    """Return the largest value of each group, `-inf` for an empty one."""
     return values.new_full((groups,), -torch.inf).scatter_reduce(0, group, values, "amax")
 
 
 def _log_sum(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """The logarithm of the sum of the exponentials of each group, `-inf` where there is none."""
+    """Return the log-sum-exp of each group, `-inf` for an empty one."""
     # The maximum only guards the exponential: its gradient is zero.
     top = _maxima(values.detach(), group, groups)
     total = values.new_zeros(groups).index_add(0, group, (values - top[group]).exp())

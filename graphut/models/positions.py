@@ -1,4 +1,4 @@
-"""Random positions in training, so that a model meets those of longer sentences."""
+"""Positions of tokens other than 1, 2, 3, ...: random in training, or counted part by part."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import torch
 from torch import Tensor
 
 
-def draw_positions(lengths: Tensor, room: int, *, spread: bool) -> Tensor:
-    """What the positions 0, 1, ..., `length` of each sentence become: whole numbers that rise.
+def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
+    """Draw a position for each of the positions 0, 1, ..., `length` of each sentence.
 
-    None of them exceeds `length + room`. Without `spread` all of a sentence move by one number,
-    uniform in `0..room` (arXiv 1807.03819, section 3.4). With it they are a random subset, in
-    order, of a range that has a random width as well as a random start: so they lie apart by
-    chance. Of "Randomized Positional Encodings Boost Length Generalization of Transformers" (arXiv
-    2305.16843), where the range is always the whole. Here the logarithm of its width is
-    uniform, and half of the ranges start at 0, so that a model also sees neighbours side by side
-    and the first positions, as in evaluation.
+    A model so meets in training the positions of longer sentences. The drawn ones are whole
+    numbers that rise, at most `length + max_offset`. Without `spread` all of a sentence move by
+    one number, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4). With it they are a
+    random subset, in order, of a range of random width and start: so they lie apart by chance
+    ("Randomized Positional Encodings Boost Length Generalization of Transformers", arXiv
+    2305.16843, where the range is always the whole). Here the logarithm of the width is uniform,
+    and half of the ranges start at 0, so that a model also sees neighbours side by side and the
+    first positions, as in evaluation.
 
     Parameters
     ----------
     lengths : Tensor
         `(batch,)` int64, the last position of each sentence.
-    room : int
+    max_offset : int
         How much higher a position can become.
     spread : bool
         Whether positions lie apart by chance.
@@ -30,28 +31,43 @@ def draw_positions(lengths: Tensor, room: int, *, spread: bool) -> Tensor:
     -------
     Tensor
         `(batch, longest + 1)` int64; after its own `length` a row goes on one by one.
-
-    Examples
-    --------
-    >>> drawn = draw_positions(torch.tensor([2, 3]), 10, spread=True)
-    >>> drawn.shape, bool((drawn.diff(dim=1) >= 1).all()), int(drawn.max()) <= 13
-    (torch.Size([2, 4]), True, True)
     """
-    place = torch.arange(int(lengths.max()) + 1)
+    position = torch.arange(int(lengths.max()) + 1)
     if not spread:
-        return place + torch.randint(room + 1, (len(lengths), 1))
+        return position + torch.randint(max_offset + 1, (len(lengths), 1))
     sizes = lengths[:, None] + 1
-    growth = ((sizes + room + 1) / sizes) ** torch.rand(sizes.shape)
-    width = (sizes * growth).long().clamp_max(sizes + room)
-    start = (torch.rand(sizes.shape) * (sizes + room - width + 1)).long()
+    growth = ((sizes + max_offset + 1) / sizes) ** torch.rand(sizes.shape)
+    width = (sizes * growth).long().clamp_max(sizes + max_offset)
+    start = (torch.rand(sizes.shape) * (sizes + max_offset - width + 1)).long()
     start = start * torch.randint(2, sizes.shape)
     subset = _random_subsets(width, sizes)
     last = subset.gather(1, lengths[:, None])
-    return start + torch.where(place < sizes, subset, last + place - lengths[:, None])
+    return start + torch.where(position < sizes, subset, last + position - lengths[:, None])
+
+
+def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
+    """Count tokens 1, 2, ... from the start of a sentence, and from 1 again after a separator.
+
+    Parts of a sequence whose symbols belong together so get the same positions
+    ("Position Coupling", arXiv 2405.20671).
+
+    Parameters
+    ----------
+    token : Tensor
+        `(num_tokens,)` int64, the tokens of all sentences.
+    first : Tensor
+        `(num_tokens,)` int64, the index of the token of the same sentence that counts as 1.
+    separator : int
+        The token after which positions restart.
+    """
+    index = torch.arange(len(token), device=token.device)
+    after = torch.where(token == separator, index + 1, 0).roll(1)
+    after[0] = 0
+    return index + 1 - first.maximum(after).cummax(0).values
 
 
 def _random_subsets(width: Tensor, sizes: Tensor) -> Tensor:
-    """In each row a subset of `0..width - 1` of a size, in order; zeros after it."""
+    """Draw in each row a subset of `0..width - 1` of a size, in order, with zeros after it."""
     number = torch.arange(int(width.max()))
     key = torch.rand(len(width), len(number)).masked_fill(number >= width, 2.0)
     chosen = key.argsort(1).argsort(1) < sizes

@@ -16,8 +16,11 @@ WEIGHTS = "model.safetensors"
 
 
 def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.Module) -> None:
-    """Write a model: the weights, which take long, first under another name, so that nothing but
-    two renamings lies between an old model and a new one."""
+    """Write the configuration and the weights of a model into a folder.
+
+    Weights take long to write. They are first written under another name, so that a crash finds
+    the old model or the new one, unless it comes between two renamings.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in _unique(model).items()}
@@ -31,7 +34,7 @@ def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.
 
 
 def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
-    """The configuration in a folder.
+    """Return the configuration in a folder.
 
     Raises
     ------
@@ -70,10 +73,8 @@ def load_weights(folder: str | Path, model: nn.Module) -> None:
 
 
 def _check(path: Path, tensors: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    for what, names in (
-        ("lacks", wanted.keys() - tensors.keys()),
-        ("has the unknown", tensors.keys() - wanted.keys()),
-    ):
+    missing, unknown = wanted.keys() - tensors.keys(), tensors.keys() - wanted.keys()
+    for what, names in (("lacks", missing), ("has the unknown", unknown)):
         if names:
             raise ValueError(f"{path} {what} weights {', '.join(sorted(names)[:5])}")
     for name, value in wanted.items():
@@ -91,5 +92,5 @@ def _check(path: Path, tensors: dict[str, Tensor], wanted: dict[str, Tensor]) ->
 
 
 def _unique(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, one that is shared under its first name only."""
+    """Return parameters and buffers, a shared one under its first name only."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}

@@ -1,8 +1,6 @@
-"""The Universal Transformer, from sequences to sequences."""
+"""The Universal Transformer from sequences to sequences."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,18 +8,21 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import as_layout
 from graphut.models.config import UniversalTransformerConfig
-from graphut.models.decoding import EncodedSource, Generation, check_search, search
+from graphut.models.decoding.decoder import EncodedSource
+from graphut.models.decoding.search import SearchOptions
+from graphut.models.generative_model import GenerativeModel
 from graphut.models.nodes import SentenceNodes
-from graphut.models.output import SequenceOutput
+from graphut.models.outputs import Generation, SequenceOutput
+from graphut.models.positions import restart_positions
 from graphut.models.recurrence import make_recurrence
-from graphut.models.writing import WritingModel, generation
 from graphut.nn import Ponder
-from graphut.sentences import BOS, CROSS, DECODE, ENCODE, EOS, flatten_sources, sentence_graph
+from graphut.sentences import BOS, EOS, Sentences, flatten_sources, sentence_graph
 from graphut.topology import parse
+from graphut.topology.batch import starts
 from graphut.topology.cross import cross_topology
 
 
-class UniversalTransformer(WritingModel):
+class UniversalTransformer(GenerativeModel):
     """The adaptive Universal Transformer (arXiv 1807.03819) over sentence graphs.
 
     An encoder repeats one step over the source's graph, a decoder another one over the target's,
@@ -31,7 +32,7 @@ class UniversalTransformer(WritingModel):
     Parameters
     ----------
     config : UniversalTransformerConfig
-        Its shape.
+        The configuration.
 
     Examples
     --------
@@ -40,9 +41,12 @@ class UniversalTransformer(WritingModel):
     >>> graph = model.sentence_graph([[5, 3, 4], [2]], [[3, 4, 5], [2]])
     >>> model(graph).logits.shape
     torch.Size([6, 28])
+    >>> [answer] = model.generate([[5, 3, 4]], max_length=3)
+    >>> len(answer.source_steps)
+    3
     """
 
-    config_kind = UniversalTransformerConfig
+    config_class = UniversalTransformerConfig
     config: UniversalTransformerConfig
 
     def __init__(self, config: UniversalTransformerConfig) -> None:
@@ -68,24 +72,17 @@ class UniversalTransformer(WritingModel):
             self.output.weight = self.target_embedding.weight
         self.reset_parameters()
 
-    def sentence_graph(
-        self,
-        sources: Sequence[Sequence[int] | Tensor],
-        targets: Sequence[Sequence[int] | Tensor] | None = None,
-    ) -> DGLGraph:
-        """`graphut.sentence_graph` with the model's own topologies, and `frame_source`."""
+    def sentence_graph(self, sources: Sentences, targets: Sentences | None = None) -> DGLGraph:
+        """Return `graphut.sentence_graph` by the model's own topologies and `frame_source`."""
         if self.config.frame_source:
             token, lengths = flatten_sources(sources)
-            parts = token.split(lengths.tolist())
-            sources = [[BOS, *part.tolist(), EOS] for part in parts]
+            sources = [[BOS, *part.tolist(), EOS] for part in token.split(lengths.tolist())]
         return sentence_graph(
             sources,
             targets,
             encoder=self.encoder_topology,
             decoder=self.decoder_topology,
             cross=self.cross_topology,
-            bos=BOS,
-            eos=EOS,
         )
 
     def forward(self, graph: DGLGraph) -> SequenceOutput:
@@ -94,7 +91,7 @@ class UniversalTransformer(WritingModel):
         Parameters
         ----------
         graph : DGLGraph
-            From `sentence_graph`, with targets. Who attends to whom is as it says.
+            From `sentence_graph`, with targets; its edges say who attends to whom.
 
         Returns
         -------
@@ -120,117 +117,51 @@ class UniversalTransformer(WritingModel):
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
         memory, encoder = self._encode(graph, source, drawn)
         out, decoder = self.decoder(
-            target.seeing(as_layout(graph, DECODE)),
+            target.checked_layout(as_layout(graph, "decode")),
             target.first_states(self._embed_target),
             positions=target.positions(drawn),
-            cross=(as_layout(graph, CROSS).to(self.device), memory),
+            cross=(as_layout(graph, "cross").to(self.device), memory),
         )
-        return SequenceOutput(self.output(target.tokens_of(out)), encoder, decoder)
+        return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
 
-    @torch.no_grad()
-    def generate(
-        self,
-        sequences: Sequence[Sequence[int] | Tensor],
-        *,
-        max_length: int = 100,
-        beam_size: int = 1,
-        length_penalty: float = 0.6,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        generator: torch.Generator | None = None,
-    ) -> list[Generation]:
-        """Answer source sequences: greedily, by beam search, or by sampling.
-
-        Every token is computed once, over a cache as deep as each earlier token pondered. What a
-        sequence gets does not depend on the others in the batch, but for the luck of samples.
-
-        Parameters
-        ----------
-        sequences : sequence of sequences of int
-            Source tokens.
-        max_length : int
-            Generated tokens at most, `eos` included.
-        beam_size : int
-            Hypotheses kept for each sequence; 1 is greedy.
-        length_penalty : float
-            Of beam search: 0 ranks by log-probability, more favours longer sequences.
-        temperature : float, optional
-            Samples in place of taking the likeliest token; below 1 sharpens.
-        top_p : float, optional
-            Samples among the likeliest tokens that have this probability between them.
-        generator : torch.Generator, optional
-            Of the samples, on the CPU; torch's own if not given.
-
-        Returns
-        -------
-        list of Generation
-            One for each source, in order.
-
-        Raises
-        ------
-        ValueError
-            If an option is out of range, the sequences do not fit the model, or a weight is not
-            a finite number.
-
-        Examples
-        --------
-        >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
-        >>> [answer] = UniversalTransformer(config).generate([[5, 3, 4]], max_length=3)
-        >>> len(answer.source_steps)
-        3
-        """
-        check_search(max_length, beam_size, length_penalty, temperature, top_p)
-        self._check_length(max_length, f"an output of max_length={max_length}")
-        kind = self._decoder_kind(self.decoder_topology, self.cross_topology)
-        with self.evaluating():
-            graph = self.sentence_graph(sequences)
-            nodes = self._nodes(graph, "source")
-            memory, ponder = self._encode(graph, nodes, None)
-            lengths = nodes.lengths
-            source = EncodedSource(nodes.tokens_of(memory), lengths, self.cross_topology)
-            found = search(
-                kind(
-                    self.decoder, source, self.decoder_topology, self._embed_target, self._predict
-                ),
-                len(lengths),
-                max_length=max_length,
-                beam_size=beam_size,
-                length_penalty=length_penalty,
-                temperature=temperature,
-                top_p=top_p,
-                generator=generator,
-                bos=BOS,
-                eos=EOS,
-                never=BOS,
-                device=self.device,
-            )
-        by_token = nodes.tokens_of(ponder.steps).split(lengths.tolist())
+    def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
+        self._check_length(options.max_length, f"an output of max_length={options.max_length}")
+        graph = self.sentence_graph(sequences)
+        nodes = self._nodes(graph, "source")
+        memory, ponder = self._encode(graph, nodes, None)
+        source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
+        decoder = self._token_decoder(self.decoder_topology, self._embed_target, source)
+        first = torch.full((len(nodes.lengths),), BOS, device=self.device)
+        steps = nodes.select_tokens(ponder.steps).split(nodes.lengths.tolist())
         inner = slice(1, -1) if self.config.frame_source else slice(None)
-        steps = [part.tolist()[inner] for part in by_token]
-        return [generation(hypothesis, own) for hypothesis, own in zip(found, steps, strict=True)]
+        return self._search(decoder, first, options, [own.tolist()[inner] for own in steps])
 
     def _encode(
         self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None
     ) -> tuple[Tensor, Ponder]:
         out: tuple[Tensor, Ponder] = self.encoder(
-            source.seeing(as_layout(graph, ENCODE)),
+            source.checked_layout(as_layout(graph, "encode")),
             source.first_states(self._embed_source),
             positions=self._source_positions(source, drawn),
         )
         return out
 
     def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
-        """As configured, from both ends `(num_nodes, 2)`; `bos` and `eos` stand at the edge."""
+        """Return positions from the start, or from both ends, `(num_nodes, 2)`; `bos` is 0."""
         framed, separator = int(self.config.frame_source), self.config.restart_after
-        start = source.since(separator, framed) if separator else source.position - framed
-        end = source.of_nodes(source.lengths + 1 - 2 * framed) - start
-        both = (start,) if self.config.source_positions == "start" else (start, end)
-        placed = [p if drawn is None else source.place(p, drawn) for p in both]
-        return placed[0] if len(placed) == 1 else torch.stack(placed, 1)
+        if separator:
+            first = source.expand(starts(source.lengths)) + framed
+            start = restart_positions(source.token, first, separator)
+        else:
+            start = source.position - framed
+        if self.config.source_positions == "start":
+            return source.positions(drawn, start)
+        end = source.expand(source.lengths + 1 - 2 * framed) - start
+        return torch.stack([source.positions(drawn, start), source.positions(drawn, end)], 1)
 
     def _nodes(self, graph: DGLGraph, side: str) -> SentenceNodes:
         topology = self.encoder_topology if side == "source" else self.decoder_topology
-        nodes = SentenceNodes.read(graph, side, topology, self.device)
+        nodes = SentenceNodes.from_graph(graph, side, topology, self.device)
         self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
         return nodes
 

@@ -11,9 +11,9 @@ from graphut import UniversalTransformerClassifier, UniversalTransformerClassifi
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of
-from tests.nn.cases import randomised
+from tests.models.cases import build_classifier
 
-VOCABULARY, CLASSES, FEATS = 9, 4, 8
+FEATS = 8
 DOCUMENTS = [[[2, 3], [4], [5, 2, 6]], [[8]], [[3, 3, 3, 3], [7, 2]]]
 MODES: dict[str, Any] = {
     "halted": ("copied", "frozen", "stale", "running"),
@@ -30,19 +30,6 @@ PAIRWISE = [
 ]
 
 
-def build(seed: int = 18, **options: Any) -> UniversalTransformerClassifier:
-    """A small model with random weights and masks, in evaluation mode and float64."""
-    shape = {"vocab_size": VOCABULARY, "classes": CLASSES, "d_model": FEATS, "num_heads": 2}
-    config = UniversalTransformerClassifierConfig(
-        **{**shape, "d_hidden": 12, "max_steps": 5, "longest_sentence": 4, **options}
-    )
-    model: UniversalTransformerClassifier = randomised(UniversalTransformerClassifier(config), seed)
-    if model.encoder.halting is not None:
-        model.encoder.halting.linear.weight.data.mul_(1.5 if config.norm == "post" else 0.5)
-        model.encoder.halting.linear.bias.data.fill_(-0.3)
-    return model.eval()
-
-
 def plain_states(model: Any, document: list[list[int]]) -> Tensor:
     """The first state of each sentence, word by word."""
     states = []
@@ -56,8 +43,10 @@ def plain_states(model: Any, document: list[list[int]]) -> Tensor:
 
 @pytest.mark.parametrize("positions", ["start", "end"])
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_it_is_the_dense_oracle_over_masked_sums_of_words(halted: str, positions: str) -> None:
-    model: Any = build(halted=halted, positions=positions)
+def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
+    halted: str, positions: str
+) -> None:
+    model: Any = build_classifier(halted=halted, positions=positions)
     for document in DOCUMENTS:
         places = torch.arange(1, len(document) + 1)
         first = plain_states(model, document)
@@ -75,13 +64,13 @@ def test_it_is_the_dense_oracle_over_masked_sums_of_words(halted: str, positions
         assert_same(gradients([found.logits], parameters), gradients([expected], parameters))
 
 
-def test_the_cases_ponder_for_different_numbers_of_steps() -> None:
-    assert len(build()(DOCUMENTS).steps.unique()) >= 3
+def test_classifier_cases_ponder_for_different_numbers_of_steps() -> None:
+    assert len(build_classifier()(DOCUMENTS).steps.unique()) >= 3
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_a_batch_is_its_documents(row: dict[str, Any]) -> None:
-    model = build(**row)
+def test_classifier_computes_a_batch_like_its_documents(row: dict[str, Any]) -> None:
+    model = build_classifier(**row)
     together = model(DOCUMENTS)
     alone = [model([document]) for document in DOCUMENTS]
     assert together.lengths.tolist() == [3, 1, 2]
@@ -92,27 +81,27 @@ def test_a_batch_is_its_documents(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
-    model = build(**row).train()
+def test_classifier_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+    model = build_classifier(**row).train()
     out = model(DOCUMENTS)
     found = gradients([out.logits, out.ponder.cost], model.parameters())
     assert all(g.abs().sum() > 1e-9 for g in found)
 
 
-def test_words_have_places_only_once_the_masks_differ() -> None:
-    model = build()
+def test_classifier_tells_word_order_only_by_different_masks() -> None:
+    model = build_classifier()
     one, other = [[[2, 3, 4], [5]]], [[[4, 2, 3], [5]]]
     assert not torch.allclose(model(one).logits, model(other).logits)
     torch.nn.init.ones_(model.mask)
     assert_same([model(one).logits], [model(other).logits])
 
 
-def test_sentences_have_places() -> None:
-    model = build()
+def test_classifier_tells_the_order_of_sentences() -> None:
+    model = build_classifier()
     assert not torch.allclose(model([[[2], [3], [4]]]).logits, model([[[3], [2], [4]]]).logits)
 
 
-def test_masks_are_drawn_around_one() -> None:
+def test_classifier_draws_masks_around_one() -> None:
     config = UniversalTransformerClassifierConfig(
         vocab_size=5, classes=2, d_model=64, longest_sentence=50
     )
@@ -120,8 +109,8 @@ def test_masks_are_drawn_around_one() -> None:
     assert abs(float(mask.mean()) - 1) < 0.1 and abs(float(mask.std()) - 1) < 0.1
 
 
-def test_predict_says_what_the_logits_say_and_leaves_the_mode_alone() -> None:
-    model = build(dropout=0.5).train()
+def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
+    model = build_classifier(dropout=0.5).train()
     found = model.predict(DOCUMENTS)
     assert model.training and model.encoder.training
     output = model.eval()(DOCUMENTS)
@@ -132,45 +121,8 @@ def test_predict_says_what_the_logits_say_and_leaves_the_mode_alone() -> None:
     assert [each.steps for each in found] == [p.tolist() for p in output.steps.split([3, 1, 2])]
 
 
-def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tensor:
-    """What the recurrence is given."""
-    seen: list[Tensor] = []
-    hook = model.encoder.register_forward_pre_hook(
-        lambda *call: seen.append(call[2]["positions"]), with_kwargs=True
-    )
-    model(documents)
-    hook.remove()
-    return seen[0]
-
-
-def test_from_the_end_everything_is_mirrored_extra_nodes_too() -> None:
-    for spec in ("complete", "star", "(window:1|virtual:2)"):
-        start, end = (build(topology=spec, positions=each) for each in ("start", "end"))
-        for size in (1, 4):
-            document = [[[2]] * size]
-            assert_same([positions_of(end, document)], [size + 1 - positions_of(start, document)])
-
-
-def test_in_training_a_document_has_one_offset() -> None:
-    for positions in ("start", "end"):
-        model = build(max_offset=3, positions=positions)
-        torch.manual_seed(0)
-        plain = torch.tensor([1, 2] if positions == "start" else [2, 1])
-        offsets = positions_of(model.train(), [[[2], [3]]] * 200).view(200, 2) - plain
-        assert bool((offsets == offsets[:, :1]).all())
-        assert set(offsets[:, 0].tolist()) == {0, 1, 2, 3}
-        assert positions_of(model.eval(), [[[2], [3]]]).tolist() == plain.tolist()
-
-
-def test_in_training_positions_may_lie_apart() -> None:
-    model = build(max_offset=9, spread_positions=True, positions="end").train()
-    drawn = positions_of(model, [[[2], [3], [4]]] * 100).view(100, 3)
-    assert bool((drawn.diff(dim=1) < 0).all()) and int(drawn.min()) >= 1
-    assert len(drawn.diff(dim=1).unique()) > 2
-
-
-def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
-    model = build(topology="window:1|global:0")
+def test_classifier_from_pretrained_restores_the_model(tmp_path: Path) -> None:
+    model = build_classifier(topology="window:1|global:0")
     model.threshold = 0.8
     model.save_pretrained(tmp_path)
     again = UniversalTransformerClassifier.from_pretrained(tmp_path).eval()
@@ -192,17 +144,17 @@ def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
         ([[[2]] * 7], "a document has 7 tokens, but the model takes 6 at most"),
     ],
 )
-def test_documents_that_do_not_fit(documents: Any, message: str) -> None:
-    model = build(max_length=6)
+def test_classifier_refuses_documents_that_do_not_fit(documents: Any, message: str) -> None:
+    model = build_classifier(max_length=6)
     for call in (model, model.predict):
         with pytest.raises(ValueError, match=message):
             call(documents)
 
 
 @pytest.mark.parametrize("document", [[[2.5]], [["a"]], [2, 3]])
-def test_documents_of_something_else(document: Any) -> None:
+def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
     with pytest.raises(TypeError, match=r"sentences\[0\]"):
-        build()([document])
+        build_classifier()([document])
 
 
 @pytest.mark.parametrize(
@@ -214,8 +166,8 @@ def test_documents_of_something_else(document: Any) -> None:
         ("topology", "zigzag", "zigzag"),
     ],
 )
-def test_a_wrong_configuration(name: str, value: Any, message: str) -> None:
+def test_classifier_config_refuses_a_wrong_value(name: str, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build(**{name: value})
+        build_classifier(**{name: value})
     with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):
-        build(topology="star", transition="sepconv")
+        build_classifier(topology="star", transition="sepconv")

@@ -16,12 +16,13 @@ from graphut import (
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
 )
-from graphut.models import writing
-from graphut.models.decoding import Generation, PrefixDecoder
+from graphut.models import generative_model
+from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.outputs import Generation
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Causal
 from tests.helpers import assert_same, covering, gradients, name_of
-from tests.models.cases import build_model
+from tests.models.cases import SEARCHES, assert_same_generations, build_model, seeded
 from tests.nn.cases import randomised
 
 BOS, EOS, VOCABULARY = 0, 1, 7
@@ -44,12 +45,6 @@ SPECS = [
     "star&causal",
     "binary_partition:1&causal",
     "(window:1|virtual:2)&causal",
-]
-SEARCHES: list[dict[str, Any]] = [
-    {},
-    {"beam_size": 3},
-    {"beam_size": 4, "length_penalty": 2.0},
-    {"temperature": 0.8, "top_p": 0.9},
 ]
 
 
@@ -79,19 +74,9 @@ def plain_greedy(model: UniversalTransformerLM, prompt: list[int], max_length: i
     return Generation(tokens[: tokens.index(EOS)] if EOS in tokens else tokens, score, steps, own)
 
 
-def assert_same_generations(found: list[Generation], expected: list[Generation]) -> None:
-    for a, b in zip(found, expected, strict=True):
-        assert (a.tokens, a.steps, a.source_steps) == (b.tokens, b.steps, b.source_steps)
-        assert a.score == pytest.approx(b.score, abs=1e-10)
-
-
-def seeded(options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "generator": torch.Generator().manual_seed(0)}
-
-
 @pytest.mark.parametrize("ends", [True, False])
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_it_is_the_dense_oracle_over_what_is_fed(halted: str, ends: bool) -> None:
+def test_language_model_equals_the_dense_recurrence(halted: str, ends: bool) -> None:
     model: Any = build(halted=halted)
     for text in WINDOWS:
         fed, labels = ([BOS, *text], [*text, EOS]) if ends else ([BOS, *text[:-1]], text)
@@ -108,7 +93,7 @@ def test_it_is_the_dense_oracle_over_what_is_fed(halted: str, ends: bool) -> Non
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_a_batch_is_its_texts(row: dict[str, Any]) -> None:
+def test_language_model_computes_a_batch_like_its_texts(row: dict[str, Any]) -> None:
     model = build(**row)
     together = model(TEXTS)
     alone = [model([text]) for text in TEXTS]
@@ -118,7 +103,7 @@ def test_a_batch_is_its_texts(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_a_window_is_the_beginning_of_a_text(row: dict[str, Any]) -> None:
+def test_language_model_computes_a_window_like_the_beginning_of_a_text(row: dict[str, Any]) -> None:
     model = build(**row)
     for text in WINDOWS:
         ended, window = model([text]), model([text], ends=False)
@@ -127,7 +112,9 @@ def test_a_window_is_the_beginning_of_a_text(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_greedy_decoding_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> None:
+def test_generate_is_the_forward_pass_of_a_language_model_again_and_again(
+    row: dict[str, Any],
+) -> None:
     model = build(**row)
     expected = [plain_greedy(model, text, 6) for text in TEXTS]
     assert_same_generations(model.generate(TEXTS, max_length=6), expected)
@@ -137,7 +124,7 @@ def test_greedy_decoding_is_the_forward_pass_again_and_again(row: dict[str, Any]
         assert_same_generations(model.generate(TEXTS, max_length=6), expected)
 
 
-def test_layers_with_weights_of_their_own() -> None:
+def test_generate_with_weights_for_each_step() -> None:
     model = build(share_weights=False, adaptive=False)
     expected = [plain_greedy(model, text, 6) for text in TEXTS]
     assert_same_generations(model.generate(TEXTS, max_length=6), expected)
@@ -145,17 +132,17 @@ def test_layers_with_weights_of_their_own() -> None:
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_every_search_finds_with_the_cache_what_it_finds_with_the_prefix(
+def test_generate_with_the_cache_equals_the_prefix_decoder_in_a_language_model(
     search: dict[str, Any], halted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = build(halted=halted)
     found = model.generate(TEXTS, max_length=6, **seeded(search))
-    monkeypatch.setattr(writing, "CachedDecoder", PrefixDecoder)
+    monkeypatch.setattr(generative_model, "CachedDecoder", PrefixDecoder)
     assert_same_generations(found, model.generate(TEXTS, max_length=6, **seeded(search)))
 
 
 @pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
-def test_what_follows_a_prompt_does_not_depend_on_the_batch(search: dict[str, Any]) -> None:
+def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str, Any]) -> None:
     model, prompts = build(), [*TEXTS, [5], [4, 4, 4, 4]]
     together = model.generate(prompts, max_length=6, **search)
     alone = [model.generate([prompt], max_length=6, **search)[0] for prompt in prompts]
@@ -164,7 +151,7 @@ def test_what_follows_a_prompt_does_not_depend_on_the_batch(search: dict[str, An
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_the_score_is_the_likelihood_of_what_follows(search: dict[str, Any]) -> None:
+def test_generate_scores_equal_log_likelihood(search: dict[str, Any]) -> None:
     model = build()
     for prompt, found in zip(
         WINDOWS, model.generate(WINDOWS, max_length=5, **seeded(search)), strict=True
@@ -174,7 +161,7 @@ def test_the_score_is_the_likelihood_of_what_follows(search: dict[str, Any]) -> 
         assert found.score == pytest.approx(float(likely[len(prompt) :].sum()), abs=1e-6)
 
 
-def test_likelihoods_are_those_of_the_softmax() -> None:
+def test_log_likelihood_equals_the_softmax() -> None:
     model = build().train()
     found = model.log_likelihood(TEXTS)
     assert model.training and model.dropout.training
@@ -187,7 +174,7 @@ def test_likelihoods_are_those_of_the_softmax() -> None:
 
 
 @given(text=st.lists(st.integers(2, VOCABULARY - 1), min_size=1, max_size=8), data=st.data())
-def test_no_token_learns_of_a_later_one(text: list[int], data: st.DataObject) -> None:
+def test_language_model_hides_later_tokens(text: list[int], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(text) - 1))
     other = [*text[:place], data.draw(st.integers(2, VOCABULARY - 1)), *text[place + 1 :]]
     model = build(topology="star&causal")
@@ -196,7 +183,7 @@ def test_no_token_learns_of_a_later_one(text: list[int], data: st.DataObject) ->
 
 @pytest.mark.filterwarnings("ignore:the topology .* whole prefix")
 @pytest.mark.parametrize("spec", SPECS)
-def test_topologies_of_all_sorts(spec: str) -> None:
+def test_language_model_takes_many_topologies(spec: str) -> None:
     model = build(topology=spec)
     expected = [plain_greedy(model, text, 5) for text in TEXTS]
     assert_same_generations(model.generate(TEXTS, max_length=5), expected)
@@ -205,7 +192,7 @@ def test_topologies_of_all_sorts(spec: str) -> None:
     assert len(together.steps) == len(together.labels) <= len(together.ponder.steps)
 
 
-def test_it_says_once_that_the_prefix_is_run_again() -> None:
+def test_language_model_warns_once_that_it_runs_the_prefix_again() -> None:
     model = build(topology="star&causal")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -216,14 +203,16 @@ def test_it_says_once_that_the_prefix_is_run_again() -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+def test_language_model_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build(**row).train()
     out = model(TEXTS)
     found = gradients([out.logits, out.ponder.cost], model.parameters())
     assert all(g.abs().sum() > 1e-9 for g in found)
 
 
-def test_in_training_a_text_has_one_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_language_model_draws_one_offset_for_a_text_in_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: list[Tensor] = []
     model = build(max_offset=3)
     model.decoder.register_forward_pre_hook(
@@ -239,7 +228,9 @@ def test_in_training_a_text_has_one_offset(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("options", [{}, {"tie_output": False}, {"topology": "window:2&causal"}])
-def test_a_model_comes_back_as_it_was(options: dict[str, Any], tmp_path: Path) -> None:
+def test_language_model_from_pretrained_restores_the_model(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
     model = build(**options)
     model.max_steps = 3
     model.save_pretrained(tmp_path)
@@ -249,7 +240,7 @@ def test_a_model_comes_back_as_it_was(options: dict[str, Any], tmp_path: Path) -
     assert (again.output.weight is again.embedding.weight) == again.config.tie_output
 
 
-def test_what_is_for_another_model() -> None:
+def test_language_model_refuses_input_of_another_model() -> None:
     pairs = UniversalTransformerConfig(source_vocab=9, target_vocab=9)
     with pytest.raises(TypeError, match=r"LM takes a .*LMConfig, got a UniversalTransformerConfig"):
         UniversalTransformerLM(pairs)  # type: ignore[arg-type]
@@ -260,7 +251,7 @@ def test_what_is_for_another_model() -> None:
         build()(model.sentence_graph([[5]], [[5]]))
 
 
-def test_a_model_of_another_kind(tmp_path: Path) -> None:
+def test_from_pretrained_refuses_a_model_of_another_class(tmp_path: Path) -> None:
     build_model().save_pretrained(tmp_path / "pairs")
     build().save_pretrained(tmp_path / "texts")
     with pytest.raises(ValueError, match="'UniversalTransformer', not a UniversalTransformerLM"):
@@ -279,7 +270,9 @@ def test_a_model_of_another_kind(tmp_path: Path) -> None:
         ([[2] * 20], True, "a text has 21 tokens, but the model takes 20"),
     ],
 )
-def test_texts_that_do_not_fit(texts: list[list[int]], ends: bool, message: str) -> None:
+def test_language_model_refuses_texts_that_do_not_fit(
+    texts: list[list[int]], ends: bool, message: str
+) -> None:
     model = build(max_length=20)
     for call in (model, model.log_likelihood):
         with pytest.raises(ValueError, match=message):
@@ -295,7 +288,7 @@ def test_texts_that_do_not_fit(texts: list[list[int]], ends: bool, message: str)
         ([[2]], {"temperature": 0}, "temperature must be above 0, got 0"),
     ],
 )
-def test_prompts_that_do_not_fit(
+def test_generate_refuses_prompts_that_do_not_fit(
     prompts: list[list[int]], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -311,7 +304,7 @@ def test_prompts_that_do_not_fit(
         ("tie_output", 1, "tie_output must be True or False; got 1"),
     ],
 )
-def test_a_wrong_configuration(name: str, value: Any, message: str) -> None:
+def test_language_model_config_refuses_a_wrong_value(name: str, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**{name: value})
     with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut import UniversalTransformerPointer, UniversalTransformerPointerConfig
-from graphut.models import PointerOutput
+from graphut.models.outputs import PointerOutput
 from graphut.models.pointer import likeliest, log_probability
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Complete
@@ -43,7 +43,9 @@ def build(seed: int = 19, **options: Any) -> UniversalTransformerPointer:
 
 @pytest.mark.parametrize("positions", ["start", "end"])
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_it_is_the_dense_oracle_and_a_bilinear_form(halted: str, positions: str) -> None:
+def test_pointer_equals_the_dense_recurrence_and_a_bilinear_form(
+    halted: str, positions: str
+) -> None:
     model: Any = build(halted=halted, positions=positions)
     for passage in PASSAGES:
         places = torch.arange(1, len(passage) + 1)
@@ -60,12 +62,12 @@ def test_it_is_the_dense_oracle_and_a_bilinear_form(halted: str, positions: str)
         assert torch.equal(found.steps, steps)
 
 
-def test_the_cases_ponder_for_different_numbers_of_steps() -> None:
+def test_pointer_cases_ponder_for_different_numbers_of_steps() -> None:
     assert len(build()(PASSAGES).steps.unique()) >= 3
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_a_batch_is_its_passages(row: dict[str, Any]) -> None:
+def test_pointer_computes_a_batch_like_its_passages(row: dict[str, Any]) -> None:
     model = build(**row)
     together = model(PASSAGES)
     alone = [model([passage]) for passage in PASSAGES]
@@ -75,7 +77,7 @@ def test_a_batch_is_its_passages(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
+def test_pointer_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build(**row).train()
     out = model(PASSAGES)
     found = gradients([out.scores, out.ponder.cost], model.parameters())
@@ -108,14 +110,14 @@ def by_hand(output: PointerOutput) -> list[dict[int, float]]:
 
 
 @given(outputs(), st.integers(2, 6))
-def test_a_word_is_as_likely_as_its_places_together(output: PointerOutput, word: int) -> None:
+def test_log_probability_sums_the_positions_of_a_word(output: PointerOutput, word: int) -> None:
     answers = torch.full((len(output.lengths),), word)
     found = log_probability(output, answers)
     assert found.tolist() == pytest.approx([own.get(word, -inf) for own in by_hand(output)])
 
 
 @given(outputs())
-def test_the_likeliest_word(output: PointerOutput) -> None:
+def test_likeliest_is_the_word_of_the_largest_sum(output: PointerOutput) -> None:
     words, likely = likeliest(output)
     for word, own, expected in zip(words.tolist(), likely.tolist(), by_hand(output), strict=True):
         assert own == pytest.approx(max(expected.values()))
@@ -123,7 +125,7 @@ def test_the_likeliest_word(output: PointerOutput) -> None:
 
 
 @given(outputs())
-def test_the_gradient_of_a_word_is_the_share_of_each_of_its_places(output: PointerOutput) -> None:
+def test_log_probability_gradient_is_the_share_of_each_position(output: PointerOutput) -> None:
     words, likely = likeliest(output)
     found = log_probability(output, words)
     [gradient] = torch.autograd.grad(found.sum(), output.scores)
@@ -132,14 +134,14 @@ def test_the_gradient_of_a_word_is_the_share_of_each_of_its_places(output: Point
     assert_same([gradient], [expected])
 
 
-def test_of_equally_likely_words_it_is_the_one_with_the_least_id() -> None:
+def test_likeliest_takes_the_least_id_of_equal_words() -> None:
     record: Any = None
     half = torch.tensor([0.5, 0.5]).log()
     output = PointerOutput(half, torch.tensor([6, 3]), record, record, torch.tensor([2]))
     assert likeliest(output)[0].tolist() == [3]
 
 
-def test_predict_says_what_the_scores_say_and_leaves_the_mode_alone() -> None:
+def test_pointer_predict_follows_the_scores_and_restores_the_mode() -> None:
     model = build(dropout=0.5).train()
     found = model.predict(PASSAGES)
     assert model.training and model.encoder.training
@@ -147,11 +149,13 @@ def test_predict_says_what_the_scores_say_and_leaves_the_mode_alone() -> None:
     words, likely = likeliest(output)
     assert [each.word for each in found] == words.tolist()
     assert [each.log_probability for each in found] == pytest.approx(likely.tolist())
-    assert [*chain(*(each.places for each in found))] == pytest.approx(output.scores.exp().tolist())
+    assert [*chain(*(each.probabilities for each in found))] == pytest.approx(
+        output.scores.exp().tolist()
+    )
     assert [*chain(*(each.steps for each in found))] == output.steps.tolist()
 
 
-def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_pointer_from_pretrained_restores_the_model(tmp_path: Path) -> None:
     model = build()
     model.max_steps = 3
     model.save_pretrained(tmp_path)
@@ -172,7 +176,7 @@ def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
         ([[2] * 21], "a passage has 21 tokens, but the model takes 20 at most"),
     ],
 )
-def test_passages_that_do_not_fit(passages: list[list[int]], message: str) -> None:
+def test_pointer_refuses_passages_that_do_not_fit(passages: list[list[int]], message: str) -> None:
     model = build(max_length=20)
     for call in (model, model.predict):
         with pytest.raises(ValueError, match=message):
@@ -183,7 +187,7 @@ def test_passages_that_do_not_fit(passages: list[list[int]], message: str) -> No
     ("name", "value", "message"),
     [("vocab_size", 2, "vocab_size must be at least 3"), ("topology", "zigzag", "zigzag")],
 )
-def test_a_wrong_configuration(name: str, value: Any, message: str) -> None:
+def test_pointer_config_refuses_a_wrong_value(name: str, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(**{name: value})
     with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):

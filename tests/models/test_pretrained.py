@@ -37,7 +37,7 @@ def load(folder: Path) -> UniversalTransformer:
 
 
 @pytest.mark.parametrize("options", SHAPES, ids=str)
-def test_a_model_comes_back_as_it_was(options: dict[str, Any], tmp_path: Path) -> None:
+def test_from_pretrained_restores_the_model(options: dict[str, Any], tmp_path: Path) -> None:
     model = build_model(**options)
     model.save_pretrained(tmp_path / "new" / "folder")
     again = load(tmp_path / "new" / "folder")
@@ -51,7 +51,7 @@ def test_a_model_comes_back_as_it_was(options: dict[str, Any], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_the_dtype_is_that_of_the_weights(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_from_pretrained_takes_the_dtype_of_the_weights(dtype: torch.dtype, tmp_path: Path) -> None:
     model = build_model().to(dtype)
     model.save_pretrained(tmp_path)
     again = load(tmp_path)
@@ -59,7 +59,7 @@ def test_the_dtype_is_that_of_the_weights(dtype: torch.dtype, tmp_path: Path) ->
         assert a.dtype == dtype and torch.equal(a, b)
 
 
-def test_cap_and_threshold_as_they_are_at_present(tmp_path: Path) -> None:
+def test_save_pretrained_keeps_present_max_steps_and_threshold(tmp_path: Path) -> None:
     model = build_model()
     model.max_steps, model.threshold = 9, 0.5
     model.save_pretrained(tmp_path)
@@ -69,13 +69,13 @@ def test_cap_and_threshold_as_they_are_at_present(tmp_path: Path) -> None:
     assert torch.equal(logits_of(again), logits_of(model))
 
 
-def test_a_folder_holds_two_files(folder: Path) -> None:
+def test_save_pretrained_writes_two_files(folder: Path) -> None:
     build_model(seed=1).save_pretrained(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
     assert json.loads((folder / "config.json").read_text())["model"] == "UniversalTransformer"
 
 
-def test_nothing_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("pickle was used")
 
@@ -90,7 +90,7 @@ def test_nothing_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_crash_while_saving_leaves_the_old_model(
+def test_save_pretrained_leaves_the_old_model_after_a_crash(
     call: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = logits_of(load(folder))
@@ -118,19 +118,19 @@ def _crash_in(call: str, which: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
-def test_a_folder_that_is_not_a_model(missing: str, folder: Path) -> None:
+def test_from_pretrained_refuses_a_folder_without_a_model(missing: str, folder: Path) -> None:
     (folder / missing).unlink()
     with pytest.raises(ValueError, match=f"{folder} is not a model: it has no {missing}"):
         load(folder)
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_from_pretrained_refuses_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nowhere is not a model"):
         load(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("size", [0, 4, 100, -1])
-def test_truncated_weights(size: int, folder: Path) -> None:
+def test_from_pretrained_refuses_truncated_weights(size: int, folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(ValueError, match=f"{path} is damaged or not a safetensors file"):
@@ -151,7 +151,9 @@ def test_truncated_weights(size: int, folder: Path) -> None:
         (lambda w: w[BIAS][2:3].fill_(-torch.inf), "output.bias holds NaN or infinity"),
     ],
 )
-def test_foreign_weights(change: Callable[[Any], Any], message: str, folder: Path) -> None:
+def test_from_pretrained_refuses_foreign_weights(
+    change: Callable[[Any], Any], message: str, folder: Path
+) -> None:
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors")
@@ -173,14 +175,16 @@ def test_foreign_weights(change: Callable[[Any], Any], message: str, folder: Pat
         ({"d_model": 16}, r"is \(7, 8\); .* \(7, 16\)"),
     ],
 )
-def test_foreign_configurations(change: dict[str, Any], message: str, folder: Path) -> None:
+def test_from_pretrained_refuses_foreign_configurations(
+    change: dict[str, Any], message: str, folder: Path
+) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(ValueError, match=message):
         load(folder)
 
 
-def test_a_configuration_that_lacks_a_field(folder: Path) -> None:
+def test_from_pretrained_names_a_missing_field(folder: Path) -> None:
     values = json.loads((folder / "config.json").read_text())
     del values["source_vocab"]
     (folder / "config.json").write_text(json.dumps(values))
@@ -189,7 +193,7 @@ def test_a_configuration_that_lacks_a_field(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '"model"'])
-def test_a_configuration_that_is_not_one(text: str, folder: Path) -> None:
+def test_from_pretrained_refuses_what_is_no_configuration(text: str, folder: Path) -> None:
     (folder / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"config\.json (is not a JSON file|describes None)"):
         load(folder)

@@ -12,7 +12,7 @@ from graphut.nn.recurrence import adaptive_loop
 from tests.models.cases import SOURCES, build_model, logits_of, small
 
 
-def test_a_decoder_is_causal_and_crosses() -> None:
+def test_make_recurrence_makes_a_causal_decoder_with_cross_attention() -> None:
     config = small(transition="sepconv", kernel_size=5)
     encoder = make_recurrence(config)
     decoder = make_recurrence(config, causal=True, cross_attention=True)
@@ -26,14 +26,14 @@ def test_a_decoder_is_causal_and_crosses() -> None:
 @pytest.mark.parametrize(
     ("spec", "may_be_empty"), [("causal", False), ("star&causal", True), ("window:1&causal", False)]
 )
-def test_only_extra_nodes_may_see_no_source(spec: str, may_be_empty: bool) -> None:
+def test_make_recurrence_lets_only_extra_nodes_see_no_source(spec: str, may_be_empty: bool) -> None:
     step = UniversalTransformer(small(decoder_topology=spec)).decoder.step
     assert step.cross_attention is not None
     assert step.cross_attention.allow_zero_in_degree == may_be_empty
     assert not step.attention.allow_zero_in_degree
 
 
-def test_the_configuration_reaches_it() -> None:
+def test_make_recurrence_follows_the_configuration() -> None:
     options = {"max_steps": 7, "threshold": 0.5, "halted": "stale", "cost": "remainder"}
     part = make_recurrence(small(**options))
     assert {name: getattr(part, name) for name in options} == options
@@ -41,7 +41,7 @@ def test_the_configuration_reaches_it() -> None:
     assert make_recurrence(small(adaptive=False)).halting is None
 
 
-def test_layers_with_weights_of_their_own() -> None:
+def test_make_recurrence_gives_each_layer_its_weights() -> None:
     part = make_recurrence(small(share_weights=False, adaptive=False), cross_attention=True)
     assert [adaptive_loop(part).step(t) for t in range(1, 6)] == list(part.step)
     assert all(step.cross_attention is not None for step in part.step)
@@ -49,7 +49,7 @@ def test_layers_with_weights_of_their_own() -> None:
         small(share_weights=False)
 
 
-def test_every_attention_is_scaled_by_degree_or_none() -> None:
+def test_make_recurrence_scales_all_attention_by_degree_or_none() -> None:
     for scaled in (True, False):
         names = [name for name, _ in build_model(scale_by_degree=scaled).named_parameters()]
         found = [name for name in names if name.endswith("degree_scale")]
@@ -62,7 +62,7 @@ def test_every_attention_is_scaled_by_degree_or_none() -> None:
 
 
 @pytest.mark.parametrize("share_weights", [True, False])
-def test_a_folder_and_back(tmp_path: Path, share_weights: bool) -> None:
+def test_make_recurrence_goes_through_a_folder(tmp_path: Path, share_weights: bool) -> None:
     options = {"share_weights": share_weights, "scale_by_degree": True, "norm": "pre"}
     model = build_model(adaptive=share_weights, **options)
     model.save_pretrained(tmp_path)
@@ -72,7 +72,7 @@ def test_a_folder_and_back(tmp_path: Path, share_weights: bool) -> None:
     assert again.generate(SOURCES) == model.generate(SOURCES)
 
 
-def test_a_plain_transformer_keeps_its_number_of_layers() -> None:
+def test_max_steps_of_a_plain_transformer_cannot_change() -> None:
     model = build_model(share_weights=False, adaptive=False)
     with pytest.raises(ValueError, match="max_steps cannot become 3"):
         model.max_steps = 3

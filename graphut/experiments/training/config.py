@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_type_hints
+from typing import Literal
 
-from graphut.models.config import fits, option
+from graphut.models.checked_config import CheckedConfig, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(CheckedConfig):
     """The settings of training: the options of `graphut train`, with the same help.
 
     An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
@@ -55,10 +55,8 @@ class TrainingConfig:
         0, "of the training examples and their order; graphut train: of weights and dropout too"
     )
 
-    def __post_init__(self) -> None:
-        """Check types and ranges."""
-        for name, kind in get_type_hints(type(self)).items():
-            self._check(name, *fits(getattr(self, name), kind))
+    def _check_values(self) -> None:
+        """Check ranges."""
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
         for name in ("warmup", "weight_decay", "ponder_weight", "ponder_warmup", "seed"):
@@ -75,7 +73,3 @@ class TrainingConfig:
         (True, False)
         """
         return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
-
-    def _check(self, name: str, right: bool, wanted: str) -> None:
-        if not right:
-            raise ValueError(f"{name} must be {wanted}, got {getattr(self, name)!r}")

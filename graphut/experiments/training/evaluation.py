@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from graphut._version import __version__
 from graphut._files import write_json
+from graphut._version import __version__
 from graphut.experiments.tasks.base import in_batches
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ import torch
 
 from graphut.experiments.tasks.base import in_batches
 from graphut.models import UniversalTransformer, UniversalTransformerLM
-from graphut.models.config import option
-from graphut.models.decoding import Generation
+from graphut.models.checked_config import option
+from graphut.models.outputs import Generation
 
 _BATCH = 100
 _LABEL_WIDTH = 8  # columns

@@ -93,7 +93,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     @property
     def config_kind(self) -> type[ModelConfig]:
         """Return the class of the model's configuration."""
-        return self.model_kind.config_kind
+        return self.model_kind.config_class
 
     @abstractmethod
     def sizes(self, task: TaskT) -> dict[str, int]:

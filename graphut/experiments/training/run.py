@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from graphut._version import __version__
 from graphut._files import is_path, read_json, write_json
+from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig

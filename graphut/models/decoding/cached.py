@@ -1,4 +1,4 @@
-"""The cached decoder: each token is computed once, over what earlier tokens showed at each step.
+"""The cached decoder: it computes each token once, over the keys and values of earlier tokens.
 
 With a causal topology a token's whole trajectory depends on earlier tokens alone, so their keys
 and values by step are all that is needed. A hypothesis is a path of nodes; hypotheses that share a
@@ -7,57 +7,33 @@ beginning share its nodes, and choosing among them copies no keys or values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
-from graphut.models.decoding.hypotheses import Hypotheses
-from graphut.models.decoding.ragged import RaggedTable
-from graphut.models.decoding.source import EncodedSource
-from graphut.nn import AdaptiveRecurrence, MultiHeadAttention, coordinate_signal
+from graphut.models.decoding.decoder import RecurrenceDecoder
+from graphut.nn import MultiHeadAttention, coordinate_signal
 from graphut.nn.context import EncoderOutput
 from graphut.nn.recurrence import adaptive_loop
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology
 
 
-class CachedDecoder:
-    """Extends hypotheses by one token at a time; see `TokenDecoder`.
+@dataclass(eq=False)
+class CachedDecoder(RecurrenceDecoder):
+    """A `TokenDecoder` with a cache; parameters as for `RecurrenceDecoder`.
 
-    Parameters
-    ----------
-    recurrence : AdaptiveRecurrence
-        The decoder.
-    source : EncodedSource or None
-        What it reads by cross-attention, where it has any.
-    topology : Topology
-        Of self-attention: causal and stable.
-    embed : callable
-        From `(B,)` tokens to `(B, d)` first states.
-    predict : callable
-        From `(B, d)` output states to logits.
+    It is exact where the topologies are stable: a token's in-edges stay as the sentence grows.
     """
 
-    def __init__(
-        self,
-        recurrence: AdaptiveRecurrence,
-        source: EncodedSource | None,
-        topology: Topology,
-        embed: Callable[[Tensor], Tensor],
-        predict: Callable[[Tensor], Tensor],
-    ) -> None:
-        self.recurrence = recurrence
-        self.source = source
-        self.topology = topology
-        self.embed = embed
-        self.predict = predict
-        self.encoded = None if source is None else EncoderOutput(source.feat)
-        self.memory = RaggedTable(recurrence.max_steps)
-        self.combined = RaggedTable(recurrence.max_steps)
-        self.hypotheses = Hypotheses()
+    def __post_init__(self) -> None:
+        """Begin with empty caches."""
+        self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
+        self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
+        self.combined = RaggedCache(self.recurrence.max_steps)
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each; see `TokenDecoder`."""
@@ -100,7 +76,7 @@ class _NewestTokens:
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         sources = self._of_frontier(self._sources)
         key_value = self.decoder.memory.read(sources, self._step).flatten(0, 1)
-        layout = _runs_of(len(sources), sources.shape[1]).to(rows.device)
+        layout = _intervals_of(len(sources), sources.shape[1]).to(rows.device)
         return layer.attend(layout, rows, key_value, value_shift=self.value_shift)[0]
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
@@ -126,16 +102,56 @@ class _NewestTokens:
 
 
 def _in_neighbours(topology: Topology, length: int) -> Tensor:
-    """Positions that the newest token of so many attends to, `(k,)`."""
+    """Return the positions, `(k,)`, that the last token of a sentence of `length` attends to."""
     tokens = torch.tensor([length])
     _, source = topology.sorted_in_edges(tokens - 1, tokens, tokens)
     return source
 
 
-def _runs_of(rows: int, size: int) -> IntervalLayout:
-    """Each row attends to a run of its own, all of one size."""
+def _intervals_of(rows: int, size: int) -> IntervalLayout:
+    """Return a layout in which each row attends to an interval of its own, all of one size."""
     lo = torch.arange(rows) * size
     one, sizes = torch.ones(rows, dtype=torch.int64), torch.full((rows,), size)
     return IntervalLayout(
         lo=lo, hi=lo + size, num_src=rows * size, dst_lengths=one, src_lengths=sizes
     )
+
+
+class RaggedCache:
+    """A table of nodes by steps that stores a row once, from the step on at which it was written.
+
+    A node that halted early has few rows: at later steps its last row is read.
+
+    Parameters
+    ----------
+    max_steps : int
+        The largest step.
+    """
+
+    def __init__(self, max_steps: int) -> None:
+        self._row_of = torch.zeros(0, max_steps, dtype=torch.int64)
+        self._rows: Tensor | None = None
+        self._used = 0
+
+    def add_nodes(self, count: int) -> Tensor:
+        """Make room for new nodes; return their ids, `(count,)`."""
+        first = self._row_of.shape[0]
+        self._row_of = pad(self._row_of, (0, 0, 0, count))
+        return torch.arange(first, first + count)
+
+    def write(self, nodes: Tensor, step: int, rows: Tensor) -> None:
+        """Store `(R, width)` rows of `nodes` for the steps from `step` (from 1) on."""
+        used = self._used + rows.shape[0]
+        if self._rows is None:
+            self._rows = rows.new_empty(2 * used, rows.shape[1])
+        elif used > self._rows.shape[0]:
+            self._rows = torch.cat([self._rows, torch.empty_like(self._rows), rows])
+        self._rows[self._used : used] = rows
+        self._row_of[nodes, step - 1 :] = torch.arange(self._used, used)[:, None]
+        self._used = used
+
+    def read(self, nodes: Tensor, step: int) -> Tensor:
+        """Return the rows of `nodes`, of any shape, at `step`: that shape with `width` behind."""
+        assert self._rows is not None
+        rows = self._row_of[:, step - 1][nodes]
+        return self._rows[rows.to(self._rows.device)]

@@ -1,46 +1,21 @@
-"""The plain decoder: the whole prefix again for each token. Exact for every topology."""
+"""The plain decoder: it runs the whole prefix again for each token. Exact for every topology."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.models.decoding.hypotheses import Hypotheses
-from graphut.models.decoding.source import EncodedSource
-from graphut.nn import AdaptiveRecurrence
-from graphut.topology import (
-    Complete,
-    Topology,
-    node_positions,
-    token_nodes,
-    with_extra_nodes,
-)
+from graphut.models.decoding.decoder import RecurrenceDecoder
+from graphut.topology import Complete, node_positions, token_nodes, with_extra_nodes
 from graphut.topology.cross import cross_layout
 
 
-class PrefixDecoder:
-    """Extends hypotheses by one token at a time; parameters as for `CachedDecoder`.
+class PrefixDecoder(RecurrenceDecoder):
+    """A `TokenDecoder` without a cache; parameters as for `RecurrenceDecoder`.
 
-    The reference for the cache, and what decodes topologies that change as a sentence grows.
+    It is the reference for the cache, and decodes topologies that change as a sentence grows.
     """
-
-    def __init__(
-        self,
-        recurrence: AdaptiveRecurrence,
-        source: EncodedSource | None,
-        topology: Topology,
-        embed: Callable[[Tensor], Tensor],
-        predict: Callable[[Tensor], Tensor],
-    ) -> None:
-        self.recurrence = recurrence
-        self.source = source
-        self.topology = topology
-        self.embed = embed
-        self.predict = predict
-        self.hypotheses = Hypotheses()
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each; see `TokenDecoder`."""
@@ -58,7 +33,7 @@ class PrefixDecoder:
         return self.predict(out[newest]), ponder.steps[newest]
 
     def _cross(self, lengths: Tensor, device: torch.device) -> tuple[EdgeLayout, Tensor] | None:
-        """The edges from the source into all tokens of each hypothesis, and their sources."""
+        """Return the edges from sources into all tokens of each hypothesis, and the sources."""
         if self.source is None:
             return None
         sentences = self.hypotheses.sentences

@@ -34,7 +34,7 @@ from graphut.experiments.training import TrainingConfig
     ],
 )
 def test_training_config_quotes_a_value_out_of_range(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be .*, got {value!r}"):
+    with pytest.raises(ValueError, match=f"{name} must be .*; got {value!r}"):
         TrainingConfig(**{name: value})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.models.decoding import EncodedSource, TokenDecoder
+from graphut.models.decoding.decoder import EncodedSource, TokenDecoder
 from graphut.nn import AdaptiveRecurrence, HaltingUnit
 from graphut.topology import (
     Complete,

@@ -5,12 +5,14 @@ from itertools import product
 import pytest
 import torch
 
-from graphut.models.decoding import CachedDecoder, PrefixDecoder, TokenDecoder, beam_search, greedy
-from graphut.models.decoding.stepwise import Hypothesis
+from graphut.models.decoding.beam import beam_search
+from graphut.models.decoding.cached import CachedDecoder
+from graphut.models.decoding.decoder import TokenDecoder
+from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.decoding.search import Hypothesis, SearchOptions, sample
 from tests.models.decoding.cases import SOURCES, VOCABULARY, Table, build_setting, steps_of
 
 BOS, EOS = 0, 1
-CPU = torch.device("cpu")
 PENALTIES = [0.0, 0.6, 1.0, 3.0]
 
 
@@ -21,16 +23,10 @@ def search(
     max_length: int = 4,
     length_penalty: float = 0.6,
 ) -> list[Hypothesis]:
-    return beam_search(
-        decoder,
-        sentences,
-        beam_size=beam_size,
-        max_length=max_length,
-        length_penalty=length_penalty,
-        bos=BOS,
-        eos=EOS,
-        device=CPU,
+    options = SearchOptions(
+        beam_size=beam_size, max_length=max_length, length_penalty=length_penalty
     )
+    return beam_search(decoder, torch.full((sentences,), BOS), options)
 
 
 def every_sequence(vocabulary: int, max_length: int) -> list[tuple[int, ...]]:
@@ -58,7 +54,7 @@ def best_in_table(table: Table, sentence: int, max_length: int, penalty: float) 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize(("vocabulary", "max_length"), [(3, 5), (4, 3)])
-def test_a_wide_beam_is_exhaustive_search(
+def test_beam_search_with_a_wide_beam_is_exhaustive(
     seed: int, penalty: float, vocabulary: int, max_length: int
 ) -> None:
     def table(sentences: int = 3) -> Table:
@@ -72,7 +68,7 @@ def test_a_wide_beam_is_exhaustive_search(
         assert found.score == pytest.approx(best.score, abs=1e-12)
 
 
-def test_the_best_sequences_are_of_many_lengths() -> None:
+def test_beam_search_cases_have_many_lengths() -> None:
     found = [search(Table(8, 4, 0), 8, length_penalty=penalty) for penalty in PENALTIES]
     lengths = [[len(hypothesis.tokens) for hypothesis in batch] for batch in found]
     assert {length for batch in lengths for length in batch} >= {1, 2, 4}
@@ -82,7 +78,7 @@ def test_the_best_sequences_are_of_many_lengths() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_exhaustive_search_with_a_decoder(seed: int, penalty: float) -> None:
+def test_beam_search_with_a_decoder_is_exhaustive(seed: int, penalty: float) -> None:
     setting = build_setting(halted=["copied", "frozen", "stale"][seed])
     predict = setting.predict
     setting.predict = lambda out: (1 + seed) * predict(out)[:, :4]
@@ -106,7 +102,7 @@ def test_exhaustive_search_with_a_decoder(seed: int, penalty: float) -> None:
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 7])
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_the_cache_finds_what_the_prefix_finds(beam_size: int, halted: str) -> None:
+def test_beam_search_with_the_cache_equals_the_prefix_decoder(beam_size: int, halted: str) -> None:
     setting = build_setting(halted=halted)
     found, expected = (
         search(setting.decoder(kind), beam_size=beam_size, max_length=7)
@@ -118,7 +114,7 @@ def test_the_cache_finds_what_the_prefix_finds(beam_size: int, halted: str) -> N
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
-def test_sentences_do_not_influence_each_other(beam_size: int) -> None:
+def test_beam_search_keeps_sentences_apart(beam_size: int) -> None:
     setting = build_setting()
     together = search(setting.decoder(CachedDecoder), beam_size=beam_size, max_length=6)
     for sentence in range(len(SOURCES)):
@@ -129,17 +125,17 @@ def test_sentences_do_not_influence_each_other(beam_size: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_beam_never_ends_below_greedy(seed: int) -> None:
+def test_beam_search_never_ends_below_greedy(seed: int) -> None:
     """Without a length penalty, for a beam that holds what greedy holds."""
-    ends = {"max_length": 5, "bos": BOS, "eos": EOS, "device": CPU}
-    likeliest = greedy(Table(4, 6, seed), 4, **ends)
+    first = torch.full((4,), BOS)
+    likeliest = sample(Table(4, 6, seed), first, SearchOptions(max_length=5))
     for beam_size in (1, 6**4):
         found = search(Table(4, 6, seed), 4, beam_size, max_length=5, length_penalty=0.0)
         for a, b in zip(found, likeliest, strict=True):
             assert a.score >= b.score
 
 
-def test_it_stops_when_nothing_can_win() -> None:
+def test_beam_search_stops_when_nothing_can_win() -> None:
     class Ending(Table):
         def row(self, prefix: tuple[int, ...]) -> torch.Tensor:
             assert len(prefix) == 2, "eos is certain after bos"
@@ -150,7 +146,7 @@ def test_it_stops_when_nothing_can_win() -> None:
 
 
 @pytest.mark.parametrize(("penalty", "expected"), [(0.0, [EOS]), (3.0, [2, 2, EOS])])
-def test_an_ended_hypothesis_takes_no_place_in_the_beam(
+def test_beam_search_keeps_ended_hypotheses_outside_the_beam(
     penalty: float, expected: list[int]
 ) -> None:
     class Tempting(Table):
@@ -162,7 +158,7 @@ def test_an_ended_hypothesis_takes_no_place_in_the_beam(
     assert found.tokens == expected
 
 
-def test_tokens_that_cannot_come() -> None:
+def test_beam_search_takes_tokens_that_cannot_come() -> None:
     class Narrow(Table):
         def row(self, prefix: tuple[int, ...]) -> torch.Tensor:
             ends = len(prefix) > 3
@@ -173,6 +169,6 @@ def test_tokens_that_cannot_come() -> None:
     assert found.score > -torch.inf
 
 
-def test_the_vocabulary_may_be_smaller_than_the_beam() -> None:
+def test_beam_search_takes_a_beam_larger_than_the_vocabulary() -> None:
     assert VOCABULARY < 100
     assert len(search(build_setting().decoder(CachedDecoder), beam_size=100, max_length=3)) == 3

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphut.models.decoding import CachedDecoder, PrefixDecoder
+from graphut.models.decoding.cached import CachedDecoder, RaggedCache
+from graphut.models.decoding.prefix import PrefixDecoder
 from tests.helpers import assert_same, covering, name_of
 from tests.models.decoding.cases import MODES, build_setting, growth
 
@@ -16,6 +19,8 @@ SHOWN = [
     {"halted": halted, "norm": norm, "transition": transition, "changed": "max_steps=7"}
     for halted, norm, transition in product(*(MODES[n] for n in ("halted", "norm", "transition")))
 ]
+CAP = 4
+DEPTHS = st.lists(st.lists(st.integers(1, CAP), min_size=1, max_size=5), min_size=1, max_size=5)
 FULL = [dict(zip(MODES, values, strict=True)) for values in product(*MODES.values())]
 
 
@@ -30,24 +35,24 @@ def check(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PAIRWISE + SHOWN, ids=name_of)
-def test_the_cache_equals_the_prefix_run_again(row: dict[str, Any]) -> None:
+def test_cached_decoder_equals_the_prefix_decoder(row: dict[str, Any]) -> None:
     check(row)
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("transition", MODES["transition"])
-def test_the_cache_of_steps_with_weights_of_their_own(transition: str, norm: str) -> None:
+def test_cached_decoder_with_weights_for_each_step(transition: str, norm: str) -> None:
     check({"share_weights": False, "norm": norm, "transition": transition, "max_steps": 3})
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("row", FULL, ids=name_of)
-def test_the_cache_in_all_modes(row: dict[str, Any]) -> None:
+def test_cached_decoder_in_all_modes(row: dict[str, Any]) -> None:
     check(row)
 
 
 @pytest.mark.parametrize("row", PAIRWISE[::3], ids=name_of)
-def test_a_hypothesis_alone_gets_what_it_gets_in_a_batch(row: dict[str, Any]) -> None:
+def test_cached_decoder_computes_a_hypothesis_like_in_a_batch(row: dict[str, Any]) -> None:
     setting = build_setting(**row)
     together = setting.decoder(CachedDecoder)
     for parents, tokens, _, _ in (steps := growth()):
@@ -62,13 +67,15 @@ def test_a_hypothesis_alone_gets_what_it_gets_in_a_batch(row: dict[str, Any]) ->
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("halt_from", ["input", "output"])
-def test_the_cases_ponder_for_different_numbers_of_steps(norm: str, halt_from: str) -> None:
+def test_cached_decoder_cases_ponder_for_different_numbers_of_steps(
+    norm: str, halt_from: str
+) -> None:
     decoder = build_setting(norm=norm, halt_from=halt_from).decoder(CachedDecoder)
     steps = torch.cat([decoder.advance(*step[:2])[1] for step in growth()])
     assert len(steps.unique()) >= 3 and steps.max() > steps[-5:].min()
 
 
-def test_tokens_that_hypotheses_share_are_computed_once() -> None:
+def test_cached_decoder_computes_shared_tokens_once() -> None:
     setting, rows = build_setting(), []
     embed = setting.embed
     setting.embed = lambda token: rows.append(len(token)) or embed(token)
@@ -76,3 +83,35 @@ def test_tokens_that_hypotheses_share_are_computed_once() -> None:
     for parents, tokens, *_ in growth():
         decoder.advance(parents, tokens)
     assert rows == [3, 5, 5, 5, 5, 5]
+
+
+@given(DEPTHS)
+def test_ragged_cache_reads_the_last_row_at_later_steps(batches: list[list[int]]) -> None:
+    cache, shown = RaggedCache(CAP), []
+    for depths in batches:
+        nodes = cache.add_nodes(len(depths))
+        assert nodes.tolist() == list(range(len(shown), len(shown) + len(depths)))
+        for step in range(1, max(depths) + 1):
+            deep = nodes[torch.tensor(depths) >= step]
+            cache.write(deep, step, (10.0 * deep + step)[:, None])
+        pairs = zip(nodes.tolist(), depths, strict=True)
+        shown += [[10.0 * n + min(t, d) for t in range(1, CAP + 1)] for n, d in pairs]
+    expected = torch.tensor(shown)
+    for step in range(1, CAP + 1):
+        nodes = torch.arange(len(shown)).flip(0)
+        assert torch.equal(cache.read(nodes, step)[:, 0], expected.flip(0)[:, step - 1])
+
+
+def test_ragged_cache_reads_rows_in_the_shape_of_nodes() -> None:
+    cache = RaggedCache(2)
+    nodes = cache.add_nodes(3)
+    cache.write(nodes, 1, torch.arange(6.0).reshape(3, 2))
+    found = cache.read(torch.tensor([[2, 0], [1, 1]]), 2)
+    assert found.tolist() == [[[4, 5], [0, 1]], [[2, 3], [2, 3]]]
+
+
+def test_ragged_cache_keeps_one_row_for_each_write() -> None:
+    cache = RaggedCache(100)
+    for _ in range(50):
+        cache.write(cache.add_nodes(2), 1, torch.zeros(2, 8))
+    assert cache._rows is not None and cache._rows.shape[0] <= 2 * 100 + 2

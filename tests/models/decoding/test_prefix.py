@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.models.decoding import PrefixDecoder
+from graphut.models.decoding.prefix import PrefixDecoder
 from graphut.topology import Topology
 from tests.helpers import assert_same
 from tests.models.decoding.cases import build_setting, growth
@@ -33,7 +33,7 @@ class LatterHalf(Topology):
     ],
     ids=lambda topologies: "-".join(topologies),
 )
-def test_an_unstable_topology_is_that_of_the_prefix_so_far(
+def test_prefix_decoder_follows_an_unstable_topology(
     halted: str, topologies: dict[str, Any]
 ) -> None:
     setting = build_setting(halted=halted, **topologies)
@@ -44,7 +44,7 @@ def test_an_unstable_topology_is_that_of_the_prefix_so_far(
 
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
 @pytest.mark.parametrize("topology", ["star&causal", "(window:1|virtual:2)&causal"])
-def test_extra_nodes_are_those_of_the_prefix_so_far(halted: str, topology: str) -> None:
+def test_prefix_decoder_has_the_extra_nodes_of_the_prefix(halted: str, topology: str) -> None:
     setting = build_setting(halted=halted, topology=topology)
     cross = setting.recurrence.step.cross_attention
     assert cross is not None
@@ -54,7 +54,7 @@ def test_extra_nodes_are_those_of_the_prefix_so_far(halted: str, topology: str) 
         assert_same(decoder.advance(parents, tokens), setting.fed(sentences, prefixes))
 
 
-def test_latter_half_is_causal_and_unstable() -> None:
+def test_prefix_decoder_case_is_causal_and_unstable() -> None:
     topology = LatterHalf()
     assert topology.is_causal() and not topology.stable
     assert not torch.equal(topology.mask(3), topology.mask(4)[:3, :3])

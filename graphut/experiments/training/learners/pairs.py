@@ -20,7 +20,7 @@ from graphut.experiments.training.generation import (
 )
 from graphut.experiments.training.learner import Learner, Outcome
 from graphut.models import UniversalTransformer
-from graphut.models.decoding import Generation
+from graphut.models.outputs import Generation
 from graphut.sentences import EOS, target_labels
 
 _NUM_SHOWN = 3

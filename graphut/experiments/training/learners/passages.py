@@ -15,7 +15,8 @@ from graphut.experiments.tasks import Passage, PassageTask, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, batches_by_length
 from graphut.experiments.training.generation import GeneratedText, steps_table
 from graphut.experiments.training.learner import Learner, Outcome
-from graphut.models import Pointing, UniversalTransformerPointer
+from graphut.models import UniversalTransformerPointer
+from graphut.models.outputs import PointerPrediction
 from graphut.models.pointer import likeliest, log_probability
 
 _NUM_SHOWN = 3
@@ -33,13 +34,15 @@ class PassageScore:
     steps: list[int]  # of each word
 
     @classmethod
-    def of(cls, found: Pointing, passage: Passage) -> PassageScore:
+    def of(cls, found: PointerPrediction, passage: Passage) -> PassageScore:
         """Compare the answer of a model with the right one."""
         matches = [word == passage.answer for word in passage.context]
         return cls(
             answerable=any(matches),
             right=any(matches) and found.word == passage.answer,
-            probability=sum(p for p, same in zip(found.places, matches, strict=True) if same),
+            probability=sum(
+                p for p, same in zip(found.probabilities, matches, strict=True) if same
+            ),
             steps=found.steps,
         )
 
@@ -122,7 +125,9 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
             yield _answer(text.split(), context, found)
 
 
-def _answer(words: Sequence[str], context: Sequence[int], found: Pointing) -> GeneratedText:
+def _answer(
+    words: Sequence[str], context: Sequence[int], found: PointerPrediction
+) -> GeneratedText:
     """Return the answer; and the words with their steps, and the answer."""
     answer = words[context.index(found.word)]
     line = f"answer  {answer} ({exp(found.log_probability):.1%})"

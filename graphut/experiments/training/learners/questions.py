@@ -19,7 +19,8 @@ from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, batches_by_length
 from graphut.experiments.training.generation import GeneratedText, steps_list
 from graphut.experiments.training.learner import Learner, Outcome
-from graphut.models import Classification, UniversalTransformerClassifier
+from graphut.models import UniversalTransformerClassifier
+from graphut.models.outputs import ClassifierPrediction
 
 FAILED = 0.05
 """A task with more errors has failed (arXiv 1502.05698, section 5)."""
@@ -39,7 +40,7 @@ class QuestionScore:
     steps: list[int]  # of each fact, and of the question, which is last
 
     @classmethod
-    def of(cls, found: Classification, question: Question) -> QuestionScore:
+    def of(cls, found: ClassifierPrediction, question: Question) -> QuestionScore:
         """Compare the answer of a model with the right one."""
         return cls(
             group=question.group,
@@ -156,7 +157,7 @@ def document(question: Question) -> list[list[int]]:
     return [*question.facts, question.question]
 
 
-def _answer(text: Sequence[str], found: Classification, answers: Vocabulary) -> GeneratedText:
+def _answer(text: Sequence[str], found: ClassifierPrediction, answers: Vocabulary) -> GeneratedText:
     """Return the answer; and the sentences with their steps, and the answer."""
     answer, share = answers.symbols[found.label], exp(found.log_probabilities[found.label])
     return GeneratedText(answer, f"{steps_list(text, found.steps)}\nanswer  {answer} ({share:.1%})")

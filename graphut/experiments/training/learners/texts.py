@@ -20,7 +20,8 @@ from graphut.experiments.training.generation import (
     steps_table,
 )
 from graphut.experiments.training.learner import Learner, Outcome
-from graphut.models import LMOutput, UniversalTransformerLM
+from graphut.models import UniversalTransformerLM
+from graphut.models.outputs import LMOutput
 from graphut.sentences import EOS
 
 _NUM_SHOWN = 2

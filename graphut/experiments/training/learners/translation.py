@@ -16,7 +16,7 @@ from graphut.experiments.training.learners.pairs import (
     score_pairs,
 )
 from graphut.models import UniversalTransformer
-from graphut.models.decoding import Generation
+from graphut.models.outputs import Generation
 
 _LONGER = 50
 

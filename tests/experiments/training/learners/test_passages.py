@@ -86,7 +86,7 @@ def test_score_passages_compares_what_the_model_predicts(monkeypatch: pytest.Mon
         assert score.answerable == (passage.answer in passage.context)
         assert score.right == (alone.word == passage.answer)
         places = [i for i, word in enumerate(passage.context) if word == passage.answer]
-        expected = sum(alone.places[i] for i in places)
+        expected = sum(alone.probabilities[i] for i in places)
         assert score.probability == pytest.approx(expected, abs=1e-6)
         assert score.steps == alone.steps
 

@@ -11,7 +11,7 @@ from graphut.experiments.tasks import Pair, Wmt14
 from graphut.experiments.training import Evaluation, GenerationOptions, learner_of
 from graphut.experiments.training.learners.translation import TranslationLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.models.decoding import Generation
+from graphut.models.outputs import Generation
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
 from tests.experiments.training.naive_bleu import naive_bleu
 

@@ -1,0 +1,42 @@
+"""Configurations whose fields have help texts, and check their types and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+_MEANINGS = {int: "a whole number", bool: "True or False", str: "text"}
+
+
+def option(default: Any, help: str) -> Any:
+    """Declare a field with a default and a help text, which the command line prints."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedConfig:
+    """A base of configurations whose fields are of the declared types; extend `_check_values`."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError`, which quotes the value, if a field has a wrong type or value."""
+        for name, kind in get_type_hints(type(self)).items():
+            self._check(name, *_matches_type(getattr(self, name), kind))
+        self._check_values()
+
+    def _check_values(self) -> None:
+        """Raise `ValueError` if a value of the right type is out of range."""
+
+    def _check(self, name: str, right: bool, wanted: str) -> None:
+        if not right:
+            raise ValueError(f"{name} must be {wanted}; got {getattr(self, name)!r}")
+
+
+def _matches_type(value: Any, kind: Any) -> tuple[bool, str]:
+    """Return whether a value has a field's type, and a description of the type."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind), f"one of {', '.join(map(repr, get_args(kind)))}"
+    if kind is float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and isfinite(value), "a finite number"
+    return type(value) is kind, _MEANINGS[kind]

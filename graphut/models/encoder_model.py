@@ -1,0 +1,46 @@
+"""The base of models that are an encoder alone and read the answer from the last node."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphut.models.base import AdaptiveModel
+from graphut.models.config import EncoderConfig
+from graphut.models.nodes import SentenceNodes
+from graphut.models.recurrence import make_recurrence
+from graphut.nn import Ponder
+from graphut.topology import node_positions, parse
+
+
+class EncoderModel(AdaptiveModel):
+    """An encoder over the nodes of each text, of which the last one asks the question.
+
+    Nodes are counted from the first one, or back from the last one, so that what was said just
+    before the question is always at the same position (arXiv 1503.08895, section 4.1).
+    """
+
+    config: EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.topology = parse(config.topology)
+        self.encoder = make_recurrence(config)
+
+    def _encode(self, feat: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Ponder]:
+        """Return states, the last state of each text, steps, and the record of all nodes.
+
+        `feat`, `(nodes, d)`, are first states, and `lengths`, `(batch,)` int64 on the CPU, the
+        numbers of nodes of the texts. Only the record has the extra nodes of the topology.
+        """
+        position = node_positions(self.topology, lengths).to(self.device)
+        nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
+        if self.config.positions == "end":
+            position = nodes.expand(lengths + 1) - position
+        out, ponder = self.encoder(
+            nodes.checked_layout(self.topology.layout(lengths)),
+            nodes.first_states(lambda _: feat),
+            positions=nodes.positions(self._drawn_positions(lengths), position),
+        )
+        states = nodes.select_tokens(out)
+        last = states[(lengths.cumsum(0) - 1).to(self.device)]
+        return states, last, nodes.select_tokens(ponder.steps), ponder

@@ -1,0 +1,141 @@
+"""The base of models that generate sequences token by token."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from graphut.models.base import AdaptiveModel
+from graphut.models.config import ModelConfig
+from graphut.models.decoding.beam import beam_search
+from graphut.models.decoding.cached import CachedDecoder
+from graphut.models.decoding.decoder import EncodedSource, TokenDecoder
+from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.decoding.search import SearchOptions, sample
+from graphut.models.outputs import Generation
+from graphut.nn import AdaptiveRecurrence
+from graphut.sentences import BOS, EOS, Sentences
+from graphut.topology import Topology
+
+
+class GenerativeModel(AdaptiveModel):
+    """A model whose recurrence `decoder` and linear layer `output` predict the next token."""
+
+    decoder: AdaptiveRecurrence
+    output: nn.Linear
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self._warned = False
+
+    @torch.no_grad()
+    def generate(
+        self,
+        sequences: Sentences,
+        *,
+        max_length: int = 100,
+        beam_size: int = 1,
+        length_penalty: float = 0.6,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> list[Generation]:
+        """Answer sources or continue prompts: greedily, by beam search, or by sampling.
+
+        Every token, of a prompt too, is computed once, over a cache as deep as each earlier token
+        pondered. The result for a sequence does not depend on the others in the batch, except
+        for random numbers.
+
+        Parameters
+        ----------
+        sequences : sequence of sequences of int
+            Source tokens; of a language model the prompts, of which one may be empty.
+        max_length : int
+            Generated tokens at most, `eos` included.
+        beam_size : int
+            Hypotheses kept for each sequence; 1 is greedy.
+        length_penalty : float
+            Of beam search: 0 ranks by log-probability, more favours longer sequences.
+        temperature : float, optional
+            Samples in place of taking the likeliest token; below 1 sharpens.
+        top_p : float, optional
+            Samples among the likeliest tokens that together have this probability.
+        generator : torch.Generator, optional
+            Of the samples, on the CPU; torch's own if not given.
+
+        Returns
+        -------
+        list of Generation
+            One for each sequence, in order, without the prompt. `source_steps` are the ponder
+            steps of the source's or the prompt's tokens.
+
+        Raises
+        ------
+        ValueError
+            If an option is out of range, the sequences do not fit the model, or a weight is not
+            a finite number.
+
+        Examples
+        --------
+        >>> from graphut import UniversalTransformerLM, UniversalTransformerLMConfig
+        >>> model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=9, d_model=16))
+        >>> [text] = model.generate([[5, 3, 4]], max_length=2)
+        >>> len(text.source_steps), len(text.steps) <= 2
+        (3, True)
+        """
+        options = SearchOptions(
+            max_length, beam_size, length_penalty, temperature, top_p, generator
+        )
+        with self.evaluating():
+            return self._generate(sequences, options)
+
+    @abstractmethod
+    def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]: ...
+
+    def _search(
+        self, decoder: TokenDecoder, first: Tensor, options: SearchOptions, steps: list[list[int]]
+    ) -> list[Generation]:
+        """Generate a sequence after each first token; `steps` are those of sources or prompts."""
+        search = beam_search if options.beam_size > 1 else sample
+        hypotheses = search(decoder, first, options, never=BOS)
+        return [
+            Generation([t for t in found.tokens if t != EOS], found.score, found.steps, own)
+            for found, own in zip(hypotheses, steps, strict=True)
+        ]
+
+    def _predict(self, state: Tensor) -> Tensor:
+        logits: Tensor = self.output(state)
+        if not bool(logits.isfinite().all()):
+            raise ValueError(
+                f"a logit is {logits[~logits.isfinite()][0].item()}: a weight of the model is not "
+                "a finite number"
+            )
+        return logits
+
+    def _token_decoder(
+        self,
+        topology: Topology,
+        embed: Callable[[Tensor], Tensor],
+        source: EncodedSource | None = None,
+    ) -> TokenDecoder:
+        """Return the cached decoder where it is exact; else warn once and return the plain one."""
+        parts = (self.decoder, source, topology, embed, self._predict)
+        # Extra nodes may change with every token, and the cache holds tokens alone.
+        cacheable = topology.stable and not topology.has_extra_nodes
+        if cacheable and (source is None or source.topology.stable):
+            return CachedDecoder(*parts)
+        if not self._warned:
+            self._warned = True
+            which = f"the topology {str(topology)!r} is"
+            if source is not None:
+                which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
+            warnings.warn(
+                f"{which} not known to be stable as a sentence grows: every token runs the whole "
+                "prefix again",
+                stacklevel=5,  # past _generate, generate and torch.no_grad, to the caller
+            )
+        return PrefixDecoder(*parts)

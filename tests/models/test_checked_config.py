@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import re
+from dataclasses import FrozenInstanceError, dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from graphut.models.checked_config import CheckedConfig, option
+from tests.models.cases import small
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(CheckedConfig):
+    size: int = option(3, "edge, in cm")
+    share: float = option(0.5, "of the whole")
+    hollow: bool = option(False, "without a core")
+    name: str = option("cube", "of the shape")
+    colour: Literal["red", "blue"] = option("red", "of the outside")
+
+    def _check_values(self) -> None:
+        self._check("size", self.size > 0, "positive")
+
+
+def test_option_keeps_the_default_and_the_help() -> None:
+    size = fields(Shape)[0]
+    assert (size.default, size.metadata["help"]) == (3, "edge, in cm")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("size", 1.5, "a whole number"),
+        ("size", True, "a whole number"),
+        ("size", 0, "positive"),
+        ("share", float("nan"), "a finite number"),
+        ("share", "all", "a finite number"),
+        ("share", True, "a finite number"),
+        ("hollow", 1, "True or False"),
+        ("name", None, "text"),
+        ("colour", "green", "one of 'red', 'blue'"),
+    ],
+)
+def test_checked_config_quotes_a_wrong_value(name: str, value: Any, wanted: str) -> None:
+    message = re.escape(f"{name} must be {wanted}; got {value!r}")
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Shape(**{name: value})
+
+
+@pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])
+def test_checked_config_takes_whole_numbers_as_floats(value: float) -> None:
+    assert small(threshold=value).threshold == value
+
+
+def test_checked_config_is_a_value() -> None:
+    config = small()
+    assert config == small() and config != small(max_steps=9) and hash(config) == hash(small())
+    with pytest.raises(FrozenInstanceError):
+        config.max_steps = 3  # type: ignore[misc]

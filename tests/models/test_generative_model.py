@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.models import UniversalTransformer, generative_model
+from graphut.models.decoding.prefix import PrefixDecoder
+from tests.models.cases import (
+    EOS,
+    SEARCHES,
+    SOURCES,
+    TARGETS,
+    LatterHalf,
+    assert_same_generations,
+    build_model,
+    logits_of,
+    plain_greedy,
+    seeded,
+)
+
+
+@pytest.fixture
+def model() -> UniversalTransformer:
+    return build_model()
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+def test_generate_with_the_cache_equals_the_prefix_decoder(
+    search: dict[str, Any], halted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build_model(halted=halted)
+    found = model.generate(SOURCES, max_length=6, **seeded(search))
+    monkeypatch.setattr(generative_model, "CachedDecoder", PrefixDecoder)
+    assert_same_generations(found, model.generate(SOURCES, max_length=6, **seeded(search)))
+
+
+@pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
+def test_generate_is_independent_of_the_batch(
+    search: dict[str, Any], model: UniversalTransformer
+) -> None:
+    together = model.generate(SOURCES, max_length=6, **search)
+    alone = [model.generate([source], max_length=6, **search)[0] for source in SOURCES]
+    assert_same_generations(together, alone)
+    assert_same_generations(model.generate(SOURCES[::-1], max_length=6, **search), alone[::-1])
+
+
+def test_generate_leaves_out_eos_and_counts_its_steps() -> None:
+    model = build_model()
+    model.output.bias.data[EOS] = 100.0
+    for answer, source in zip(model.generate(SOURCES), SOURCES, strict=True):
+        assert (answer.tokens, len(answer.steps)) == ([], 1)
+        assert len(answer.source_steps) == len(source)
+    model.output.bias.data[EOS] = -100.0
+    for answer in model.generate(SOURCES, max_length=4):
+        assert len(answer.tokens) == len(answer.steps) == 4
+
+
+class TestUnstableTopologies:
+    @pytest.mark.parametrize("search", [{}, {"beam_size": 2}], ids=str)
+    @pytest.mark.parametrize("side", ["decoder_topology", "cross_topology"])
+    def test_generate_warns_once_where_it_is_called(
+        self, side: str, search: dict[str, Any]
+    ) -> None:
+        spec = LatterHalf.name if side == "decoder_topology" else f"{LatterHalf.name} | window:9"
+        model = build_model(**{side: spec})
+        with warnings.catch_warnings(record=True) as record:
+            warnings.simplefilter("always")
+            model.generate(SOURCES, max_length=5, **search)
+            model.generate(SOURCES, max_length=5, **search)
+        assert LatterHalf.name in str(record[0].message) and "whole prefix" in str(
+            record[0].message
+        )
+        assert [warning.filename for warning in record] == [__file__]
+
+    def test_generate_equals_the_forward_pass(self) -> None:
+        model = build_model(decoder_topology=LatterHalf.name)
+        expected = [plain_greedy(model, source, 6) for source in SOURCES]
+        with pytest.warns(UserWarning, match="whole prefix"):
+            found = model.generate(SOURCES, max_length=6)
+        assert_same_generations(found, expected)
+
+    def test_generate_takes_an_unstable_encoder(self) -> None:
+        model = build_model(encoder_topology=LatterHalf.name)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.generate(SOURCES, max_length=3)
+        assert not caught
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_length": 0}, "max_length must be at least 1, got 0"),
+        ({"max_length": 21}, "an output of max_length=21 has 21 tokens, but the model"),
+        ({"beam_size": 0}, "beam_size must be at least 1, got 0"),
+        ({"length_penalty": -0.5}, "length_penalty must be 0 or more, got -0.5"),
+        ({"length_penalty": math.nan}, "length_penalty must be 0 or more, got nan"),
+        ({"length_penalty": math.inf}, "length_penalty must be 0 or more, got inf"),
+        ({"temperature": 0}, "temperature must be above 0, got 0; leave it out for greedy"),
+        ({"temperature": math.nan}, "temperature must be above 0, got nan"),
+        ({"top_p": 0.0}, r"top_p must lie in \(0, 1\], got 0.0"),
+        ({"top_p": 1.1}, r"top_p must lie in \(0, 1\], got 1.1"),
+        ({"beam_size": 2, "top_p": 0.5}, "beam_size=2 and sampling"),
+        ({"beam_size": 3, "temperature": 1.0}, "beam_size=3 and sampling"),
+    ],
+    ids=str,
+)
+def test_generate_refuses_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_model(max_length=20).generate(SOURCES, **{"max_length": 5, **options})
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "source_embedding.weight",
+        "target_embedding.weight",
+        "encoder.step.transition.layers.0.weight",
+        "decoder.step.attention.output.weight",
+        "decoder.step.transition.layers.3.bias",
+        "output.bias",
+    ],
+)
+def test_generate_refuses_a_weight_that_is_not_a_number(adaptive: bool, name: str) -> None:
+    model = build_model(adaptive=adaptive)
+    model.get_parameter(name).data[2] = math.nan
+    with pytest.raises(ValueError, match=r"nan|NaN"):
+        model.generate([[2, 3, 4, 5, 6]], max_length=5)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_generate_never_takes_bos(search: dict[str, Any], model: UniversalTransformer) -> None:
+    model.output.bias.data[0] = 50.0
+    for answer in model.generate(SOURCES, max_length=4, **seeded(search)):
+        assert 0 not in answer.tokens
+        assert math.isfinite(answer.score)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_generate_restores_the_mode_of_every_part(
+    search: dict[str, Any], model: UniversalTransformer
+) -> None:
+    model.train()
+    model.encoder.eval()
+    before = [part.training for part in model.modules()]
+    model.generate(SOURCES, max_length=3, **search)
+    with pytest.raises(ValueError, match="outside the vocabulary"):
+        model.generate([[99]], max_length=3, **search)
+    assert [part.training for part in model.modules()] == before
+
+
+def test_generate_is_free_of_dropout_and_gradients() -> None:
+    plain, model = build_model(), build_model(dropout=0.5, attention_dropout=0.5).train()
+    assert model.generate(SOURCES, max_length=5) == plain.generate(SOURCES, max_length=5)
+    assert model(model.sentence_graph(SOURCES, TARGETS)).logits.requires_grad
+    assert not torch.equal(logits_of(model), logits_of(plain))
+
+
+def test_generate_takes_tensors(model: UniversalTransformer) -> None:
+    tensors = [torch.tensor(source) for source in SOURCES]
+    assert model.generate(tensors, max_length=3) == model.generate(SOURCES, max_length=3)
