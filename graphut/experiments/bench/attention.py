@@ -1,29 +1,36 @@
-"""Which backend is best for a topology on this machine."""
+"""The benchmark of one attention call: the best backend for a topology on this machine."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS, edge_attention
-from graphut.experiments.bench.contender import Contender, Entry, Prepare, UnavailableError
-from graphut.experiments.bench.gate import TOLERANCE, largest_error, reference
-from graphut.experiments.bench.machine import MATMUL_FLOPS, dated_machine, matmul
-from graphut.experiments.bench.memory import peak_bytes
+from graphut.experiments.bench.attention_report import AttentionReport, AttentionRow
+from graphut.experiments.bench.correctness import TOLERANCE, largest_error, reference
+from graphut.experiments.bench.implementations import (
+    Implementation,
+    Prepare,
+    PreparedRun,
+    UnavailableError,
+)
+from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.bench.problem import AttentionProblem
-from graphut.experiments.bench.report import AttentionReport, Row
 from graphut.experiments.bench.timing import interleaved
+from graphut.experiments.bench.workloads import AttentionProblem, check_repeats
+from graphut.experiments.machine import dated_machine
 
-ORACLE = "dense"  # judges, and does not take part
+_REFERENCE = "dense"  # the reference of all others takes no part itself
 _MATMUL = "matrix product"
+_MATMUL_SIDE = 1024
 
 
 def backend_names() -> list[str]:
-    """The backends that take part."""
-    return [name for name in BACKENDS if name != ORACLE]
+    """Return the names of the backends that take part."""
+    return [name for name in BACKENDS if name != _REFERENCE]
 
 
 def bench_attention(
@@ -33,11 +40,11 @@ def bench_attention(
     peers: Sequence[str] | None = None,
     repeats: int = 9,
 ) -> AttentionReport:
-    """Compare, time and weigh all ways to compute one attention call.
+    """Compare results, time and memory of all ways to compute one attention call.
 
-    Each contender's output and gradients are held against a float64 reference first; one that is
-    wrong, or cannot run, gets a reason in place of figures. The others are run in turns, with a
-    product of matrices as the measure of what the machine can do.
+    Output and gradients of each implementation are compared with a float64 reference first. One
+    that is wrong, or cannot run, gets a reason in place of figures. The others are run in turns,
+    with a product of matrices as the measure of what the machine can do.
 
     Parameters
     ----------
@@ -50,6 +57,11 @@ def bench_attention(
     repeats : int
         Timed rounds.
 
+    Raises
+    ------
+    ValueError
+        If there is no timed round.
+
     Examples
     --------
     >>> from graphut.experiments.bench import Sizes
@@ -59,25 +71,35 @@ def bench_attention(
     >>> [row.name for row in report.rows], report.best
     (['torch', 'padded'], 'torch')
     """
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}")
+    check_repeats(repeats)
     backends = backend_names() if backends is None else backends
     prepare: dict[str, Prepare] = {name: _backend(name) for name in backends}
     prepare |= {name: PEERS[name] for name in (PEERS if peers is None else peers)}
     expected = reference(problem)
-    entries: dict[str, Entry] = {}
-    rows = {name: Row(name, backend=name in backends) for name in prepare}
+    runs: dict[str, PreparedRun] = {}
+    rows = {name: AttentionRow(name, backend=name in backends) for name in prepare}
     for name, make in prepare.items():
-        entry = _admitted(rows[name], problem, make, expected)
-        if entry is not None:
-            entries[name] = entry
+        run = _correct_run(rows[name], problem, make, expected)
+        if run is not None:
+            runs[name] = run
     del expected
-    speed = _time(rows, entries, problem, repeats)
-    return AttentionReport(problem, list(rows.values()), speed, dated_machine(problem.device))
+    device = problem.device
+    times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device)
+    for name, run in runs.items():
+        rows[name].times = times[name]
+        rows[name].peak = peak_bytes(run, device)
+    speed = 2 * _MATMUL_SIDE**3 / times[_MATMUL].median
+    return AttentionReport(problem, list(rows.values()), speed, dated_machine(device))
+
+
+def matrix_product(device: torch.device) -> Callable[[], object]:
+    """Return a product of two square matrices of 1024, float32: what the machine can do."""
+    a, b = torch.randn(2, _MATMUL_SIDE, _MATMUL_SIDE, device=device)
+    return lambda: torch.mm(a, b)
 
 
 def _backend(name: str) -> Prepare:
-    def prepare(problem: AttentionProblem) -> Contender:
+    def prepare(problem: AttentionProblem) -> Implementation:
         def attend(query: Tensor, key: Tensor, value: Tensor, *bias: Tensor) -> Tensor:
             return edge_attention(
                 problem.layout,
@@ -89,37 +111,25 @@ def _backend(name: str) -> Prepare:
                 backend=name,
             )
 
-        return Contender(attend)
+        return Implementation(attend)
 
     return prepare
 
 
-def _admitted(
-    row: Row, problem: AttentionProblem, prepare: Prepare, expected: Sequence[Tensor]
-) -> Entry | None:
-    """A contender that is there, runs, and is right; or the reason in its row."""
+def _correct_run(
+    row: AttentionRow, problem: AttentionProblem, prepare: Prepare, expected: Sequence[Tensor]
+) -> PreparedRun | None:
+    """Return an implementation that is there, runs and is right, or write the reason to its row."""
     try:
-        entry = Entry(problem, prepare(problem))
-        row.error = largest_error(entry.packed(), expected)
+        run = PreparedRun(problem, prepare(problem))
+        row.error = largest_error(run.packed(), expected)
     except UnavailableError as reason:
         row.reason = str(reason)
         return None
-    except Exception as failure:  # whatever a backend raises, the others go on
+    except Exception as failure:  # whatever one implementation raises, the others go on
         row.reason = f"cannot run: {str(failure).strip().split(chr(10))[0]}"
         return None
     if row.error <= TOLERANCE[problem.dtype]:
-        return entry
+        return run
     row.reason = f"wrong by {row.error:.0e}" if math.isfinite(row.error) else "wrong: not a number"
     return None
-
-
-def _time(
-    rows: dict[str, Row], entries: dict[str, Entry], problem: AttentionProblem, repeats: int
-) -> float:
-    """Fill in times and memory; returns the matrix product's operations a second."""
-    device = problem.device
-    times = interleaved({**entries, _MATMUL: matmul(device)}, repeats, device)
-    for name, entry in entries.items():
-        rows[name].times = times[name]
-        rows[name].peak = peak_bytes(entry, device)
-    return MATMUL_FLOPS / times[_MATMUL].median

@@ -1,4 +1,4 @@
-"""The same model under several topologies: what each of them buys."""
+"""The comparison of topologies: the same model, trained under each of them."""
 
 from __future__ import annotations
 
@@ -11,44 +11,38 @@ import torch
 
 from graphut._dgl import DGLGraph
 from graphut.experiments.bench.comparison_report import ComparisonReport, ComparisonRow
-from graphut.experiments.bench.machine import dated_machine
-from graphut.experiments.bench.problem import CPU
 from graphut.experiments.bench.timing import interleaved
+from graphut.experiments.bench.workloads import CPU
+from graphut.experiments.machine import dated_machine
 from graphut.experiments.tasks import PairTask
-from graphut.experiments.training import (
-    PairEvaluation,
-    Run,
-    Trainer,
-    TrainingConfig,
-    judge,
-    summarize,
-)
+from graphut.experiments.training import Run, Trainer, TrainingConfig, judge, summarize
 from graphut.experiments.training.learners.pairs import graph_outcome
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.sentences import CROSS, DECODE, ENCODE
 from graphut.topology import Topology
 
 PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
+"""The edge types of the sentence graph, by the part of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Which topologies are to be compared, and on what.
+    """The topologies to compare, and what to train under each of them.
 
     Parameters
     ----------
     topologies : sequence of Topology
         They take turns as the model's topology.
     task : PairTask
-        What to learn.
+        The task to learn.
     training : TrainingConfig
-        How; each run has a seed of its own.
+        The options of the training; each run has a seed of its own.
     config : UniversalTransformerConfig
         The rest of the model.
     seeds : sequence of int
-        Of the weights, the order of the pairs, and dropout: the same ones for every topology.
+        Seeds of the weights, the order of the pairs, and dropout, the same for every topology.
     part : {"encoder", "decoder", "cross"}
-        Whose topology it is.
+        The part of the model whose topology differs.
     device : torch.device
         Where to train.
 
@@ -76,14 +70,14 @@ class Comparison:
             self.config_under(topology)
 
     def config_under(self, topology: Topology) -> UniversalTransformerConfig:
-        """The model's shape with one of the topologies."""
+        """Return the model's configuration with one of the topologies."""
         options: dict[str, Any] = {f"{self.part}_topology": str(topology)}
         return replace(self.config, **options)
 
     def run(
         self, folder: str | Path, *, repeats: int = 5, report: Callable[[str], None] = print
     ) -> ComparisonReport:
-        """Train, judge and time.
+        """Train, judge and time a model for each topology and each seed.
 
         Parameters
         ----------
@@ -115,26 +109,25 @@ class Comparison:
         >>> [str(row.topology) for row in found.rows]
         ['complete', 'window:1']
         """
+        # All folders are made first: one that is taken is known before anything is trained.
         runs = [
-            [self._begin(Path(folder, f"{number}-seed-{seed}"), topology, seed)
-             for seed in self.seeds]
-            for number, topology in enumerate(self.topologies, start=1)
-        ]  # fmt: skip
-        models = [[self._train(run, report) for run in own] for own in runs]
-        batches = [_Batch(own, self.task, self.training) for own in models]
-        timed = {str(number): batch for number, batch in enumerate(batches)}
-        times = interleaved(timed, repeats, self.device)
+            [self._begin(Path(folder, f"{n}-seed-{seed}"), topology, seed) for seed in self.seeds]
+            for n, topology in enumerate(self.topologies, start=1)
+        ]
+        models = [[self._train(run, report) for run in of_topology] for of_topology in runs]
+        passes = [_TrainingPass(found, self.task, self.training) for found in models]
+        numbered = {str(n): timed for n, timed in enumerate(passes)}
+        times = interleaved(numbered, repeats, self.device)
         rows = [
             ComparisonRow(
                 topology,
-                edges=batch.edges(PARTS[self.part]),
-                seconds=times[str(number)].median / len(self.seeds),
-                evaluations=[self._judge(model) for model in batch.models],
+                edges=timed.edges(PARTS[self.part]),
+                seconds=times[n].median / len(self.seeds),
+                evaluations=[summarize(judge(model, self.task.test)) for model in timed.models],
             )
-            for number, (topology, batch) in enumerate(zip(self.topologies, batches, strict=True))
+            for topology, (n, timed) in zip(self.topologies, numbered.items(), strict=True)
         ]
-        machine = dated_machine(self.device)
-        epochs = self.training.epochs
+        machine, epochs = dated_machine(self.device), self.training.epochs
         return ComparisonReport(self.task.name, self.part, self.seeds, epochs, rows, machine)
 
     def _begin(self, folder: Path, topology: Topology, seed: int) -> Run:
@@ -144,22 +137,19 @@ class Comparison:
         return Run.create(folder, self.task, training, model)
 
     def _train(self, run: Run, report: Callable[[str], None]) -> UniversalTransformer:
-        """The best model of a run."""
+        """Train a run, and return its best model."""
         model = UniversalTransformer.from_pretrained(run.folder).to(self.device)
-        who = getattr(model, f"{self.part}_topology")
+        topology = getattr(model, f"{self.part}_topology")
 
-        def say(line: str) -> None:
-            report(f"{who}, seed {run.training.seed}: {line}")
+        def report_line(line: str) -> None:
+            report(f"{topology}, seed {run.training.seed}: {line}")
 
         torch.manual_seed(run.training.seed)
-        Trainer(model, self.task, run.training, run.folder, report=say).fit()
+        Trainer(model, self.task, run.training, run.folder, report=report_line).fit()
         return UniversalTransformer.from_pretrained(run.folder).to(self.device)
 
-    def _judge(self, model: UniversalTransformer) -> PairEvaluation:
-        return summarize(judge(model, self.task.test))
 
-
-class _Batch:
+class _TrainingPass:
     """One pass, forward and backward, of the models of all seeds over a batch of test pairs."""
 
     def __init__(
@@ -179,5 +169,5 @@ class _Batch:
             model.eval()
 
     def edges(self, etype: tuple[str, str, str]) -> float:
-        """Edges of a sentence, on average."""
+        """Return the mean number of edges of a sentence."""
         return float(self.graph.num_edges(etype) / self.graph.batch_size)

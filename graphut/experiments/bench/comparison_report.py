@@ -1,22 +1,28 @@
-"""What a comparison of topologies found, as a table and as JSON."""
+"""The report of a comparison of topologies, as a table, as JSON and as a picture."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphut.experiments.bench.table import aligned, digits
+from graphut.experiments.tables import milliseconds, plain_table, three_digits
 from graphut.experiments.training import PairEvaluation
+from graphut.plotting.figure import BLUE, ORANGE, new_figure, shortened
 from graphut.topology import Topology
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 _HEAD = ["sequences right", "tokens right", "edges", "ms a batch", "encoder steps", "decoder steps"]
+_Bars = Sequence[tuple[str, str, list[list[float]]]]  # label, colour, values of each row
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """What one topology made of a model.
+    """The models under one topology.
 
     Parameters
     ----------
@@ -25,9 +31,9 @@ class ComparisonRow:
     edges : float
         Edges of a sentence, on average over a batch.
     seconds : float
-        Of a forward and a backward pass over that batch: the median, on average over seeds.
+        Time of a forward and a backward pass over that batch: the median, on average over seeds.
     evaluations : list of PairEvaluation
-        Of the best model of each seed, on the test set.
+        The best model of each seed, judged on the test set.
     """
 
     topology: Topology
@@ -36,23 +42,27 @@ class ComparisonRow:
     evaluations: list[PairEvaluation]
 
     def values(self, name: str) -> list[float]:
-        """A field of the evaluations, one value for each seed."""
+        """Return a field of the evaluations, one value for each seed."""
         return [getattr(evaluation, name) for evaluation in self.evaluations]
 
+    def percentages(self, name: str) -> list[float]:
+        """Return a share of one in percent, one value for each seed."""
+        return [100 * value for value in self.values(name)]
+
     def cells(self) -> list[str]:
-        """A line of the table."""
+        """Return a line of the table."""
         return [
             str(self.topology),
-            _spread([100 * value for value in self.values("sequence_accuracy")], "%"),
-            _spread([100 * value for value in self.values("token_accuracy")], "%"),
-            digits(self.edges),
-            digits(1e3 * self.seconds),
+            _spread(self.percentages("sequence_accuracy"), "%"),
+            _spread(self.percentages("token_accuracy"), "%"),
+            three_digits(self.edges),
+            milliseconds(self.seconds),
             _spread(self.values("encoder_steps")),
             _spread(self.values("decoder_steps")),
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The row for a JSON file."""
+        """Return the row for a JSON file."""
         evaluations = [asdict(evaluation) for evaluation in self.evaluations]
         return {**vars(self), "topology": str(self.topology), "evaluations": evaluations}
 
@@ -64,17 +74,17 @@ class ComparisonReport:
     Parameters
     ----------
     task : str
-        What was learned.
+        The task that was learned.
     part : {"encoder", "decoder", "cross"}
-        Whose topologies they are.
+        The part of the model whose topology differs.
     seeds : sequence of int
-        Of the runs.
+        The seeds of the runs.
     epochs : int
         Passes over the training pairs, at most.
     rows : list of ComparisonRow
         One for each topology.
     machine : dict
-        Where and with what.
+        The machine, by `dated_machine`.
     """
 
     task: str
@@ -86,7 +96,7 @@ class ComparisonReport:
 
     @property
     def title(self) -> str:
-        """What was compared.
+        """One line that says what was compared.
 
         Examples
         --------
@@ -101,17 +111,64 @@ class ComparisonReport:
         )
 
     def text(self) -> str:
-        """The table; several seeds give a mean and its standard deviation."""
+        """Return the table; several seeds give a mean and its standard deviation."""
         head = [f"{self.part} topology", *_HEAD]
-        return f"{self.title}\n\n{aligned(head, [row.cells() for row in self.rows])}"
+        return f"{self.title}\n\n{plain_table(head, [row.cells() for row in self.rows])}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for a JSON file: seconds and shares."""
-        return {
-            **vars(self),
-            "seeds": [*self.seeds],
-            "rows": [row.to_dict() for row in self.rows],
-        }
+        """Return the report for a JSON file: seconds and shares."""
+        rows = [row.to_dict() for row in self.rows]
+        return {**vars(self), "seeds": [*self.seeds], "rows": rows}
+
+    def draw(self) -> Figure:
+        """Draw accuracy, edges, time and steps of each topology; seeds are dots on their mean.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            `figure.savefig("comparison.png")` writes it.
+
+        Raises
+        ------
+        ImportError
+            If there is no matplotlib.
+        """
+        rows = self.rows
+        figure = new_figure(12, 1.9 + 0.42 * len(rows))
+        figure.suptitle(self.title)
+        accuracy, edges, time, steps = figure.subplots(1, 4, sharey=True)
+        _bars(accuracy, "right on the test set, %", [
+            ("sequences", BLUE, [row.percentages("sequence_accuracy") for row in rows]),
+            ("tokens", ORANGE, [row.percentages("token_accuracy") for row in rows]),
+        ])  # fmt: skip
+        accuracy.set_xlim(0, 105)
+        _bars(edges, f"{self.part} edges of a sentence", [("", BLUE, [[r.edges] for r in rows])])
+        milliseconds = [[1e3 * row.seconds] for row in rows]
+        _bars(time, "forward and backward, ms", [("", BLUE, milliseconds)])
+        _bars(steps, "mean steps of a token", [
+            ("encoder", BLUE, [row.values("encoder_steps") for row in rows]),
+            ("decoder", ORANGE, [row.values("decoder_steps") for row in rows]),
+        ])  # fmt: skip
+        accuracy.set_yticks(range(len(rows)), [shortened(str(row.topology)) for row in rows])
+        accuracy.invert_yaxis()
+        return figure
+
+
+def _bars(axes: Axes, title: str, series: _Bars) -> None:
+    """Draw bars of the means beside each other, and a dot for each of several seeds."""
+    height = 0.8 / len(series)
+    for number, (label, colour, rows) in enumerate(series):
+        offset = (number - (len(series) - 1) / 2) * height
+        heights = [row + offset for row in range(len(rows))]
+        axes.barh(heights, [*map(statistics.mean, rows)], height, color=colour, label=label)
+        for y, values in zip(heights, rows, strict=True):
+            if len(values) > 1:
+                axes.plot(values, [y] * len(values), "ko", markersize=3, clip_on=False)
+    axes.set_xlabel(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    if len(series) > 1:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
 
 
 def _spread(values: Sequence[float], unit: str = "") -> str:

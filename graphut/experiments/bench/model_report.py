@@ -1,18 +1,15 @@
-"""What a benchmark of the recurrence found, as a table and as JSON."""
+"""The report of the recurrence benchmark, as a table and as JSON."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from graphut.experiments.bench.table import aligned, digits
 from graphut.experiments.bench.timing import Times
+from graphut.experiments.bench.workloads import ModelProblem
+from graphut.experiments.tables import mebibytes, milliseconds, plain_table, three_digits
 
-if TYPE_CHECKING:
-    from graphut.experiments.bench.model import ModelProblem
-
-_MIB = 1 << 20
 _HEAD = [
     "shape", "d", "halting", "pass", "dense ms", "graphut ms", "speed-up", "by FLOPs",
     "of the bound", "dense MiB", "graphut MiB", "less memory", "error",
@@ -21,82 +18,57 @@ _HEAD = [
 
 @dataclass
 class ModelRow:
-    """One pass of the two models.
-
-    Parameters
-    ----------
-    problem : ModelProblem
-        What was run.
-    what : {"forward", "forward+backward"}
-        The pass.
-    error : float
-        The largest relative difference of outputs and gradients.
-    bound : float
-        Floating-point operations of the dense model by those of the adaptive one.
-    dense, adaptive : Times, optional
-        Of one run of each.
-    dense_peak, adaptive_peak : int, optional
-        Bytes held at most above weights and inputs.
-    reason : str, optional
-        Why there are no figures.
-    """
+    """One pass of the two models."""
 
     problem: ModelProblem
-    what: str
-    error: float
-    bound: float
+    what: str  # "forward" or "forward+backward"
+    error: float  # the largest relative difference of outputs and gradients
+    bound: float  # floating-point operations of the dense model by those of the adaptive one
     dense: Times | None = None
     adaptive: Times | None = None
-    dense_peak: int | None = None
+    dense_peak: int | None = None  # the most bytes held above weights and inputs
     adaptive_peak: int | None = None
-    reason: str | None = None
+    reason: str | None = None  # why there are no figures
 
     @property
     def speed_up(self) -> float | None:
-        """Median of the dense model's times by that of the adaptive one's."""
+        """The median time of the dense model by that of the adaptive one."""
         if self.dense is None or self.adaptive is None:
             return None
         return self.dense.median / self.adaptive.median
 
     @property
     def memory_ratio(self) -> float | None:
-        """How many times less memory the adaptive model needs."""
-        return (
-            self.dense_peak / self.adaptive_peak if self.dense_peak and self.adaptive_peak else None
-        )
+        """The peak memory of the dense model by that of the adaptive one."""
+        if not self.dense_peak or not self.adaptive_peak:
+            return None
+        return self.dense_peak / self.adaptive_peak
 
     def cells(self) -> list[str]:
-        """A line of the table."""
-        problem = self.problem
+        """Return a line of the table."""
+        problem, speed_up = self.problem, self.speed_up
         name = f"{problem.sizes} {problem.topology}"
-        start = [name, str(problem.dim), "schedule" if problem.halting else "nobody", self.what]
-        speed_up = self.speed_up
+        start = [name, str(problem.dim), problem.halting_name, self.what]
         if speed_up is None or self.dense is None or self.adaptive is None:
             return ["  ".join(start), self.reason or ""]
         return [
             *start,
-            digits(1e3 * self.dense.median),
-            digits(1e3 * self.adaptive.median),
-            digits(speed_up),
-            digits(self.bound),
+            milliseconds(self.dense.median),
+            milliseconds(self.adaptive.median),
+            three_digits(speed_up),
+            three_digits(self.bound),
             f"{speed_up / self.bound:.0%}",
-            _mib(self.dense_peak),
-            _mib(self.adaptive_peak),
-            "?" if self.memory_ratio is None else digits(self.memory_ratio),
+            mebibytes(self.dense_peak),
+            mebibytes(self.adaptive_peak),
+            "?" if self.memory_ratio is None else three_digits(self.memory_ratio),
             f"{self.error:.0e}",
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The row for a JSON file: seconds and bytes."""
-        problem, speed_up = self.problem, self.speed_up
+        """Return the row for a JSON file: seconds and bytes."""
+        speed_up = self.speed_up
         return {
-            "topology": str(problem.topology),
-            "sizes": str(problem.sizes),
-            "dim": problem.dim,
-            "heads": problem.heads,
-            "backend": problem.backend,
-            "device": problem.device.type,
-            "halting": "schedule" if problem.halting else "nobody",
+            **self.problem.to_dict(),
             "pass": self.what,
             "error": self.error if math.isfinite(self.error) else None,
             "reason": self.reason,
@@ -113,34 +85,20 @@ class ModelRow:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """All rows, and where they were measured.
-
-    Parameters
-    ----------
-    rows : list of ModelRow
-        Each pass of each problem.
-    machine : dict
-        Where and with what.
-    """
+    """Each pass of each problem, and the machine on which it was measured."""
 
     rows: list[ModelRow]
     machine: dict[str, object]
 
     def __add__(self, other: ModelReport) -> ModelReport:
+        """Return a report with the rows of both."""
         return ModelReport(self.rows + other.rows, self.machine)
 
     def text(self) -> str:
-        """The table."""
-        return aligned(_HEAD, [row.cells() for row in self.rows])
+        """Return the table."""
+        return plain_table(_HEAD, [row.cells() for row in self.rows])
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for a JSON file."""
-        return {
-            "bench": "model",
-            "machine": self.machine,
-            "rows": [row.to_dict() for row in self.rows],
-        }
-
-
-def _mib(size: int | None) -> str:
-    return "?" if size is None else f"{size / _MIB:.1f}"
+        """Return the report for a JSON file."""
+        rows = [row.to_dict() for row in self.rows]
+        return {"bench": "model", "machine": self.machine, "rows": rows}

@@ -1,4 +1,4 @@
-"""How time and memory of one attention layer grow with the number of tokens."""
+"""The benchmark of growth: time and memory of one attention layer by the number of tokens."""
 
 from __future__ import annotations
 
@@ -11,54 +11,48 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.experiments.bench.machine import dated_machine
-from graphut.experiments.bench.memory import peak_bytes
-from graphut.experiments.bench.problem import CPU
-from graphut.experiments.bench.table import aligned, digits
+from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.timing import Times, interleaved
+from graphut.experiments.bench.workloads import CPU, check_repeats, check_tokens_only
+from graphut.experiments.machine import dated_machine
+from graphut.experiments.tables import mebibytes, plain_table, three_digits
 from graphut.nn import MultiHeadAttention
 from graphut.topology import Topology, Window
 
 NODES = (10_000, 31_623, 100_000, 316_228, 1_000_000)
 WINDOW = Window(16)
-_MIB = 1 << 20
+_HEAD = ["nodes", "edges", "ms", "quartiles", "ns a node", "peak MiB", "bytes a node"]
 
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One sentence.
-
-    Parameters
-    ----------
-    nodes, edges : int
-        Of its graph.
-    times : Times
-        Of one forward pass.
-    peak : int, optional
-        Bytes held at most above weights and features.
-    """
+    """The forward pass over one sentence."""
 
     nodes: int
     edges: int
     times: Times
-    peak: int | None
+    peak: int | None  # the most bytes held above weights and features
+
+    def cells(self) -> list[str]:
+        """Return a line of the table."""
+        return [
+            f"{self.nodes:,}",
+            f"{self.edges:,}",
+            *self.times.cells(),
+            three_digits(1e9 * self.times.median / self.nodes),
+            mebibytes(self.peak),
+            "?" if self.peak is None else three_digits(self.peak / self.nodes),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row for a JSON file: seconds and bytes."""
+        sizes = {"nodes": self.nodes, "edges": self.edges}
+        return {**sizes, "seconds": vars(self.times), "peak_bytes": self.peak}
 
 
 @dataclass(frozen=True)
 class ScalingReport:
-    """All sentences, and how steep time and memory are.
-
-    Parameters
-    ----------
-    topology : Topology
-        Who attends to whom.
-    dim, heads : int
-        Features of a node, and heads of the layer.
-    rows : list of ScalingRow
-        By number of tokens.
-    machine : dict
-        Where and with what.
-    """
+    """All sentences, by their number of tokens, and the slopes of time and memory."""
 
     topology: Topology
     dim: int
@@ -68,18 +62,17 @@ class ScalingReport:
 
     @property
     def time_slope(self) -> float:
-        """Of the median time over the number of nodes, both as logarithms; 1 is linear."""
+        """The slope of the median time over the number of nodes in logarithms; 1 is linear."""
         return _slope([(row.nodes, row.times.median) for row in self.rows])
 
     @property
     def memory_slope(self) -> float | None:
-        """The same of the peak memory, where that is known."""
+        """The same slope of the peak memory, where that is known."""
         known = [(row.nodes, float(row.peak)) for row in self.rows if row.peak]
         return _slope(known) if len(known) == len(self.rows) else None
 
     def text(self) -> str:
-        """The table, under a line that says what was computed."""
-        head = ["nodes", "edges", "ms", "quartiles", "ns a node", "peak MiB", "bytes a node"]
+        """Return the table, under a line that says what was computed."""
         memory = "?" if self.memory_slope is None else f"{self.memory_slope:.2f}"
         return "\n".join(
             [
@@ -87,14 +80,14 @@ class ScalingReport:
                 "layout and forward pass of one attention layer, float32; "
                 f"{'gpu' if self.machine['gpu'] else 'cpu'}, {self.machine['threads']} threads",
                 "",
-                aligned(head, [_cells(row) for row in self.rows]),
+                plain_table(_HEAD, [row.cells() for row in self.rows]),
                 "",
                 f"log-log slope: time {self.time_slope:.2f}, memory {memory} (1 is linear)",
             ]
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for a JSON file: seconds and bytes."""
+        """Return the report for a JSON file: seconds and bytes."""
         return {
             "bench": "scaling",
             "machine": self.machine,
@@ -103,15 +96,7 @@ class ScalingReport:
             "heads": self.heads,
             "time_slope": self.time_slope,
             "memory_slope": self.memory_slope,
-            "rows": [
-                {
-                    "nodes": row.nodes,
-                    "edges": row.edges,
-                    "seconds": vars(row.times),
-                    "peak_bytes": row.peak,
-                }
-                for row in self.rows
-            ],
+            "rows": [row.to_dict() for row in self.rows],
         }
 
 
@@ -125,7 +110,7 @@ def bench_scaling(
     device: torch.device = CPU,
     repeats: int = 5,
 ) -> ScalingReport:
-    """Time and weigh one attention layer, forward, over longer and longer sentences.
+    """Measure time and memory of one attention layer, forward, over longer and longer sentences.
 
     Each pass makes the layout of its sentence anew, and no graph. The sentences are run in turns.
 
@@ -156,22 +141,17 @@ def bench_scaling(
     >>> [row.edges for row in report.rows]
     [1378, 3028]
     """
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}")
+    check_repeats(repeats)
     sizes = sorted(set(nodes))
     if len(sizes) < 2:
         raise ValueError(f"a slope takes two different numbers of nodes at least, got {[*nodes]}")
     if sizes[0] < 1:
         raise ValueError(f"a sentence has at least 1 token, got nodes={[*nodes]}")
-    if topology.has_extra_nodes:
-        raise ValueError(
-            f"{topology} has nodes that are not tokens, which a layer alone has no features of: "
-            "choose another topology"
-        )
+    check_tokens_only(topology, "which a layer alone has no features of")
     torch.manual_seed(0)
     layer = MultiHeadAttention(dim, heads, backend=backend).to(device).eval()
     runs = {str(n): _forward(layer, topology, torch.randn(n, dim, device=device)) for n in sizes}
-    # Small sizes are to find their data where large ones do: not in the caches.
+    # No warm-up: small sentences shall not find their data in the caches if large ones do not.
     times = interleaved(runs, repeats, device, warm_up=0.0)
     rows = [
         ScalingRow(n, topology.num_edges(n), times[str(n)], peak_bytes(runs[str(n)], device))
@@ -190,19 +170,6 @@ def _forward(layer: MultiHeadAttention, topology: Topology, feat: Tensor) -> Cal
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
-    """Of the straight line through the logarithms."""
+    """Return the slope of the straight line through the logarithms."""
     x, y = ([math.log(value) for value in values] for values in zip(*points, strict=True))
     return statistics.linear_regression(x, y).slope
-
-
-def _cells(row: ScalingRow) -> list[str]:
-    times, peak = row.times, row.peak
-    return [
-        f"{row.nodes:,}",
-        f"{row.edges:,}",
-        digits(1e3 * times.median),
-        f"{digits(1e3 * times.lower)}-{digits(1e3 * times.upper)}",
-        digits(1e9 * times.median / row.nodes),
-        "?" if peak is None else f"{peak / _MIB:.1f}",
-        "?" if peak is None else digits(peak / row.nodes),
-    ]

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import torch
 
-from graphut.experiments.bench.memory import settle_allocator
+from graphut.experiments.bench.peak_memory import settle_allocator
+from graphut.experiments.tables import milliseconds
 
 WARM_UP = 0.05  # seconds
-LONG = 0.5  # seconds; what takes so long fills the caches itself
+LONG = 0.5  # seconds; a program that takes so long fills the caches itself
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,14 @@ class Times:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Times:
-        """The quartiles of some times."""
+        """Return the quartiles of some times."""
         if len(seconds) == 1:
             return cls(*seconds, *seconds, *seconds)
         return cls(*statistics.quantiles(seconds, n=4, method="inclusive"))
+
+    def cells(self) -> list[str]:
+        """Return median and quartiles in milliseconds, for a table."""
+        return [milliseconds(self.median), f"{milliseconds(self.lower)}-{milliseconds(self.upper)}"]
 
 
 def interleaved(
@@ -44,10 +49,10 @@ def interleaved(
     *,
     warm_up: float = WARM_UP,
 ) -> dict[str, Times]:
-    """Run programs in turns, so that whatever slows the machine down slows all of them.
+    """Time programs in turns, so that whatever slows the machine down slows all of them.
 
-    A short program is run for some time before each timed run: in a loop of its own, as in a
-    model, it would not find the caches full of what another one has left.
+    A short program is run for some time before each timed run: a model, which runs one program
+    again and again, would not find the caches full of another program's data.
 
     Parameters
     ----------
@@ -56,9 +61,9 @@ def interleaved(
     repeats : int
         Timed rounds.
     device : torch.device
-        Whose work to wait for.
+        The device to wait for.
     warm_up : float
-        Seconds that short programs are run for before.
+        Seconds that short programs are run for before each timed run.
     """
     settle_allocator()
     seconds: dict[str, list[float]] = {name: [] for name in runs}

@@ -1,4 +1,4 @@
-"""`graphut bench`."""
+"""The command `graphut bench`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from functools import reduce
 from itertools import product
 from operator import add
 from pathlib import Path
+from typing import Any, Protocol
 
 from graphut._files import write_json
 from graphut.attention.measured import remember
 from graphut.experiments.bench import (
     AttentionProblem,
-    AttentionReport,
     ModelProblem,
-    ModelReport,
-    ScalingReport,
     Sizes,
     bench_attention,
     bench_model,
@@ -29,20 +27,26 @@ from graphut.experiments.cli.device import pick_device
 _SHAPES = [Sizes(64, 10, 60), Sizes(8, 400, 400)]
 
 
+class _Report(Protocol):
+    def text(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
 def main(argv: Sequence[str]) -> int:
     """Measure on this machine, and print a table."""
     arguments = bench_parser().parse_args(argv)
     arguments.device = pick_device(arguments.device)
     if arguments.out is not None and not Path(arguments.out).parent.is_dir():
         raise ValueError(f"--out {arguments.out}: there is no such folder")
-    report = _KINDS[arguments.what](arguments)
+    report = _BENCHMARKS[arguments.what](arguments)
     print(report.text())
     if arguments.out is not None:
         write_json(arguments.out, {"command": ["graphut", "bench", *argv], **report.to_dict()})
     return 0
 
 
-def _attention(arguments: Namespace) -> AttentionReport:
+def _attention(arguments: Namespace) -> _Report:
     if arguments.remember and arguments.forward_only:
         raise ValueError("--remember is for forward and backward: leave out --forward-only")
     problem = AttentionProblem(
@@ -56,12 +60,8 @@ def _attention(arguments: Namespace) -> AttentionReport:
         biased=arguments.edge_bias,
         forward_only=arguments.forward_only,
     )
-    report = bench_attention(
-        problem,
-        backends=arguments.backends,
-        peers=arguments.peers,
-        repeats=arguments.repeats,
-    )
+    options = _chosen(arguments, "backends", "peers", "repeats")
+    report = bench_attention(problem, **options)
     if arguments.remember:
         if report.best is None:
             raise ValueError("no backend gave a right result: there is nothing to remember")
@@ -70,32 +70,28 @@ def _attention(arguments: Namespace) -> AttentionReport:
     return report
 
 
-def _model(arguments: Namespace) -> ModelReport:
-    cases = product(
-        arguments.dim or [128], arguments.shape or _SHAPES, arguments.topology or [COMPLETE]
-    )
+def _model(arguments: Namespace) -> _Report:
+    dims, shapes = arguments.dim or [128], arguments.shape or _SHAPES
+    common = _chosen(arguments, "heads", "backend", "device")
     problems = [
-        ModelProblem(
-            topology=who,
-            sizes=sizes,
-            dim=dim,
-            heads=arguments.heads,
-            backend=arguments.backend,
-            device=arguments.device,
-        )
-        for dim, sizes, who in cases
+        ModelProblem(topology=topology, sizes=sizes, dim=dim, **common)
+        for dim, sizes, topology in product(dims, shapes, arguments.topology or [COMPLETE])
     ]
-    options = {"repeats": arguments.repeats, "nobody_halts": arguments.nobody_halts}
+    options = _chosen(arguments, "repeats", "nobody_halts")
     return reduce(add, (bench_model(problem, **options) for problem in problems))
 
 
-def _scaling(arguments: Namespace) -> ScalingReport:
+def _scaling(arguments: Namespace) -> _Report:
     names = ("topology", "nodes", "dim", "heads", "backend", "device", "repeats")
-    return bench_scaling(**{name: getattr(arguments, name) for name in names})
+    return bench_scaling(**_chosen(arguments, *names))
+
+
+def _chosen(arguments: Namespace, *names: str) -> dict[str, Any]:
+    return {name: getattr(arguments, name) for name in names}
 
 
 def _sizes(arguments: Namespace) -> Sizes:
-    """One sentence, or a batch."""
+    """Return the size of one sentence, or of a batch."""
     nodes, sentences, lengths = arguments.nodes, arguments.sentences, arguments.lengths
     if nodes is not None and sentences is None and lengths is None:
         return Sizes(1, nodes, nodes)
@@ -104,7 +100,7 @@ def _sizes(arguments: Namespace) -> Sizes:
     raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
 
 
-_KINDS: dict[str, Callable[[Namespace], AttentionReport | ModelReport | ScalingReport]] = {
+_BENCHMARKS: dict[str, Callable[[Namespace], _Report]] = {
     "attention": _attention,
     "model": _model,
     "scaling": _scaling,

@@ -6,22 +6,22 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import TypeVar
 
-from graphut import topology
 from graphut.attention import BACKENDS
 from graphut.experiments.bench import PEERS, Sizes, backend_names
-from graphut.experiments.bench.gate import TOLERANCE
+from graphut.experiments.bench.correctness import TOLERANCE
 from graphut.experiments.bench.scaling import NODES, WINDOW
-from graphut.experiments.bench.sizes import parse_bounds
+from graphut.experiments.bench.workloads import parse_bounds
 from graphut.experiments.cli.device import add_device
 from graphut.experiments.cli.parser import Parser
+from graphut.topology import Complete, parse
 
 T = TypeVar("T")
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in TOLERANCE}
-COMPLETE = topology.Complete()
+COMPLETE = Complete()
 
 
 def bench_parser() -> Parser:
-    """The parser of all kinds of benchmark; `what` says which."""
+    """Return the parser of all benchmarks; `what` is the name of the chosen one."""
     parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
     _add_attention(
@@ -52,76 +52,39 @@ def bench_parser() -> Parser:
     return parser
 
 
+# fmt: off
 def _add_attention(parser: Parser) -> None:
     option = parser.add_argument
-    option(
-        "--topology",
-        type=_read(topology.parse),
-        default=COMPLETE,
-        metavar="SPEC",
-        help="who attends to whom, such as window:32 (default: complete)",
-    )
+    option("--topology", type=_read(parse), default=COMPLETE, metavar="SPEC",
+           help="who attends to whom, such as window:32 (default: complete)")
     option("--nodes", type=int, metavar="N", help="one sentence of so many tokens")
     option("--sentences", type=int, metavar="N", help="or so many sentences")
     option("--lengths", type=_read(parse_bounds), metavar="LOW-HIGH", help="of so many tokens")
     option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
     _add_common(parser)
     option("--dtype", choices=DTYPES, default="float32", help="of features (default: float32)")
-    option(
-        "--frontier",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="share of the nodes that are active (default: 1)",
-    )
+    option("--frontier", type=float, default=1.0, metavar="X",
+           help="share of the nodes that are active (default: 1)")
     option("--edge-bias", action="store_true", help="add a bias to each edge's scores")
     option("--forward-only", action="store_true", help="leave out the backward pass")
     names = ", ".join(backend_names())
-    option(
-        "--backends",
-        nargs="+",
-        choices=backend_names(),
-        metavar="NAME",
-        help=f"graphut's backends to measure (default: {names})",
-    )
-    option(
-        "--peers",
-        nargs="*",
-        choices=[*PEERS],
-        metavar="NAME",
-        help=f"what others offer; nothing after it for none (default: {', '.join(PEERS)})",
-    )
-    option(
-        "--remember",
-        action="store_true",
-        help='let backend="auto" take the fastest for such calls on this machine; kept in '
-        "$GRAPHUT_CACHE or ~/.cache/graphut",
-    )
+    option("--backends", nargs="+", choices=backend_names(), metavar="NAME",
+           help=f"graphut's backends to measure (default: {names})")
+    option("--peers", nargs="*", choices=[*PEERS], metavar="NAME",
+           help=f"what others offer; nothing after it for none (default: {', '.join(PEERS)})")
+    option("--remember", action="store_true",
+           help='let backend="auto" take the fastest for such calls on this machine; kept in '
+           "$GRAPHUT_CACHE or ~/.cache/graphut")
 
 
 def _add_model(parser: Parser) -> None:
     option = parser.add_argument
-    option(
-        "--shape",
-        type=_read(Sizes.parse),
-        action="append",
-        metavar="SHAPE",
-        help="sentences and their lengths; may be repeated (default: 64x10-60 and 8x400)",
-    )
-    option(
-        "--topology",
-        type=_read(topology.parse),
-        action="append",
-        metavar="SPEC",
-        help="who attends to whom; may be repeated (default: complete)",
-    )
-    option(
-        "--dim",
-        type=int,
-        action="append",
-        metavar="N",
-        help="features; may be repeated (default: 128)",
-    )
+    option("--shape", type=_read(Sizes.parse), action="append", metavar="SHAPE",
+           help="sentences and their lengths; may be repeated (default: 64x10-60 and 8x400)")
+    option("--topology", type=_read(parse), action="append", metavar="SPEC",
+           help="who attends to whom; may be repeated (default: complete)")
+    option("--dim", type=int, action="append", metavar="N",
+           help="features; may be repeated (default: 128)")
     _add_common(parser)
     _add_backend(parser)
     option("--nobody-halts", action="store_true", help="measure also with every node at the cap")
@@ -129,47 +92,32 @@ def _add_model(parser: Parser) -> None:
 
 def _add_scaling(parser: Parser) -> None:
     option = parser.add_argument
-    option(
-        "--topology",
-        type=_read(topology.parse),
-        default=WINDOW,
-        metavar="SPEC",
-        help=f"who attends to whom (default: {WINDOW})",
-    )
-    option(
-        "--nodes",
-        type=int,
-        nargs="+",
-        default=NODES,
-        metavar="N",
-        help=f"tokens of each sentence (default: {' '.join(map(str, NODES))})",
-    )
+    option("--topology", type=_read(parse), default=WINDOW, metavar="SPEC",
+           help=f"who attends to whom (default: {WINDOW})")
+    option("--nodes", type=int, nargs="+", default=NODES, metavar="N",
+           help=f"tokens of each sentence (default: {' '.join(map(str, NODES))})")
     option("--dim", type=int, default=64, metavar="N", help="features (default: 64)")
     _add_common(parser, repeats=5)
     _add_backend(parser)
 
 
 def _add_backend(parser: Parser) -> None:
-    parser.add_argument(
-        "--backend",
-        choices=["auto", *BACKENDS],
-        default="auto",
-        metavar="NAME",
-        help=f"of attention: auto, {', '.join(BACKENDS)} (default: auto)",
-    )
+    parser.add_argument("--backend", choices=["auto", *BACKENDS], default="auto", metavar="NAME",
+                        help=f"of attention: auto, {', '.join(BACKENDS)} (default: auto)")
 
 
 def _add_common(parser: Parser, repeats: int = 9) -> None:
     option = parser.add_argument
     option("--heads", type=int, default=8, metavar="N", help="heads (default: 8)")
-    help = f"timed rounds (default: {repeats})"
-    option("--repeats", type=int, default=repeats, metavar="N", help=help)
+    option("--repeats", type=int, default=repeats, metavar="N",
+           help=f"timed rounds (default: {repeats})")
     option("--out", metavar="FILE", help="where to write the figures as JSON")
     add_device(parser)
+# fmt: on
 
 
 def _read(reader: Callable[[str], T]) -> Callable[[str], T]:
-    """A reader whose errors argparse shows, in one line."""
+    """Return a reader whose errors argparse shows in one line."""
 
     def read(text: str) -> T:
         try:

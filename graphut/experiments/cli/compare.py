@@ -1,4 +1,4 @@
-"""`graphut topology compare`."""
+"""The command `graphut topology compare`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.wording import flag
 from graphut.models import UniversalTransformerConfig
+from graphut.plotting.figure import new_figure
 from graphut.topology import parse
 
 _PAIR_TASKS = {name: kind for name, kind in TASKS.items() if issubclass(kind, PairTask)}
@@ -28,7 +29,7 @@ _OWN = ("specs", "ACTION", "task", "seeds", "part", "out", "device")
 
 
 def add_compare(parser: Parser, argv: Sequence[str]) -> None:
-    """Add the options; those of a task only if `argv` names it."""
+    """Add the options; the options of a task only if `argv` names it."""
     option = parser.add_argument
     option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
     option(
@@ -68,14 +69,11 @@ def compare(arguments: Namespace) -> None:
         with TemporaryDirectory() as folder:
             print(_run(comparison, folder).text())
         return
-    from graphut.experiments.results.comparison_chart import draw_comparison
-    from graphut.plotting.figure import new_figure
-
     new_figure(1, 1)  # a missing matplotlib is to be known before the training, not after it
     report = _run(comparison, arguments.out)
     print(report.text())
     write_json(Path(arguments.out, "comparison.json"), report.to_dict())
-    draw_comparison(report).savefig(Path(arguments.out, "comparison.png"))
+    report.draw().savefig(Path(arguments.out, "comparison.png"))
 
 
 def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:

@@ -1,4 +1,4 @@
-"""`graphut results`."""
+"""The command `graphut results`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from graphut.experiments.results import (
     make_tables,
     read_records,
     rebuild,
-    stale_tables,
-    unshown,
 )
-from graphut.experiments.results.chart import Chart
+from graphut.experiments.results.line_chart import Chart
+from graphut.experiments.results.page import stale_tables, unshown
 
 _FOLDER, _PAGE = "examples/results", "examples/RESULTS.md"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Keep what was measured, or make the page of it anew."""
+    """Add records of runs and benchmarks, or make the page of all records anew."""
     if argv[:1] == ["add"]:
         return _add(_adding_parser().parse_args(argv[1:]))
     arguments = _parser().parse_args(argv)

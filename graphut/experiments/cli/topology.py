@@ -1,4 +1,4 @@
-"""`graphut topology`."""
+"""The command `graphut topology`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from graphut.experiments.cli.compare import add_compare, compare
 from graphut.experiments.cli.parser import Parser
 from graphut.experiments.wording import counted
+from graphut.plotting import draw_topology
 from graphut.topology import Statistics, Topology, parse, spellings, statistics
 
 
 def main(argv: Sequence[str]) -> int:
-    """Look at one topology, or compare several; draw what was found where asked."""
+    """Describe one topology, or compare several; draw the result where asked."""
     arguments = _parser(argv).parse_args(argv)
     if arguments.ACTION == "compare":
         compare(arguments)
@@ -25,13 +26,11 @@ def _show(arguments: Namespace) -> None:
     topology = parse(arguments.spec)
     print(describe(topology, statistics(topology, arguments.nodes)))
     if arguments.out is not None:
-        from graphut.plotting import draw_topology
-
         draw_topology(topology, arguments.nodes).savefig(arguments.out)
 
 
 def describe(topology: Topology, numbers: Statistics) -> str:
-    """Edges, degrees and distances, a line each.
+    """Return edges, degrees and distances, a line each.
 
     Examples
     --------

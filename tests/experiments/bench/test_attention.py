@@ -7,15 +7,18 @@ from torch import Tensor
 from graphut.attention import BACKENDS
 from graphut.attention.call import AttentionCall
 from graphut.experiments.bench import Sizes, attention, backend_names, bench_attention
-from graphut.experiments.bench.contender import UnavailableError
+from graphut.experiments.bench.attention import matrix_product
+from graphut.experiments.bench.attention_report import AttentionRow
+from graphut.experiments.bench.implementations import UnavailableError
 from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.bench.problem import AttentionProblem
-from graphut.experiments.bench.report import Row
+from graphut.experiments.bench.workloads import AttentionProblem
 from graphut.topology import Topology
 from tests.experiments.bench.cases import TOPOLOGIES, problem
 
 
-def rows_of(case: AttentionProblem, backends: list[str], peers: list[str]) -> dict[str, Row]:
+def rows_of(
+    case: AttentionProblem, backends: list[str], peers: list[str]
+) -> dict[str, AttentionRow]:
     report = bench_attention(case, backends=backends, peers=peers, repeats=1)
     return {row.name: row for row in report.rows}
 
@@ -95,3 +98,9 @@ def test_on_a_gpu() -> None:
     report = bench_attention(case, repeats=2)
     assert report.best is not None
     assert all(row.peak is not None for row in report.rows if row.times)
+
+
+def test_matrix_product_is_of_1024() -> None:
+    product = matrix_product(torch.device("cpu"))()
+    assert isinstance(product, torch.Tensor)
+    assert product.shape == (1024, 1024) and product.dtype == torch.float32

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from graphut.experiments.bench import ModelProblem, Sizes, bench_model, model
+from graphut.experiments.bench.model import scheduled_depths
 from graphut.topology import Causal, Complete, Star, Topology
 from tests.experiments.bench.cases import TOPOLOGIES
 
@@ -67,3 +68,14 @@ def test_repeats_must_be_positive() -> None:
 def test_on_a_gpu() -> None:
     problem = ModelProblem(topology=Causal(), sizes=Sizes(4, 3, 9), device=torch.device("cuda"))
     assert all(row.speed_up for row in bench_model(problem, repeats=1).rows)
+
+
+def test_the_frontiers_have_the_sizes_of_the_schedule() -> None:
+    depth = scheduled_depths(1000)
+    sizes = [int((depth >= step).sum()) for step in range(1, 9)]
+    assert sizes == [1000, 900, 700, 500, 300, 200, 100, 50]
+    assert depth.equal(scheduled_depths(1000))
+
+
+def test_every_node_takes_a_step() -> None:
+    assert int(scheduled_depths(1).min()) >= 1

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from graphut.experiments.bench import ModelProblem, ModelReport, Sizes
-from graphut.experiments.bench.model_report import ModelRow
+from graphut.experiments.bench import ModelProblem, Sizes
+from graphut.experiments.bench.model_report import ModelReport, ModelRow
 from graphut.experiments.bench.timing import Times
 from graphut.topology import Causal
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.bench import ScalingReport, bench_scaling, scaling
-from graphut.experiments.bench.scaling import ScalingRow
+from graphut.experiments.bench import bench_scaling, scaling
+from graphut.experiments.bench.scaling import ScalingReport, ScalingRow
 from graphut.experiments.bench.timing import Times
 from graphut.topology import Star, Topology, Window
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.results import rebuild, stale_tables
+from graphut.experiments.results.page import rebuild, stale_tables
 
 PROSE = st.text(st.sampled_from("ab\n |#*<!-"), max_size=20)
 

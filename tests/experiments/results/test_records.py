@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphut._files import read_json, write_json
 from graphut.experiments.results import RunRecord, add_bench, add_run, read_records
+from graphut.experiments.results.records import short_json
 
 REPORT: dict[str, Any] = {
     "command": ["graphut", "bench", "model", "--out", "/home/me/x.json", "--dim", "8"],
@@ -98,3 +102,37 @@ def test_copies_of_a_run_are_one_record(runs: dict[str, Path], tmp_path: Path) -
     copytree(runs["small"], tmp_path / "moved")
     first = add_run(runs["small"], tmp_path / "kept").read_bytes()
     assert add_run(tmp_path / "moved", tmp_path / "kept").read_bytes() == first
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=4))
+def test_what_is_written_is_read(record: dict[str, Any]) -> None:
+    text = short_json(record)
+    assert json.loads(text) == record
+    assert short_json(dict(reversed(record.items()))) == text
+
+
+def test_short_json_writes_numbers_of_a_list_in_one_line() -> None:
+    assert short_json({"b": [1, 2], "a": {"d": [{"z": 1, "y": 2}], "c": []}}) == (
+        '{\n "a": {\n  "c": [],\n  "d": [\n   {"y": 2, "z": 1}\n  ]\n },\n "b": [1, 2]\n}'
+    )
+
+
+def test_add_bench_refuses_what_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(json.dumps({**REPORT, "rows": [float("nan")]}))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        add_bench(tmp_path / "x.json", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_read_records_refuses_a_list(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"x\.json is no record: it holds list, no object"):
+        read_records(tmp_path)

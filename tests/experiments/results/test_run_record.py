@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.results import RunRecord
+from graphut.experiments.results.run_record import MOST_EPOCHS, rounded, thinned
 from graphut.experiments.training import Run
 from graphut.experiments.training.log import read_metrics
 from graphut.experiments.training.trainer import METRICS
@@ -144,3 +147,29 @@ def test_another_machine(runs: dict[str, Path], tmp_path: Path) -> None:
     machines = read_json(folder / "machines.json")
     write_json(folder / "machines.json", [*machines, {**machines[0], "gpu": "Loom 1"}])
     assert [m["gpu"] for m in RunRecord.of(folder).machines] == [None, "Loom 1"]
+
+
+@given(st.data())
+def test_the_points_are_lines_and_not_many(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 300))
+    best = data.draw(st.integers(0, count - 1))
+    lines = [{"epoch": i + 1, "validation": {"x": i / 8}} for i in range(count)]
+    found = thinned(lines, best)
+    epochs: list[int] = found["epoch"]
+    assert len(epochs) <= MOST_EPOCHS
+    assert len(epochs) >= min(count, MOST_EPOCHS - 1)
+    assert epochs == sorted(set(epochs)) and {1, best + 1, count} <= set(epochs)
+    assert found["validation"]["x"] == [(epoch - 1) / 8 for epoch in epochs]
+
+
+def test_six_digits() -> None:
+    value: Any = {"a": [1.23456789, 12345678, True, None], "b": {"c": 1e-9 / 3, "d": "x"}}
+    assert rounded(value) == {
+        "a": [1.23457, 12345678, True, None],
+        "b": {"c": 3.33333e-10, "d": "x"},
+    }
+
+
+def test_epochs_that_differ() -> None:
+    with pytest.raises(ValueError, match="do not have the same keys"):
+        thinned([{"epoch": 1}, {"epoch": 2, "more": 1}], 0)

@@ -1,0 +1,165 @@
+"""The tables of all tasks except bAbI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from typing import Any
+
+from graphut.experiments.results.run_table import Column, Entry, RunTable, Values
+from graphut.experiments.tables import two_decimals
+
+_PAIR_SETS = {
+    "algorithmic": {"to 40": "test", "up to 400": "up-to-400", "exactly 400": "exactly-400"},
+    "lte": {"mixed": "test", "hardest": "hardest"},
+    "letters": {"test": "test"},
+}
+
+
+def _numbers(*names: str) -> Values:
+    return lambda found: [found[name] for name in names]
+
+
+def _steps(test_set: str, *names: str) -> Column:
+    return Column("steps", test_set, _numbers(*names), two_decimals)
+
+
+def _pairs(sets: Mapping[str, str]) -> list[Column]:
+    """Return columns of accuracies on each set, and of steps on the last set."""
+    both = _numbers("token_accuracy", "sequence_accuracy")
+    columns = [Column(title, name, both) for title, name in sets.items()]
+    return [*columns, _steps([*sets.values()][-1], "encoder_steps", "decoder_steps")]
+
+
+def _group(name: str) -> Values:
+    def values(found: Mapping[str, Any]) -> Sequence[float]:
+        return [row["accuracy"] for row in found["by_group"] if row["group"] == name]
+
+    return values
+
+
+def _data(name: str, **others: str) -> dict[str, str]:
+    return {"data": f"DATA/{name}", **others}
+
+
+_BEAM = {"beam_size": 4}
+_BLEU = Column("BLEU", "test", _numbers("bleu"), two_decimals)
+_BOTH_STEPS = _steps("test", "encoder_steps", "decoder_steps")
+_AGREEMENT = _data("rnn_agr_simple")
+_AGREEMENT_TEST = (
+    Column("all", "test", _numbers("accuracy")),
+    Column("balanced", "test", _numbers("balanced_accuracy")),
+    *(
+        Column(f"{n} attractors", "test", _group(f"{n} attractors"))
+        for n in range(1, 6)
+    ),
+    Column("sentences", "sentences", _numbers("accuracy")),
+    _steps("test", "steps", "verb_steps"),
+)  # fmt: skip
+_NO_NOVELS = "no training novels"
+
+TASK_TABLES: Mapping[str, RunTable] = {
+    "algorithmic": RunTable(
+        [Entry(f"algorithmic-{name}") for name in ("copy", "reverse", "addition")],
+        _pairs(_PAIR_SETS["algorithmic"]),
+    ),
+    "lte": RunTable(
+        [
+            Entry(f"lte-{name}")
+            for name in ("program", "control", "addition", "copy", "double", "reverse")
+        ],
+        _pairs(_PAIR_SETS["lte"]),
+    ),
+    "agreement": RunTable(
+        [
+            Entry("agreement", paths=_AGREEMENT, reason="1% of the training data is here"),
+            Entry(
+                "agreement",
+                {"split": "small"},
+                {**_AGREEMENT, "sentences": "DATA/linzen-wiki-small"},
+                "agreement, small split",
+            ),
+        ],
+        _AGREEMENT_TEST,
+        keys=["split"],
+    ),
+    "lambada": RunTable(
+        [
+            Entry("lambada", paths=_data("lambada", novels="DATA/novels"), reason=_NO_NOVELS),
+            Entry("lambada", paths=_data("lambada"), label="lambada, without novels"),
+        ],
+        [
+            Column("last words", "test", _numbers("word_accuracy")),
+            Column("perplexity", "test", lambda found: [exp(found["word_nats"])], two_decimals),
+            Column("known", "test", _numbers("known")),
+            _steps("test", "steps", "word_steps"),
+        ],
+    ),
+    "lambada-reading": RunTable(
+        [
+            Entry(
+                "lambada-reading",
+                paths=_data("lambada", passages="DATA/passages.txt"),
+                reason=_NO_NOVELS,
+            ),
+            Entry(
+                "lambada-reading", paths=_data("lambada"), label="lambada-reading, without novels"
+            ),
+        ],
+        [
+            Column("answers", "test", _numbers("accuracy")),
+            Column("of the answerable", "test", _numbers("answerable_accuracy")),
+            _steps("test", "steps", "last_steps"),
+        ],
+    ),
+    "translation": RunTable(
+        [
+            Entry("multi30k", paths=_data("multi30k-task1"), eval_options=_BEAM),
+            Entry(
+                "wmt14",
+                paths=_data("wmt14-en-de-small"),
+                gpu_paths=_data("wmt14"),
+                eval_options=_BEAM,
+                baselines=False,
+            ),
+        ],
+        [_BLEU, _BOTH_STEPS],
+    ),
+    "char-lm": RunTable(
+        [Entry("char-lm", paths=_data("input.txt"))],
+        [
+            Column("bits a character", "test", _numbers("bits"), two_decimals),
+            Column("perplexity", "test", _numbers("perplexity"), two_decimals),
+            Column("characters", "test", _numbers("accuracy")),
+            _steps("test", "steps"),
+        ],
+        keys=["data"],
+    ),
+    "scan": RunTable(
+        [
+            Entry("scan", paths=_data("SCAN"), label="scan, simple split"),
+            *(
+                Entry(
+                    "scan", {"split": split}, _data("SCAN"), f"scan, {split} split", baselines=False
+                )
+                for split in ("length", "jump")
+            ),
+        ],
+        _pairs(_PAIR_SETS["letters"]),
+        keys=["split"],
+    ),
+    "listops": RunTable(
+        [Entry("listops", paths=_data("listops"))],
+        [
+            Column("test", "test", _numbers("sequence_accuracy")),
+            Column("official d20s", "official-d20s", _numbers("sequence_accuracy")),
+            Column("official d20a", "official-d20a", _numbers("sequence_accuracy")),
+            _BOTH_STEPS,
+        ],
+    ),
+    "letters": RunTable(
+        [Entry(name) for name in ("copy", "reverse", "sort")],
+        _pairs(_PAIR_SETS["letters"]),
+    ),
+}
+"""Tables by their name in the page."""

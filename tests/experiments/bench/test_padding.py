@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.experiments.bench.padding import PaddedBatch, padded_mask, rows_by_sentence
+from graphut.topology import Causal, Complete, Topology
+from tests.experiments.bench.cases import TOPOLOGIES
+
+LENGTHS = torch.tensor([2, 3])
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_the_mask_is_the_topologys_in_each_sentence(topology: Topology) -> None:
+    padded = PaddedBatch.of(LENGTHS)
+    mask = padded_mask(padded, padded, topology.layout(LENGTHS).in_edges()[:2])
+    mask = mask.expand(2, 1, 3, 3)[:, 0]
+    for sentence, length in enumerate(LENGTHS.tolist()):
+        assert mask[sentence, :length, :length].equal(topology.mask(length))
+        assert not mask[sentence, :, length:].any()
+        assert mask[sentence, length:, :length].all()
+
+
+def test_one_row_for_all_where_all_see_the_same() -> None:
+    padded = PaddedBatch.of(LENGTHS)
+    for topology, rows in ((Complete(), 1), (Causal(), 3)):
+        edges = topology.layout(LENGTHS).in_edges()[:2]
+        assert padded_mask(padded, padded, edges).shape == (2, 1, rows, 3)
+
+
+def test_a_frontiers_rows_by_sentence() -> None:
+    layout = Causal().layout([2, 3, 1])
+    assert rows_by_sentence(layout, None).tolist() == [2, 3, 1]
+    assert rows_by_sentence(layout, torch.tensor([0, 2, 4])).tolist() == [1, 2, 0]

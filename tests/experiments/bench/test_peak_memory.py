@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphut.experiments.bench import peak_memory
+from graphut.experiments.bench.peak_memory import free_bytes, peak_bytes
+
+CPU = torch.device("cpu")
+MIB = 1 << 20
+
+linux = pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="needs Linux, which counts pages"
+)
+
+
+def fill(mib: int) -> torch.Tensor:
+    return torch.full((mib * MIB // 4,), 1.0)
+
+
+@linux
+def test_the_peak_is_what_is_held_at_once() -> None:
+    kept = fill(16)  # before: does not count
+
+    def run() -> torch.Tensor:
+        first = fill(24)
+        second = first + 1  # beside the first
+        del first
+        return second * kept[0]
+
+    for _ in range(2):  # what one run frees is not hidden from the next
+        assert peak_bytes(run, CPU) == pytest.approx(48 * MIB, abs=MIB)
+
+
+@linux
+def test_small_tensors_and_others_memory_count_as_well() -> None:
+    small = peak_bytes(lambda: [torch.ones(4096) for _ in range(1024)], CPU)
+    assert small == pytest.approx(16 * MIB, abs=2 * MIB)
+    other = peak_bytes(lambda: b"x" * 16 * MIB, CPU)
+    assert other == pytest.approx(16 * MIB, abs=MIB)
+
+
+@linux
+def test_what_is_made_once_and_kept_does_not_count() -> None:
+    kept: list[torch.Tensor] = []
+    peak = peak_bytes(lambda: kept or kept.append(fill(16)), CPU)
+    assert peak is not None and peak < MIB
+
+
+@linux
+def test_an_error_in_the_run_is_the_callers() -> None:
+    with pytest.raises(ZeroDivisionError):
+        peak_bytes(lambda: 1 / 0, CPU)
+
+
+def test_elsewhere_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(peak_memory, "_PROCESS", tmp_path / "nowhere")
+    assert peak_bytes(lambda: None, CPU) is None
+
+
+@linux
+def test_free_memory() -> None:
+    free = free_bytes(CPU)
+    assert free is not None and free > MIB
