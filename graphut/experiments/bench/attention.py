@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS, edge_attention
-from graphut.experiments.bench.attention_report import AttentionReport, AttentionRow
 from graphut.experiments.bench.correctness import TOLERANCE, largest_error, reference
 from graphut.experiments.bench.implementations import (
     Implementation,
@@ -19,10 +19,13 @@ from graphut.experiments.bench.implementations import (
 )
 from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.bench.timing import interleaved
+from graphut.experiments.bench.report import Report
+from graphut.experiments.bench.timing import Times, interleaved
 from graphut.experiments.bench.workloads import AttentionProblem, check_repeats
 from graphut.experiments.machine import dated_machine
 
+# All are compared with these. DGL's operators are a backend and a peer in one.
+_COMPARED_WITH = ("dgl", *PEERS)
 _REFERENCE = "dense"  # the reference of all others takes no part itself
 _MATMUL = "matrix product"
 _MATMUL_SIDE = 1024
@@ -39,7 +42,7 @@ def bench_attention(
     backends: Sequence[str] | None = None,
     peers: Sequence[str] | None = None,
     repeats: int = 9,
-) -> AttentionReport:
+) -> Report:
     """Compare results, time and memory of all ways to compute one attention call.
 
     Output and gradients of each implementation are compared with a float64 reference first. One
@@ -57,6 +60,11 @@ def bench_attention(
     repeats : int
         Timed rounds.
 
+    Returns
+    -------
+    dict
+        The report as it is written to a JSON file: seconds, bytes, operations a second.
+
     Raises
     ------
     ValueError
@@ -68,7 +76,7 @@ def bench_attention(
     >>> from graphut.topology import Causal
     >>> problem = AttentionProblem(topology=Causal(), sizes=Sizes(2, 3, 5), dim=8, heads=2)
     >>> report = bench_attention(problem, backends=["torch"], peers=["padded"], repeats=1)
-    >>> [row.name for row in report.rows], report.best
+    >>> [row["name"] for row in report["rows"]], report["best"]
     (['torch', 'padded'], 'torch')
     """
     check_repeats(repeats)
@@ -77,19 +85,36 @@ def bench_attention(
     prepare |= {name: PEERS[name] for name in (PEERS if peers is None else peers)}
     expected = reference(problem)
     runs: dict[str, PreparedRun] = {}
-    rows = {name: AttentionRow(name, backend=name in backends) for name in prepare}
+    rows = []
     for name, make in prepare.items():
-        run = _correct_run(rows[name], problem, make, expected)
+        run, row = _checked(problem, make, expected)
+        rows.append({"name": name, "backend": name in backends, **row})
         if run is not None:
             runs[name] = run
     del expected
     device = problem.device
     times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device)
-    for name, run in runs.items():
-        rows[name].times = times[name]
-        rows[name].peak = peak_bytes(run, device)
-    speed = 2 * _MATMUL_SIDE**3 / times[_MATMUL].median
-    return AttentionReport(problem, list(rows.values()), speed, dated_machine(device))
+    matmul_speed = 2 * _MATMUL_SIDE**3 / times.pop(_MATMUL).median
+    peaks = {name: peak_bytes(run, device) for name, run in runs.items()}
+    for row in rows:
+        if row["name"] in runs:
+            row.update(_figures(row["name"], problem.flops, times, matmul_speed))
+            row["peak_bytes"] = peaks[row["name"]]
+    return {
+        "bench": "attention",
+        "machine": dated_machine(device),
+        "problem": problem.to_dict(),
+        "matmul_flops_per_second": matmul_speed,
+        "best": best_backend(rows),
+        "rows": rows,
+    }
+
+
+def best_backend(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the backend of the lowest median time; `None` if no backend was timed."""
+    timed = [row for row in rows if row["backend"] and "seconds" in row]
+    names = [row["name"] for row in sorted(timed, key=lambda row: row["seconds"]["median"])]
+    return names[0] if names else None
 
 
 def matrix_product(device: torch.device) -> Callable[[], object]:
@@ -116,20 +141,34 @@ def _backend(name: str) -> Prepare:
     return prepare
 
 
-def _correct_run(
-    row: AttentionRow, problem: AttentionProblem, prepare: Prepare, expected: Sequence[Tensor]
-) -> PreparedRun | None:
-    """Return an implementation that is there, runs and is right, or write the reason to its row."""
+def _checked(
+    problem: AttentionProblem, prepare: Prepare, expected: Sequence[Tensor]
+) -> tuple[PreparedRun | None, dict[str, Any]]:
+    """Return an implementation if it is there, runs and is right; its error, or the reason."""
     try:
         run = PreparedRun(problem, prepare(problem))
-        row.error = largest_error(run.packed(), expected)
-    except UnavailableError as reason:
-        row.reason = str(reason)
-        return None
+        error = largest_error(run.packed(), expected)
+    except UnavailableError as failure:
+        return None, {"error": None, "reason": str(failure)}
     except Exception as failure:  # whatever one implementation raises, the others go on
-        row.reason = f"cannot run: {str(failure).strip().split(chr(10))[0]}"
-        return None
-    if row.error <= TOLERANCE[problem.dtype]:
-        return run
-    row.reason = f"wrong by {row.error:.0e}" if math.isfinite(row.error) else "wrong: not a number"
-    return None
+        first_line = str(failure).strip().split("\n")[0]
+        return None, {"error": None, "reason": f"cannot run: {first_line}"}
+    if error <= TOLERANCE[problem.dtype]:
+        return run, {"error": error, "reason": None}
+    if not math.isfinite(error):
+        return None, {"error": None, "reason": "wrong: not a number"}
+    return None, {"error": error, "reason": f"wrong by {error:.0e}"}
+
+
+def _figures(
+    name: str, flops: int, times: Mapping[str, Times], matmul_speed: float
+) -> dict[str, Any]:
+    median = times[name].median
+    return {
+        "seconds": vars(times[name]),
+        "flops_per_second": flops / median,
+        "share_of_matmul": flops / median / matmul_speed,
+        "times_faster_than": {
+            other: times[other].median / median for other in _COMPARED_WITH if other in times
+        },
+    }

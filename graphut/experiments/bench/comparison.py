@@ -61,6 +61,7 @@ class Comparison:
     device: torch.device = CPU
 
     def __post_init__(self) -> None:
+        """Raise `ValueError` if there is nothing to compare, or a topology does not fit."""
         if self.part not in PARTS:
             raise ValueError(f"part must be one of {', '.join(PARTS)}, got {self.part!r}")
         for name in ("topologies", "seeds"):

@@ -4,41 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from graphut.experiments.bench.padding import PaddedBatch
 from graphut.experiments.bench.workloads import AttentionProblem
 
 
 class UnavailableError(Exception):
     """The reason, in a few words, why an implementation cannot take part here."""
-
-
-class RowFormat(Protocol):
-    """The form in which an implementation takes rows of nodes."""
-
-    def pad(self, rows: Tensor) -> Tensor:
-        """Return `(N, H, D)` in the implementation's form."""
-
-    def unpad(self, table: Tensor) -> Tensor:
-        """Return a tensor in the implementation's form as `(N, H, D)`."""
-
-
-class Packed:
-    """Row after row, the form of graphut."""
-
-    def pad(self, rows: Tensor) -> Tensor:
-        """Return the rows as they are."""
-        return rows
-
-    def unpad(self, table: Tensor) -> Tensor:
-        """Return the rows as they are."""
-        return table
-
-
-PACKED = Packed()
 
 
 @dataclass(frozen=True)
@@ -52,13 +27,13 @@ class Implementation:
     ----------
     attend : callable
         Takes query, key, value (and edge bias), and returns the output.
-    rows, sources : RowFormat
-        The forms of queries and output, and of keys and values.
+    rows, sources : PaddedBatch, optional
+        The places of queries and output, and of keys and values, in an implementation that pads.
     """
 
     attend: Callable[..., Tensor]
-    rows: RowFormat = PACKED
-    sources: RowFormat = PACKED
+    rows: PaddedBatch | None = None
+    sources: PaddedBatch | None = None
 
 
 Prepare = Callable[[AttentionProblem], Implementation]
@@ -78,17 +53,17 @@ class PreparedRun:
     def __init__(self, problem: AttentionProblem, implementation: Implementation) -> None:
         self._attend, rows = implementation.attend, implementation.rows
         self._forward_only = problem.forward_only
-        biases = [PACKED] * (len(problem.inputs) - 3)
-        self._formats = [rows, implementation.sources, implementation.sources, *biases]
-        self._rows = rows
-        pairs = zip(self._formats, problem.inputs, strict=True)
+        biases = [None] * (len(problem.inputs) - 3)
+        self._padding = [rows, implementation.sources, implementation.sources, *biases]
+        inputs = zip(problem.inputs, self._padding, strict=True)
         self._leaves = [
-            form.pad(x).clone().requires_grad_(not problem.forward_only) for form, x in pairs
+            (batch.pad(x) if batch else x).clone().requires_grad_(not problem.forward_only)
+            for x, batch in inputs
         ]
-        self._upstream = rows.pad(problem.upstream)
+        self._upstream = rows.pad(problem.upstream) if rows else problem.upstream
 
     def __call__(self) -> list[Tensor]:
-        """Return the output and, unless forward only, the gradients, in the run's own form."""
+        """Return the output and, unless forward only, the gradients, padded if the inputs are."""
         if self._forward_only:
             with torch.no_grad():
                 return [self._attend(*self._leaves)]
@@ -99,5 +74,6 @@ class PreparedRun:
 
     def packed(self) -> list[Tensor]:
         """Run once, and return the results row after row."""
-        forms = [self._rows, *self._formats]
-        return [form.unpad(x) for form, x in zip(forms, self(), strict=False)]
+        padding = [self._padding[0], *self._padding]
+        results = zip(self(), padding, strict=False)  # forward only: the output alone
+        return [batch.unpad(x) if batch else x for x, batch in results]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphut.experiments.bench.correctness import TOLERANCE, largest_error
-from graphut.experiments.bench.model_report import ModelReport, ModelRow
 from graphut.experiments.bench.padded_model import PaddedModel
 from graphut.experiments.bench.padding import PaddedBatch, padded_mask
 from graphut.experiments.bench.peak_memory import peak_bytes
+from graphut.experiments.bench.report import Report
 from graphut.experiments.bench.timing import interleaved
 from graphut.experiments.bench.workloads import ModelProblem, check_repeats
 from graphut.experiments.machine import dated_machine
@@ -26,6 +28,10 @@ from graphut.nn import (
 
 ACTIVE_FRACTIONS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)
 """The share of the nodes that are active at each step."""
+_FIGURES = (
+    "dense_seconds", "adaptive_seconds", "speed_up", "share_of_bound", "dense_peak_bytes",
+    "adaptive_peak_bytes", "memory_ratio",
+)  # fmt: skip
 _SHARE = 0.01  # halting probability of a node before its last step
 
 
@@ -44,9 +50,7 @@ def scheduled_depths(nodes: int) -> Tensor:
     return depth
 
 
-def bench_model(
-    problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool = False
-) -> ModelReport:
+def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool = False) -> Report:
     """Compare results, time and memory of the two models, forward and forward with backward.
 
     Both have the same weights and halt by the same schedule, in float32. Outputs and gradients
@@ -61,6 +65,11 @@ def bench_model(
     nobody_halts : bool
         Measure also with every node at the cap.
 
+    Returns
+    -------
+    dict
+        The report as it is written to a JSON file, with a row for each pass: seconds and bytes.
+
     Raises
     ------
     ValueError
@@ -72,13 +81,13 @@ def bench_model(
     >>> from graphut.topology import Causal
     >>> report = bench_model(ModelProblem(topology=Causal(), sizes=Sizes(2, 3, 5), dim=16),
     ...                      repeats=1)
-    >>> [row.what for row in report.rows], report.rows[0].reason
+    >>> [row["pass"] for row in report["rows"]], report["rows"][0]["reason"]
     (['forward', 'forward+backward'], None)
     """
     check_repeats(repeats)
     variants = [problem, replace(problem, halting=False)] if nobody_halts else [problem]
     rows = [row for variant in variants for row in _ModelPair(variant).measure(repeats)]
-    return ModelReport(rows, dated_machine(problem.device))
+    return {"bench": "model", "machine": dated_machine(problem.device), "rows": rows}
 
 
 class _ModelPair:
@@ -111,26 +120,34 @@ class _ModelPair:
         self.padded_upstream = self.padded.pad(upstream)
         self.padded_depth = self.padded.pad(depth)
 
-    def measure(self, repeats: int) -> list[ModelRow]:
+    def measure(self, repeats: int) -> list[dict[str, Any]]:
         """Return a row for each pass."""
         error, bound = self._compare()
-        rows = [
-            ModelRow(self.problem, what, error, bound) for what in ("forward", "forward+backward")
-        ]
-        for row, backward in zip(rows, (False, True), strict=True):
-            if not error <= TOLERANCE[torch.float32]:
-                row.reason = f"wrong by {error:.0e}"
-                continue
-            runs = {
-                "dense": lambda backward=backward: self.run_dense(backward),
-                "adaptive": lambda backward=backward: self.run_adaptive(backward)[0],
+        right = error <= TOLERANCE[torch.float32]
+        return [
+            {
+                **self.problem.to_dict(),
+                "pass": "forward+backward" if backward else "forward",
+                "error": error if math.isfinite(error) else None,
+                "reason": None if right else f"wrong by {error:.0e}",
+                "bound_by_flops": bound,
+                **(self._figures(bound, backward, repeats) if right else dict.fromkeys(_FIGURES)),
             }
-            times = interleaved(runs, repeats, self.problem.device)
-            row.dense, row.adaptive = times["dense"], times["adaptive"]
-            row.dense_peak, row.adaptive_peak = (
-                peak_bytes(run, self.problem.device) for run in runs.values()
-            )
-        return rows
+            for backward in (False, True)
+        ]
+
+    def _figures(self, bound: float, backward: bool, repeats: int) -> dict[str, Any]:
+        device = self.problem.device
+        runs = {
+            "dense": lambda: self.run_dense(backward),
+            "adaptive": lambda: self.run_adaptive(backward)[0],
+        }
+        times = interleaved(runs, repeats, device)
+        dense, adaptive = (peak_bytes(run, device) for run in runs.values())
+        speed_up = times["dense"].median / times["adaptive"].median
+        ratio = dense / adaptive if dense and adaptive else None
+        figures = (vars(times["dense"]), vars(times["adaptive"]), speed_up, speed_up / bound)
+        return dict(zip(_FIGURES, (*figures, dense, adaptive, ratio), strict=True))
 
     def run_dense(self, backward: bool) -> list[Tensor]:
         """Return the output, and the gradients of features and weights, padded."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 
 from graphut.experiments.bench.peak_memory import settle_allocator
-from graphut.experiments.tables import milliseconds
 
 WARM_UP = 0.05  # seconds
 LONG = 0.5  # seconds; a program that takes so long fills the caches itself
@@ -36,10 +35,6 @@ class Times:
         if len(seconds) == 1:
             return cls(*seconds, *seconds, *seconds)
         return cls(*statistics.quantiles(seconds, n=4, method="inclusive"))
-
-    def cells(self) -> list[str]:
-        """Return median and quartiles in milliseconds, for a table."""
-        return [milliseconds(self.median), f"{milliseconds(self.lower)}-{milliseconds(self.upper)}"]
 
 
 def interleaved(

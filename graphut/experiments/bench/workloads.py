@@ -46,6 +46,7 @@ class Sizes:
     longest: int
 
     def __post_init__(self) -> None:
+        """Raise `ValueError` if the sizes are impossible."""
         if self.sentences < 1:
             raise ValueError(f"a batch needs a sentence at least, got {self.sentences}")
         if not 1 <= self.shortest <= self.longest:
@@ -88,7 +89,33 @@ def parse_bounds(text: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AttentionProblem:
+class Problem:
+    """Attention over a batch of sentences."""
+
+    topology: Topology
+    sizes: Sizes
+    dim: int
+    heads: int
+    device: torch.device = CPU
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if features do not divide into heads."""
+        if self.heads < 1 or self.dim < 1 or self.dim % self.heads:
+            raise ValueError(f"{self.dim} features do not divide into {self.heads} heads")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem for a JSON file."""
+        return {
+            "topology": str(self.topology),
+            "sizes": str(self.sizes),
+            "dim": self.dim,
+            "heads": self.heads,
+            "device": self.device.type,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionProblem(Problem):
     """One attention call over the edges of a batch of sentences; its numbers are always the same.
 
     Parameters
@@ -123,18 +150,14 @@ class AttentionProblem:
     (10, 1120, 'interval cpu float32 plain')
     """
 
-    topology: Topology
-    sizes: Sizes
-    dim: int
-    heads: int
     dtype: torch.dtype = torch.float32
-    device: torch.device = CPU
     fraction: float = 1.0
     biased: bool = False
     forward_only: bool = False
 
     def __post_init__(self) -> None:
-        _check_heads(self.dim, self.heads)
+        """Raise `ValueError` if the problem is impossible."""
+        super().__post_init__()
         if not 0.0 < self.fraction <= 1.0:
             raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
 
@@ -196,22 +219,14 @@ class AttentionProblem:
         """The kind of call, as `backend="auto"` tells them apart."""
         return call_kind(self.layout, self.device.type, self.dtype, self.biased)
 
-    @property
-    def dtype_name(self) -> str:
-        """The name of the dtype, without `torch.`."""
-        return str(self.dtype).removeprefix("torch.")
-
     def to_dict(self) -> dict[str, Any]:
         """Return the problem for a JSON file."""
         return {
-            "topology": str(self.topology),
-            "sizes": str(self.sizes),
+            **super().to_dict(),
+            "kind": self.kind,
             "nodes": self.layout.num_src,
             "edges": self.edges,
-            "dim": self.dim,
-            "heads": self.heads,
-            "dtype": self.dtype_name,
-            "device": self.device.type,
+            "dtype": str(self.dtype).removeprefix("torch."),
             "frontier": self.fraction,
             "edge_bias": self.biased,
             "forward_only": self.forward_only,
@@ -223,22 +238,18 @@ class AttentionProblem:
         return torch.randn(shape, generator=generator).to(self.device, self.dtype)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelProblem:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelProblem(Problem):
     """A recurrence to run over a batch of sentences.
 
     Parameters
     ----------
-    topology : Topology
-        Who attends to whom.
-    sizes : Sizes
-        The sentences.
+    topology, sizes, device
+        As in `AttentionProblem`.
     dim, heads : int
         Features of a node, and heads; the transition has four times as many features.
     backend : str
         The backend of the recurrence's attention.
-    device : torch.device
-        Where to run.
     halting : bool
         Whether nodes halt by the benchmark's schedule, or all at the cap.
 
@@ -248,34 +259,20 @@ class ModelProblem:
         If the topology has nodes that are not tokens, or features do not divide into heads.
     """
 
-    topology: Topology
-    sizes: Sizes
     dim: int = 128
     heads: int = 8
     backend: str = "auto"
-    device: torch.device = CPU
     halting: bool = True
 
     def __post_init__(self) -> None:
-        _check_heads(self.dim, self.heads)
+        """Raise `ValueError` if the problem is impossible."""
+        super().__post_init__()
         check_tokens_only(self.topology, "for which a padded model has no place")
-
-    @property
-    def halting_name(self) -> str:
-        """The name of the halting in reports."""
-        return "schedule" if self.halting else "nobody"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem for a JSON file."""
-        return {
-            "topology": str(self.topology),
-            "sizes": str(self.sizes),
-            "dim": self.dim,
-            "heads": self.heads,
-            "backend": self.backend,
-            "device": self.device.type,
-            "halting": self.halting_name,
-        }
+        halting = "schedule" if self.halting else "nobody"
+        return {**super().to_dict(), "backend": self.backend, "halting": halting}
 
 
 def check_tokens_only(topology: Topology, why: str) -> None:
@@ -290,8 +287,3 @@ def check_repeats(repeats: int) -> None:
     """Raise `ValueError` if there is no timed round."""
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {repeats}")
-
-
-def _check_heads(dim: int, heads: int) -> None:
-    if heads < 1 or dim < 1 or dim % heads:
-        raise ValueError(f"{dim} features do not divide into {heads} heads")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from functools import reduce
 from itertools import product
-from operator import add
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from graphut._files import write_json
 from graphut.attention.measured import remember
@@ -21,16 +19,11 @@ from graphut.experiments.bench import (
     bench_model,
     bench_scaling,
 )
+from graphut.experiments.bench.report import Report, report_text
 from graphut.experiments.cli.bench_options import COMPLETE, DTYPES, bench_parser
 from graphut.experiments.cli.device import pick_device
 
 _SHAPES = [Sizes(64, 10, 60), Sizes(8, 400, 400)]
-
-
-class _Report(Protocol):
-    def text(self) -> str: ...
-
-    def to_dict(self) -> dict[str, Any]: ...
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,13 +33,13 @@ def main(argv: Sequence[str]) -> int:
     if arguments.out is not None and not Path(arguments.out).parent.is_dir():
         raise ValueError(f"--out {arguments.out}: there is no such folder")
     report = _BENCHMARKS[arguments.what](arguments)
-    print(report.text())
+    print(report_text(report))
     if arguments.out is not None:
-        write_json(arguments.out, {"command": ["graphut", "bench", *argv], **report.to_dict()})
+        write_json(arguments.out, {"command": ["graphut", "bench", *argv], **report})
     return 0
 
 
-def _attention(arguments: Namespace) -> _Report:
+def _attention(arguments: Namespace) -> Report:
     if arguments.remember and arguments.forward_only:
         raise ValueError("--remember is for forward and backward: leave out --forward-only")
     problem = AttentionProblem(
@@ -63,14 +56,15 @@ def _attention(arguments: Namespace) -> _Report:
     options = _chosen(arguments, "backends", "peers", "repeats")
     report = bench_attention(problem, **options)
     if arguments.remember:
-        if report.best is None:
+        best = report["best"]
+        if best is None:
             raise ValueError("no backend gave a right result: there is nothing to remember")
-        path = remember(problem.kind, report.best)
-        print(f"{report.best} for {problem.kind} calls is kept in {path}", file=sys.stderr)
+        path = remember(problem.kind, best)
+        print(f"{best} for {problem.kind} calls is kept in {path}", file=sys.stderr)
     return report
 
 
-def _model(arguments: Namespace) -> _Report:
+def _model(arguments: Namespace) -> Report:
     dims, shapes = arguments.dim or [128], arguments.shape or _SHAPES
     common = _chosen(arguments, "heads", "backend", "device")
     problems = [
@@ -78,10 +72,11 @@ def _model(arguments: Namespace) -> _Report:
         for dim, sizes, topology in product(dims, shapes, arguments.topology or [COMPLETE])
     ]
     options = _chosen(arguments, "repeats", "nobody_halts")
-    return reduce(add, (bench_model(problem, **options) for problem in problems))
+    reports = [bench_model(problem, **options) for problem in problems]
+    return {**reports[0], "rows": [row for report in reports for row in report["rows"]]}
 
 
-def _scaling(arguments: Namespace) -> _Report:
+def _scaling(arguments: Namespace) -> Report:
     names = ("topology", "nodes", "dim", "heads", "backend", "device", "repeats")
     return bench_scaling(**_chosen(arguments, *names))
 
@@ -100,7 +95,7 @@ def _sizes(arguments: Namespace) -> Sizes:
     raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
 
 
-_BENCHMARKS: dict[str, Callable[[Namespace], _Report]] = {
+_BENCHMARKS: dict[str, Callable[[Namespace], Report]] = {
     "attention": _attention,
     "model": _model,
     "scaling": _scaling,
