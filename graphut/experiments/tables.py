@@ -48,13 +48,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def code(*commands: str) -> str:
-    """Return commands as Markdown code.
-
-    Examples
-    --------
-    >>> code("make", "run")
-    '`make`, `run`'
-    """
+    """Return commands as Markdown code, such as `make`, `run`."""
     return ", ".join(f"`{command}`" for command in commands)
 
 
@@ -71,14 +65,13 @@ def three_digits(value: float) -> str:
 
 
 def two_decimals(value: float) -> str:
-    """Return a number with two decimals.
-
-    Examples
-    --------
-    >>> two_decimals(3.14159)
-    '3.14'
-    """
+    """Return a number with two decimals, such as 3.14."""
     return f"{value:.2f}"
+
+
+def percent(value: float) -> str:
+    """Return a share of one in percent, without the sign: 0.0456 is 4.56."""
+    return f"{100 * value:.2f}"
 
 
 def share(value: float) -> str:
@@ -91,17 +84,6 @@ def share(value: float) -> str:
     """
     text = f"{value:.3f}"
     return ".999" if text == "1.000" and value < 1 else text.removeprefix("0")
-
-
-def percent(value: float) -> str:
-    """Return a share of one in percent, without the sign.
-
-    Examples
-    --------
-    >>> percent(0.0456)
-    '4.56'
-    """
-    return f"{100 * value:.2f}"
 
 
 def with_prefix(value: float) -> str:
@@ -119,22 +101,10 @@ def with_prefix(value: float) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """Return a time in milliseconds, without the unit.
-
-    Examples
-    --------
-    >>> milliseconds(0.0123)
-    '12.3'
-    """
+    """Return a time in milliseconds, without the unit: 0.0123 is 12.3."""
     return three_digits(1e3 * seconds)
 
 
 def mebibytes(size: int | None) -> str:
-    """Return a number of bytes in MiB, without the unit; "?" if it is not known.
-
-    Examples
-    --------
-    >>> mebibytes(3 << 19), mebibytes(None)
-    ('1.5', '?')
-    """
+    """Return a number of bytes in MiB, without the unit; "?" if it is not known."""
     return "?" if size is None else f"{size / (1 << 20):.1f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.bench.report import Report
 from graphut.experiments.bench.timing import Times, interleaved
-from graphut.experiments.bench.workloads import AttentionProblem, check_repeats
+from graphut.experiments.bench.workloads import AttentionProblem
 from graphut.experiments.machine import dated_machine
 
 # All are compared with these. DGL's operators are a backend and a peer in one.
@@ -79,9 +80,8 @@ def bench_attention(
     >>> [row["name"] for row in report["rows"]], report["best"]
     (['torch', 'padded'], 'torch')
     """
-    check_repeats(repeats)
     backends = backend_names() if backends is None else backends
-    prepare: dict[str, Prepare] = {name: _backend(name) for name in backends}
+    prepare: dict[str, Prepare] = {name: partial(_backend, name) for name in backends}
     prepare |= {name: PEERS[name] for name in (PEERS if peers is None else peers)}
     expected = reference(problem)
     runs: dict[str, PreparedRun] = {}
@@ -123,22 +123,15 @@ def matrix_product(device: torch.device) -> Callable[[], object]:
     return lambda: torch.mm(a, b)
 
 
-def _backend(name: str) -> Prepare:
-    def prepare(problem: AttentionProblem) -> Implementation:
-        def attend(query: Tensor, key: Tensor, value: Tensor, *bias: Tensor) -> Tensor:
-            return edge_attention(
-                problem.layout,
-                query,
-                key,
-                value,
-                edge_bias=bias[0] if bias else None,
-                frontier=problem.frontier,
-                backend=name,
-            )
+def _backend(name: str, problem: AttentionProblem) -> Implementation:
+    layout, frontier = problem.layout, problem.frontier
 
-        return Implementation(attend)
+    def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:
+        return edge_attention(
+            layout, query, key, value, edge_bias=bias, frontier=frontier, backend=name
+        )
 
-    return prepare
+    return Implementation(attend)
 
 
 def _checked(

@@ -22,24 +22,12 @@ _Bars = Sequence[tuple[str, str, list[list[float]]]]  # label, colour, values of
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """The models under one topology.
-
-    Parameters
-    ----------
-    topology : Topology
-        Who attends to whom.
-    edges : float
-        Edges of a sentence, on average over a batch.
-    seconds : float
-        Time of a forward and a backward pass over that batch: the median, on average over seeds.
-    evaluations : list of PairEvaluation
-        The best model of each seed, judged on the test set.
-    """
+    """The models under one topology."""
 
     topology: Topology
-    edges: float
-    seconds: float
-    evaluations: list[PairEvaluation]
+    edges: float  # of a sentence, on average over a batch
+    seconds: float  # of a forward and a backward pass: the median, on average over seeds
+    evaluations: list[PairEvaluation]  # of the best model of each seed, on the test set
 
     def values(self, name: str) -> list[float]:
         """Return a field of the evaluations, one value for each seed."""
@@ -69,28 +57,12 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """All topologies of a comparison.
-
-    Parameters
-    ----------
-    task : str
-        The task that was learned.
-    part : {"encoder", "decoder", "cross"}
-        The part of the model whose topology differs.
-    seeds : sequence of int
-        The seeds of the runs.
-    epochs : int
-        Passes over the training pairs, at most.
-    rows : list of ComparisonRow
-        One for each topology.
-    machine : dict
-        The machine, by `dated_machine`.
-    """
+    """All topologies of a comparison."""
 
     task: str
-    part: str
+    part: str  # the part of the model whose topology differs
     seeds: Sequence[int]
-    epochs: int
+    epochs: int  # passes over the training pairs, at most
     rows: list[ComparisonRow]
     machine: dict[str, object]
 
@@ -122,11 +94,6 @@ class ComparisonReport:
 
     def draw(self) -> Figure:
         """Draw accuracy, edges, time and steps of each topology; seeds are dots on their mean.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            `figure.savefig("comparison.png")` writes it.
 
         Raises
         ------

@@ -40,15 +40,7 @@ Prepare = Callable[[AttentionProblem], Implementation]
 
 
 class PreparedRun:
-    """An implementation with tensors of its own, ready to be run again and again.
-
-    Parameters
-    ----------
-    problem : AttentionProblem
-        The call to compute.
-    implementation : Implementation
-        The way to compute it.
-    """
+    """An implementation with tensors of its own, ready to be run again and again."""
 
     def __init__(self, problem: AttentionProblem, implementation: Implementation) -> None:
         self._attend, rows = implementation.attend, implementation.rows

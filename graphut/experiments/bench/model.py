@@ -15,7 +15,7 @@ from graphut.experiments.bench.padding import PaddedBatch, padded_mask
 from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.report import Report
 from graphut.experiments.bench.timing import interleaved
-from graphut.experiments.bench.workloads import ModelProblem, check_repeats
+from graphut.experiments.bench.workloads import ModelProblem
 from graphut.experiments.machine import dated_machine
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -84,7 +84,6 @@ def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool =
     >>> [row["pass"] for row in report["rows"]], report["rows"][0]["reason"]
     (['forward', 'forward+backward'], None)
     """
-    check_repeats(repeats)
     variants = [problem, replace(problem, halting=False)] if nobody_halts else [problem]
     rows = [row for variant in variants for row in _ModelPair(variant).measure(repeats)]
     return {"bench": "model", "machine": dated_machine(problem.device), "rows": rows}

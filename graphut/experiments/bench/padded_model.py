@@ -34,14 +34,9 @@ class PaddedModel(nn.Module):
         self.step, self.mask, self.max_steps, self.share = step, mask, max_steps, share
 
     def forward(self, x: Tensor, depth: Tensor) -> Tensor:
-        """Return output states.
+        """Return the output states of first states `(batch, longest, d)`.
 
-        Parameters
-        ----------
-        x : Tensor
-            `(batch, longest, d)`, first states.
-        depth : Tensor
-            `(batch, longest)` int64, the step at which each node halts; 0 for padding.
+        `depth` is the step at which each node halts, `(batch, longest)` int64; 0 for padding.
         """
         longest, d = x.shape[1:]
         columns = torch.arange(1, longest + 1, device=x.device)

@@ -14,11 +14,6 @@ from graphut.attention import EdgeLayout
 class PaddedBatch:
     """The places of rows when all sentences are padded to the longest.
 
-    Parameters
-    ----------
-    present : Tensor
-        `(batch, longest)` bool, true where there is a row.
-
     Examples
     --------
     >>> batch = PaddedBatch.of(torch.tensor([1, 2]))
@@ -29,7 +24,7 @@ class PaddedBatch:
     tensor([5, 6, 7])
     """
 
-    present: Tensor
+    present: Tensor  # (batch, longest) bool, true where there is a row
 
     @classmethod
     def of(cls, counts: Tensor) -> PaddedBatch:
@@ -62,17 +57,10 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
 
 
 def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the attention mask, `(batch, 1, rows, sources)` bool.
+    """Return the attention mask, `(batch, 1, rows, sources)` bool, of `(row, source)` edges.
 
     It has one row for all where all rows attend to the same sources. A padded row attends to all
     real sources of its sentence, or its softmax would be undefined.
-
-    Parameters
-    ----------
-    rows, sources : PaddedBatch
-        The places of queries, and of keys and values.
-    in_edges : pair of Tensor
-        `(row, source)` of every edge.
     """
     row, source = in_edges
     (sentence, line), column = rows.index[row].T, sources.index[source, 1]

@@ -118,12 +118,7 @@ def prepare_flex(
 ) -> Implementation:
     """Return `flex_attention` over all sentences in one row; blocks without edges are skipped.
 
-    Parameters
-    ----------
-    problem : AttentionProblem
-        The call.
-    compiled : callable, optional
-        Compiles the kernel; `torch.compile`, and only on CUDA, if not given.
+    `compiled` compiles the kernel; if it is not given, `torch.compile` does, and only for CUDA.
     """
     if compiled is None and problem.device.type != "cuda":
         raise UnavailableError("flex_attention has no backward on the CPU")

@@ -13,7 +13,7 @@ from torch import Tensor
 from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.report import Report
 from graphut.experiments.bench.timing import interleaved
-from graphut.experiments.bench.workloads import CPU, check_repeats, check_tokens_only
+from graphut.experiments.bench.workloads import CPU, check_tokens_only
 from graphut.experiments.machine import dated_machine
 from graphut.nn import MultiHeadAttention
 from graphut.topology import Topology, Window
@@ -68,7 +68,6 @@ def bench_scaling(
     >>> [row["edges"] for row in report["rows"]]
     [1378, 3028]
     """
-    check_repeats(repeats)
     sizes = sorted(set(nodes))
     if len(sizes) < 2:
         raise ValueError(f"a slope takes two different numbers of nodes at least, got {[*nodes]}")

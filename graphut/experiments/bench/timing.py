@@ -46,20 +46,20 @@ def interleaved(
 ) -> dict[str, Times]:
     """Time programs in turns, so that whatever slows the machine down slows all of them.
 
-    A short program is run for some time before each timed run: a model, which runs one program
-    again and again, would not find the caches full of another program's data.
+    A short program is run for `warm_up` seconds before each timed run: a model, which runs one
+    program again and again, would not find the caches full of another program's data.
 
     Parameters
     ----------
     runs : mapping of str to callable
         The programs; each is run once before.
     repeats : int
-        Timed rounds.
+        Timed rounds, at least 1.
     device : torch.device
         The device to wait for.
-    warm_up : float
-        Seconds that short programs are run for before each timed run.
     """
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}")
     settle_allocator()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     first = {name: _time(run, device) for name, run in runs.items()}

@@ -50,9 +50,8 @@ class Sizes:
         if self.sentences < 1:
             raise ValueError(f"a batch needs a sentence at least, got {self.sentences}")
         if not 1 <= self.shortest <= self.longest:
-            raise ValueError(
-                f"lengths must be 1 or more and ascend, got {self.shortest}-{self.longest}"
-            )
+            bounds = f"{self.shortest}-{self.longest}"
+            raise ValueError(f"lengths must be 1 or more and ascend, got {bounds}")
 
     @classmethod
     def parse(cls, text: str) -> Sizes:
@@ -126,10 +125,8 @@ class AttentionProblem(Problem):
         The sentences.
     dim, heads : int
         Features of a node, and the heads that they divide into.
-    dtype : torch.dtype
-        Type of the features.
-    device : torch.device
-        Where the features lie.
+    dtype, device
+        Type of the features, and where they lie.
     fraction : float
         Share of the nodes that are active, in `(0, 1]`.
     biased : bool
@@ -207,11 +204,8 @@ class AttentionProblem(Problem):
 
     @property
     def flops(self) -> int:
-        """Number of useful floating-point operations.
-
-        Each edge and feature takes 4 forward (the score and the sum), and 10 backward (the score
-        again, and four products of the same size).
-        """
+        """Number of useful floating-point operations."""
+        # An edge and feature: 4 forward (score and sum), 10 backward (score again, 4 products).
         return (4 if self.forward_only else 14) * self.edges * self.dim
 
     @property
@@ -244,10 +238,8 @@ class ModelProblem(Problem):
 
     Parameters
     ----------
-    topology, sizes, device
-        As in `AttentionProblem`.
-    dim, heads : int
-        Features of a node, and heads; the transition has four times as many features.
+    topology, sizes, dim, heads, device
+        As in `AttentionProblem`; the transition has four times as many features.
     backend : str
         The backend of the recurrence's attention.
     halting : bool
@@ -281,9 +273,3 @@ def check_tokens_only(topology: Topology, why: str) -> None:
         raise ValueError(
             f"{topology} has nodes that are not tokens, {why}: choose another topology"
         )
-
-
-def check_repeats(repeats: int) -> None:
-    """Raise `ValueError` if there is no timed round."""
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}")

@@ -42,17 +42,9 @@ def main(argv: Sequence[str]) -> int:
 def _attention(arguments: Namespace) -> Report:
     if arguments.remember and arguments.forward_only:
         raise ValueError("--remember is for forward and backward: leave out --forward-only")
-    problem = AttentionProblem(
-        topology=arguments.topology,
-        sizes=_sizes(arguments),
-        dim=arguments.dim,
-        heads=arguments.heads,
-        dtype=DTYPES[arguments.dtype],
-        device=arguments.device,
-        fraction=arguments.frontier,
-        biased=arguments.edge_bias,
-        forward_only=arguments.forward_only,
-    )
+    fields = ("topology", "dim", "heads", "device", "fraction", "biased", "forward_only")
+    dtype = DTYPES[arguments.dtype]
+    problem = AttentionProblem(sizes=_sizes(arguments), dtype=dtype, **_chosen(arguments, *fields))
     options = _chosen(arguments, "backends", "peers", "repeats")
     report = bench_attention(problem, **options)
     if arguments.remember:

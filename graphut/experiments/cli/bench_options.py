@@ -24,31 +24,8 @@ def bench_parser() -> Parser:
     """Return the parser of all benchmarks; `what` is the name of the chosen one."""
     parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
-    _add_attention(
-        kinds.add_parser(
-            "attention",
-            help="one attention call: every backend, and what others offer",
-            description="Which backend is best for a topology: one attention call, by every "
-            "backend and by what others offer for it, each held against a float64 reference "
-            "before it is timed.",
-        )
-    )
-    _add_model(
-        kinds.add_parser(
-            "model",
-            help="the adaptive recurrence against a dense, padded, masked model",
-            description="What halting saves: 8 steps over frontiers of 1, .9, .7, .5, .3, .2, .1 "
-            "and .05 of the nodes, against a dense, padded, masked model with the same weights.",
-        )
-    )
-    _add_scaling(
-        kinds.add_parser(
-            "scaling",
-            help="how one attention layer grows with the number of tokens",
-            description="Time and peak memory of one attention layer, forward, over longer and "
-            "longer sentences, and how steep they are: a log-log slope of 1 is linear.",
-        )
-    )
+    for name, (add_options, help, description) in _BENCHMARKS.items():
+        add_options(kinds.add_parser(name, help=help, description=description))
     return parser
 
 
@@ -63,9 +40,10 @@ def _add_attention(parser: Parser) -> None:
     option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
     _add_common(parser)
     option("--dtype", choices=DTYPES, default="float32", help="of features (default: float32)")
-    option("--frontier", type=float, default=1.0, metavar="X",
+    option("--frontier", type=float, default=1.0, metavar="X", dest="fraction",
            help="share of the nodes that are active (default: 1)")
-    option("--edge-bias", action="store_true", help="add a bias to each edge's scores")
+    option("--edge-bias", action="store_true", dest="biased",
+           help="add a bias to each edge's scores")
     option("--forward-only", action="store_true", help="leave out the backward pass")
     names = ", ".join(backend_names())
     option("--backends", nargs="+", choices=backend_names(), metavar="NAME",
@@ -113,6 +91,28 @@ def _add_common(parser: Parser, repeats: int = 9) -> None:
            help=f"timed rounds (default: {repeats})")
     option("--out", metavar="FILE", help="where to write the figures as JSON")
     add_device(parser)
+
+
+_BENCHMARKS = {
+    "attention": (
+        _add_attention,
+        "one attention call: every backend, and what others offer",
+        "Which backend is best for a topology: one attention call, by every backend and by what "
+        "others offer for it, each held against a float64 reference before it is timed.",
+    ),
+    "model": (
+        _add_model,
+        "the adaptive recurrence against a dense, padded, masked model",
+        "What halting saves: 8 steps over frontiers of 1, .9, .7, .5, .3, .2, .1 and .05 of the "
+        "nodes, against a dense, padded, masked model with the same weights.",
+    ),
+    "scaling": (
+        _add_scaling,
+        "how one attention layer grows with the number of tokens",
+        "Time and peak memory of one attention layer, forward, over longer and longer sentences, "
+        "and how steep they are: a log-log slope of 1 is linear.",
+    ),
+}
 # fmt: on
 
 

@@ -32,21 +32,12 @@ def add_compare(parser: Parser, argv: Sequence[str]) -> None:
     """Add the options; the options of a task only if `argv` names it."""
     option = parser.add_argument
     option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
-    option(
-        "--task",
-        choices=TASKS,
-        required=True,
-        metavar="NAME",
-        help=f"one of {', '.join(_PAIR_TASKS)}",
-    )
-    option(
-        "--seeds", type=int, nargs="+", default=[0], metavar="N",
-        help="of the runs of each topology (default: 0)",
-    )  # fmt: skip
-    option(
-        "--part", choices=PARTS, default="encoder",
-        help="whose topology it is: encoder's, decoder's, or cross-attention's (default: encoder)",
-    )  # fmt: skip
+    help = f"one of {', '.join(_PAIR_TASKS)}"
+    option("--task", choices=TASKS, required=True, metavar="NAME", help=help)
+    help = "of the runs of each topology (default: 0)"
+    option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
+    help = "whose topology it is: encoder's, decoder's, or cross-attention's (default: encoder)"
+    option("--part", choices=PARTS, default="encoder", help=help)
     option("--out", metavar="FOLDER", help="keep the runs, figures and a picture of them here")
     add_device(parser)
     task = _task_in(argv)

@@ -76,13 +76,11 @@ def _parser() -> Parser:
         description="Make the tables of the results page, and its charts, anew from the records. "
         "graphut results add --help says how a record is made.",
     )
-    parser.add_argument(
-        "--folder", default=_FOLDER, help=f"where the records are (default: {_FOLDER})"
-    )
-    parser.add_argument("--page", default=_PAGE, help=f"the page (default: {_PAGE})")
-    parser.add_argument(
-        "--check", action="store_true", help="change nothing; exit with 1 if anything would change"
-    )
+    option = parser.add_argument
+    option("--folder", default=_FOLDER, help=f"where the records are (default: {_FOLDER})")
+    option("--page", default=_PAGE, help=f"the page (default: {_PAGE})")
+    help = "change nothing; exit with 1 if anything would change"
+    option("--check", action="store_true", help=help)
     return parser
 
 
@@ -91,12 +89,10 @@ def _adding_parser() -> Parser:
         prog="graphut results add",
         description="Keep what runs and benchmarks have found, in a small file for each.",
     )
-    parser.add_argument(
-        "measured", nargs="+", metavar="RUN",
-        help="the folder of a run, or what graphut bench --out has written",
-    )  # fmt: skip
-    parser.add_argument(
-        "--to", default=_FOLDER, metavar="FOLDER", help=f"of the records (default: {_FOLDER})"
-    )
-    parser.add_argument("--name", help="of the record (default: made of what was asked for)")
+    option = parser.add_argument
+    help = "the folder of a run, or what graphut bench --out has written"
+    option("measured", nargs="+", metavar="RUN", help=help)
+    help = f"of the records (default: {_FOLDER})"
+    option("--to", default=_FOLDER, metavar="FOLDER", help=help)
+    option("--name", help="of the record (default: made of what was asked for)")
     return parser

@@ -45,27 +45,23 @@ def describe(topology: Topology, numbers: Statistics) -> str:
     extra = numbers.nodes - numbers.tokens
     others = f" and {counted(extra, 'other node')}" if extra else ""
     share = numbers.edges / numbers.nodes**2
+    if numbers.deaf is None:
+        pairs = ""
+        hearing = f"everyone has heard of everyone after {counted(numbers.diameter, 'step')}"
+    else:
+        pairs = ", of the pairs of which one hears of the other"
+        listener, other = numbers.deaf
+        hearing = f"token {listener} never hears of token {other}, in any number of steps"
     return "\n".join(
         [
             f"{topology} over {counted(numbers.tokens, 'token')}{others}",
             f"edges       {numbers.edges}, {share:.1%} of all pairs",
             f"in-degrees  {numbers.min_in_degree} to {numbers.max_in_degree}, "
             f"{numbers.mean_in_degree:.2f} on average",
-            f"diameter    {numbers.diameter}{_reach(numbers)}",
-            _hearing(numbers),
+            f"diameter    {numbers.diameter}{pairs}",
+            hearing,
         ]
     )
-
-
-def _reach(numbers: Statistics) -> str:
-    return "" if numbers.deaf is None else ", of the pairs of which one hears of the other"
-
-
-def _hearing(numbers: Statistics) -> str:
-    if numbers.deaf is None:
-        return f"everyone has heard of everyone after {counted(numbers.diameter, 'step')}"
-    listener, other = numbers.deaf
-    return f"token {listener} never hears of token {other}, in any number of steps"
 
 
 def _parser(argv: Sequence[str]) -> Parser:

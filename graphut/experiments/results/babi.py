@@ -52,16 +52,8 @@ BABI = RunTable(
 def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     """Return the table of errors and steps of each variant on each task.
 
-    Of several seeds it has the one that is best on the validation set.
-
-    Parameters
-    ----------
-    runs : sequence of RunRecord
-        All runs.
-    size : str
-        "1k" or "10k".
-    joint : bool
-        Whether one model has learned all tasks, or each task has its own model.
+    Of several seeds it has the one that is best on the validation set. If `joint`, one model has
+    learned all tasks of the size ("1k" or "10k"); else each task has its own model.
     """
     entries = [joint_entry(size)] if joint else [babi_entry(str(task), size) for task in TASKS]
     columns = list(_columns(entries, runs))

@@ -9,7 +9,7 @@ from typing import Any
 from graphut.experiments.results.babi import BABI, babi_entry, joint_entry
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.published import BABI_STEPS
-from graphut.experiments.results.run_record import RunRecord, best_run
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_table import Entry, RunTable
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tables import code, markdown_table, two_decimals
@@ -29,42 +29,34 @@ class DifficultyScale:
     table: RunTable
     entries: tuple[Entry, ...]
     test_set: str
-    rows: str  # the key of the evaluation's rows
-    difficulty: Callable[[Row], float]
+    rows: str  # the key of the evaluation's rows, and of `_DIFFICULTY`
     steps: str  # the key of the steps in a row
     published: Mapping[int, float] | None = None
 
 
-def _middle(row: Row) -> float:
-    return float(row["from"] + row["to"]) / 2
-
-
-def _fact_count(row: Row) -> float:
-    return float(row["supporting"])
-
-
-def _attractor_count(row: Row) -> float:
-    return float(row["group"].split()[0])
-
-
+_DIFFICULTY: Mapping[str, Callable[[Row], float]] = {
+    "by_source_length": lambda row: (row["from"] + row["to"]) / 2,
+    "by_surprisal": lambda row: (row["from"] + row["to"]) / 2,
+    "by_supporting": lambda row: float(row["supporting"]),
+    "by_group": lambda row: float(row["group"].split()[0]),
+}
 SCALES = (
     *(
         DifficultyScale(
             f"{task}, decoder", "symbols", TASK_TABLES["algorithmic"],
-            (Entry(f"algorithmic-{task}"),),
-            "up-to-400", "by_source_length", _middle, "decoder_steps",
+            (Entry(f"algorithmic-{task}"),), "up-to-400", "by_source_length", "decoder_steps",
         )
         for task in ("copy", "reverse", "addition")
     ),
     DifficultyScale(
         "bAbI, 1k, qa1 to qa3", "supporting facts", BABI,
         tuple(babi_entry(str(n), "1k") for n in (1, 2, 3)),
-        "test", "by_supporting", _fact_count, "steps", BABI_STEPS,
+        "test", "by_supporting", "steps", BABI_STEPS,
     ),
     *(
         DifficultyScale(
             f"bAbI, {size}, joint{where}", "supporting facts", BABI, (joint_entry(size),),
-            "test", "by_supporting", _fact_count, steps, published,
+            "test", "by_supporting", steps, published,
         )
         for size in ("1k", "10k")
         for where, steps, published in (
@@ -73,11 +65,11 @@ SCALES = (
     ),
     DifficultyScale(
         "agreement, before the verb", "attractors", TASK_TABLES["agreement"],
-        (TASK_TABLES["agreement"].entries[1],), "test", "by_group", _attractor_count, "verb_steps",
+        (TASK_TABLES["agreement"].entries[1],), "test", "by_group", "verb_steps",
     ),
     DifficultyScale(
         "characters", "nats of surprisal", TASK_TABLES["char-lm"],
-        (TASK_TABLES["char-lm"].entries[0],), "test", "by_surprisal", _middle, "steps",
+        (TASK_TABLES["char-lm"].entries[0],), "test", "by_surprisal", "steps",
     ),
 )  # fmt: skip
 
@@ -102,19 +94,17 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
 
 def _adaptive(scale: DifficultyScale, runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the best run of each entry with the preset `small`, which halts; all or none."""
-    best = []
-    for entry in scale.entries:
-        found = scale.table.variants(entry, runs).get(entry.variant("small"), [])
-        usable = [record for record in found if scale.test_set in record.evaluations]
-        if not usable:
-            return []
-        best.append(best_run(usable))
-    return best
+    best = [
+        scale.table.best(entry, entry.variant("small"), scale.test_set, runs)
+        for entry in scale.entries
+    ]
+    found = [record for record in best if record is not None]
+    return found if len(found) == len(best) else []
 
 
 def _points(scale: DifficultyScale, records: Sequence[RunRecord]) -> list[tuple[float, float]]:
     rows = [row for record in records for row in record.evaluations[scale.test_set][scale.rows]]
-    return [(scale.difficulty(row), row[scale.steps]) for row in rows]
+    return [(_DIFFICULTY[scale.rows](row), row[scale.steps]) for row in rows]
 
 
 def _cells(scale: DifficultyScale, records: Sequence[RunRecord]) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphut.experiments.results.line_chart import Chart, Panel, Series
-from graphut.experiments.results.run_record import RunRecord, best_run
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_table import Entry
 from graphut.experiments.results.task_tables import TASK_TABLES
 
-_SET = "up-to-400"
+_TABLE, _SET = TASK_TABLES["algorithmic"], "up-to-400"
 _PRESETS = ("small", "fixed", "transformer")
 _MEASURES = {
     "token_accuracy": "right symbols",
@@ -21,7 +21,7 @@ _MEASURES = {
 
 def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
     """Return a chart with four panels for each task: two of accuracy, and two of steps."""
-    by_task = {entry.task: _by_preset(entry, runs) for entry in TASK_TABLES["algorithmic"].entries}
+    by_task = {entry.task: _by_preset(entry, runs) for entry in _TABLE.entries}
     return Chart(
         "Trained on lengths up to 40",
         [
@@ -35,12 +35,8 @@ def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
 
 def _by_preset(entry: Entry, runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
     """Return the best seed of each preset without further options."""
-    variants = TASK_TABLES["algorithmic"].variants(entry, runs)
-    return {
-        preset: best_run(records)
-        for preset in _PRESETS
-        if (records := [r for r in variants.get((preset, ()), []) if _SET in r.evaluations])
-    }
+    best = {preset: _TABLE.best(entry, (preset, ()), _SET, runs) for preset in _PRESETS}
+    return {preset: record for preset, record in best.items() if record is not None}
 
 
 def _points(record: RunRecord, measure: str) -> list[tuple[float, float]]:

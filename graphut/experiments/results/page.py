@@ -59,12 +59,7 @@ def make_charts(records: Records) -> dict[str, Chart]:
 def make_tables(records: Records, pictures: str) -> dict[str, str]:
     """Return all tables by name, and under `NAME-chart` the picture of each chart.
 
-    Parameters
-    ----------
-    records : Records
-        All records.
-    pictures : str
-        The folder of the pictures, as seen from the page.
+    `pictures` is the folder of the pictures, as seen from the page.
     """
     tables = {name: table.markdown(records.runs) for name, table in TASK_TABLES.items()}
     tables |= {name: make(records) for name, make in _TABLES.items()}
@@ -78,12 +73,7 @@ def make_tables(records: Records, pictures: str) -> dict[str, str]:
 def rebuild(page: str, tables: Mapping[str, str]) -> str:
     r"""Return the page with all tables made anew, and nothing else changed.
 
-    Parameters
-    ----------
-    page : str
-        The old page. A table stands between the lines `<!-- table: NAME -->` and `<!-- end -->`.
-    tables : mapping of str to str
-        The new tables, by name.
+    In the page a table stands between the lines `<!-- table: NAME -->` and `<!-- end -->`.
 
     Raises
     ------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,62 +18,32 @@ _LEFT_OUT = ("date", "system")
 
 
 @dataclass(frozen=True)
-class BenchRecord:
-    """The report that `graphut bench --out` has written, without the date.
-
-    Parameters
-    ----------
-    name : str
-        The name of the record's file.
-    content : dict
-        The report: its kind under "bench", "machine", "rows" and so on.
-    """
-
-    name: str
-    content: dict[str, Any]
-
-    @classmethod
-    def from_dict(cls, name: str, state: Mapping[str, Any]) -> BenchRecord:
-        """Return the record of a report.
-
-        Raises
-        ------
-        ValueError
-            If it is no report.
-        """
-        missing = [key for key in ("command", "bench", "machine", "rows") if key not in state]
-        if missing or state["bench"] not in _KINDS:
-            what = f"no {missing[0]!r}" if missing else f"a benchmark {state['bench']!r}"
-            raise ValueError(f"it is no report of graphut bench: it has {what}")
-        machine = {key: value for key, value in state["machine"].items() if key not in _LEFT_OUT}
-        command = list(state["command"])
-        if "--out" in command:
-            index = command.index("--out")
-            del command[index : index + 2]
-        return cls(name, rounded({**state, "machine": machine, "command": command}))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of the record's file."""
-        return self.content
-
-    @property
-    def kind(self) -> str:
-        """The benchmark: "attention", "model" or "scaling"."""
-        kind: str = self.content["bench"]
-        return kind
-
-    @property
-    def command(self) -> str:
-        """The command line that repeats the benchmark."""
-        return shlex.join(self.content["command"])
-
-
-@dataclass(frozen=True)
 class Records:
-    """All runs and all benchmarks, each by name."""
+    """All records, by name: those of runs, and the reports of benchmarks."""
 
     runs: list[RunRecord]
-    benches: list[BenchRecord]
+    benches: list[dict[str, Any]]
+
+
+def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a report of `graphut bench --out`: without the date, and rounded.
+
+    Raises
+    ------
+    ValueError
+        If it is no report.
+    """
+    missing = [key for key in ("command", "bench", "machine", "rows") if key not in report]
+    if missing or report["bench"] not in _KINDS:
+        what = f"no {missing[0]!r}" if missing else f"a benchmark {report['bench']!r}"
+        raise ValueError(f"it is no report of graphut bench: it has {what}")
+    machine = {key: value for key, value in report["machine"].items() if key not in _LEFT_OUT}
+    command = list(report["command"])
+    if "--out" in command:
+        index = command.index("--out")
+        del command[index : index + 2]
+    record: dict[str, Any] = rounded({**report, "machine": machine, "command": command})
+    return record
 
 
 def read_records(folder: str | Path) -> Records:
@@ -91,7 +60,7 @@ def read_records(folder: str | Path) -> Records:
         raise FileNotFoundError(f"there is no folder {folder}")
     return Records(
         _read_all(Path(folder), RunRecord.from_dict),
-        _read_all(Path(folder, _BENCH), BenchRecord.from_dict),
+        _read_all(Path(folder, _BENCH), bench_record),
     )
 
 
@@ -100,10 +69,8 @@ def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Pat
 
     Parameters
     ----------
-    run : str or Path
-        The run's folder.
-    folder : str or Path
-        The folder of the records; made if it is not there.
+    run, folder : str or Path
+        The run's folder, and that of the records, which is made if it is not there.
     name : str, optional
         The name of the record; made of the run's options, if not given.
 
@@ -125,7 +92,7 @@ def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Pat
     path = Path(folder, f"{record.name}.json")
     if path.exists() and _read(path, RunRecord.from_dict).setup != record.setup:
         raise FileExistsError(f"{path} is the record of another setup: choose another --name")
-    return _write(path, record)
+    return _write(path, record.to_dict())
 
 
 def add_bench(report: str | Path, folder: str | Path) -> Path:
@@ -133,13 +100,11 @@ def add_bench(report: str | Path, folder: str | Path) -> Path:
 
     Parameters
     ----------
-    report : str or Path
-        A file that `graphut bench --out` has written.
-    folder : str or Path
-        The folder of the records; made if it is not there.
+    report, folder : str or Path
+        The file of `graphut bench --out`, and the folder of the records, made if it is not there.
     """
-    record = _read(Path(report), BenchRecord.from_dict)
-    return _write(Path(folder, _BENCH, f"{record.name}.json"), record)
+    record = _read(Path(report), bench_record)
+    return _write(Path(folder, _BENCH, f"{Path(report).stem}.json"), record)
 
 
 def _read_all(folder: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> list[RecordT]:
@@ -156,8 +121,8 @@ def _read(path: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> RecordT
         raise ValueError(f"{path}: {error}") from None
 
 
-def _write(path: Path, record: RunRecord | BenchRecord) -> Path:
-    text = short_json(record.to_dict())
+def _write(path: Path, record: dict[str, Any]) -> Path:
+    text = short_json(record)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, f"{text}\n".encode())
     return path

@@ -26,56 +26,26 @@ MOST_EPOCHS = 50
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The record of a run.
-
-    Parameters
-    ----------
-    name : str
-        The name of the record's file.
-    task : str
-        A key of `TASKS`.
-    task_options, training, model : dict
-        All options.
-    weights : int
-        Number of learned parameters.
-    graphut : str
-        The version that began the run.
-    machines : list of dict
-        The machines of the training, by `describe_machine`.
-    seconds : float
-        Time of the training, and of the validation after each epoch.
-    updates, epochs : int
-        How many there were.
-    best_epoch : int
-        The epoch whose model was kept, because of the validation set.
-    end : str, optional
-        Why the training was over; `None` if it was stopped.
-    metrics : dict
-        Columns of the metrics of at most 50 epochs.
-    validation : dict
-        The evaluation of the best epoch.
-    evaluations : dict
-        The evaluation on each test set.
-    """
+    """The record of a run."""
 
     FORMAT: ClassVar[int] = 1
 
-    name: str
-    task: str
+    name: str  # the name of the record's file
+    task: str  # a key of `TASKS`
     task_options: dict[str, Any]
     training: dict[str, Any]
     model: dict[str, Any]
-    weights: int
-    graphut: str
-    machines: list[dict[str, Any]]
-    seconds: float
+    weights: int  # number of learned parameters
+    graphut: str  # the version that began the run
+    machines: list[dict[str, Any]]  # by `describe_machine`
+    seconds: float  # of the training, and of the validation after each epoch
     updates: int
     epochs: int
-    best_epoch: int
-    end: str | None
-    metrics: dict[str, Any]
-    validation: dict[str, Any]
-    evaluations: dict[str, dict[str, Any]]
+    best_epoch: int  # the epoch whose model was kept, because of the validation set
+    end: str | None  # why the training was over; `None` if it was stopped
+    metrics: dict[str, Any]  # columns of the metrics of at most `MOST_EPOCHS` epochs
+    validation: dict[str, Any]  # the evaluation of the best epoch
+    evaluations: dict[str, dict[str, Any]]  # the evaluation on each test set
 
     @classmethod
     def of(cls, folder: str | Path, name: str | None = None) -> RunRecord:

@@ -23,18 +23,6 @@ DATA = "DATA/"
 class Setup:
     """The options that make a run again.
 
-    Parameters
-    ----------
-    task : str
-        A key of `TASKS`.
-    preset : str, optional
-        One of the task's presets, if it has any.
-    options : mapping
-        Fields of task, training and model that differ from the preset, without the seed. A path
-        is `DATA/` and its last part.
-    seed : int
-        The seed of the training.
-
     Examples
     --------
     >>> setup = Setup("sort", "fixed", {"max_steps": 3}, 1)
@@ -44,22 +32,17 @@ class Setup:
     'sort-max_steps-3-fixed-seed1'
     """
 
-    task: str
-    preset: str | None
-    options: Mapping[str, Any]
+    task: str  # a key of `TASKS`
+    preset: str | None  # one of the task's presets, if it has any
+    options: Mapping[str, Any]  # that differ from the preset; a path as `DATA/` and its last part
     seed: int = 0
 
     @classmethod
     def of(cls, task: str, values: Mapping[str, Any]) -> Setup:
         """Return the setup with the preset, of today's, from which the fewest options differ.
 
-        Parameters
-        ----------
-        task : str
-            A key of `TASKS`.
-        values : mapping
-            Every option of the run, by name. An option that is newer than the run may be missing:
-            the run was made with the default of that option, whatever a preset says today.
+        `values` has every option of the run, by name. An option that is newer than the run may be
+        missing: the run was made with its default, whatever a preset says today.
 
         Raises
         ------

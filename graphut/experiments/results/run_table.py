@@ -20,23 +20,11 @@ Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
 
 @dataclass(frozen=True)
 class Column:
-    """A column with numbers of an evaluation.
-
-    Parameters
-    ----------
-    title : str
-        The head of the column.
-    test_set : str
-        The set of the evaluation.
-    values : callable
-        Takes the evaluation, and returns numbers that stand beside each other in a cell.
-    form : callable
-        Writes a number.
-    """
+    """A column with numbers of an evaluation."""
 
     title: str
     test_set: str
-    values: Values
+    values: Values  # the numbers that stand beside each other in a cell
     form: Callable[[float], str] = share
 
     def cell(self, best: RunRecord, seeds: Sequence[RunRecord]) -> str:
@@ -57,39 +45,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Entry:
-    """A task with some options, to be measured with each preset.
+    """A task with some options, to be measured with each preset."""
 
-    Parameters
-    ----------
-    task : str
-        A key of `TASKS`.
-    options : mapping
-        Options that make it this entry and that no preset has.
-    paths : mapping
-        Where its data is, in the commands.
-    label : str
-        Its name in the table; the task, if not given.
-    reason : str
-        Why nothing is measured, where nothing is and no preset says why.
-    cpu_options : mapping
-        Options of presets that need no GPU, with which they do not take too long.
-    gpu_paths : mapping
-        Those of `paths` that differ with presets that need a GPU: files that are not at hand.
-    eval_options : mapping
-        Options of `graphut eval`.
-    baselines : bool
-        Whether `small` is compared with models of the same size here, and not only on another
-        entry of the table.
-    """
-
-    task: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    paths: Mapping[str, str] = field(default_factory=dict)
-    label: str = ""
-    reason: str = ""
+    task: str  # a key of `TASKS`
+    options: Mapping[str, Any] = field(default_factory=dict)  # that no preset has
+    paths: Mapping[str, str] = field(default_factory=dict)  # of the data, in the commands
+    label: str = ""  # the name in the table; the task, if not given
+    reason: str = ""  # why nothing is measured, where no preset says why
+    # Options of presets that need no GPU, with which they do not take too long.
     cpu_options: Mapping[str, Any] = field(default_factory=dict)
+    # Paths that differ with presets that need a GPU: files that are not at hand.
     gpu_paths: Mapping[str, str] = field(default_factory=dict)
-    eval_options: Mapping[str, Any] = field(default_factory=dict)
+    eval_options: Mapping[str, Any] = field(default_factory=dict)  # of `graphut eval`
+    # False if models of the same size are compared on another entry of the table alone.
     baselines: bool = True
 
     @property
@@ -119,21 +87,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class RunTable:
-    """A table of runs.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        What is to be measured.
-    columns : sequence of Column
-        The numbers of a row.
-    keys : sequence of str
-        Options that tell one entry from another.
-    """
+    """A table of runs: the entries to be measured, and the columns of each."""
 
     entries: Sequence[Entry]
     columns: Sequence[Column]
-    keys: Sequence[str] = ()
+    keys: Sequence[str] = ()  # options that tell one entry from another
 
     def markdown(self, runs: Sequence[RunRecord]) -> str:
         """Return the table, with rows for what is not measured yet."""
@@ -153,6 +111,14 @@ class RunTable:
                 rest = {k: v for k, v in setup.options.items() if not self._is_key(k, v)}
                 found.setdefault((setup.preset, tuple(rest.items())), []).append(record)
         return found
+
+    def best(
+        self, entry: Entry, variant: Variant, test_set: str, runs: Sequence[RunRecord]
+    ) -> RunRecord | None:
+        """Return the best run of a variant that was judged on a set, if there is one."""
+        found = self.variants(entry, runs).get(variant, [])
+        judged = [record for record in found if test_set in record.evaluations]
+        return best_run(judged) if judged else None
 
     def _entry_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that tell entries apart; of other paths, only that they are given."""

@@ -9,12 +9,6 @@ from typing import Any
 from graphut.experiments.results.run_table import Column, Entry, RunTable, Values
 from graphut.experiments.tables import two_decimals
 
-_PAIR_SETS = {
-    "algorithmic": {"to 40": "test", "up to 400": "up-to-400", "exactly 400": "exactly-400"},
-    "lte": {"mixed": "test", "hardest": "hardest"},
-    "letters": {"test": "test"},
-}
-
 
 def _numbers(*names: str) -> Values:
     return lambda found: [found[name] for name in names]
@@ -38,55 +32,45 @@ def _group(name: str) -> Values:
     return values
 
 
-def _data(name: str, **others: str) -> dict[str, str]:
-    return {"data": f"DATA/{name}", **others}
+def _data(name: str) -> dict[str, str]:
+    return {"data": f"DATA/{name}"}
 
 
 _BEAM = {"beam_size": 4}
-_BLEU = Column("BLEU", "test", _numbers("bleu"), two_decimals)
 _BOTH_STEPS = _steps("test", "encoder_steps", "decoder_steps")
 _AGREEMENT = _data("rnn_agr_simple")
-_AGREEMENT_TEST = (
-    Column("all", "test", _numbers("accuracy")),
-    Column("balanced", "test", _numbers("balanced_accuracy")),
-    *(
-        Column(f"{n} attractors", "test", _group(f"{n} attractors"))
-        for n in range(1, 6)
-    ),
-    Column("sentences", "sentences", _numbers("accuracy")),
-    _steps("test", "steps", "verb_steps"),
-)  # fmt: skip
+_SENTENCES = {**_AGREEMENT, "sentences": "DATA/linzen-wiki-small"}
+_LAMBADA, _SCAN = _data("lambada"), _data("SCAN")
 _NO_NOVELS = "no training novels"
+_LTE = ("program", "control", "addition", "copy", "double", "reverse")
 
+# fmt: off
 TASK_TABLES: Mapping[str, RunTable] = {
     "algorithmic": RunTable(
         [Entry(f"algorithmic-{name}") for name in ("copy", "reverse", "addition")],
-        _pairs(_PAIR_SETS["algorithmic"]),
+        _pairs({"to 40": "test", "up to 400": "up-to-400", "exactly 400": "exactly-400"}),
     ),
     "lte": RunTable(
-        [
-            Entry(f"lte-{name}")
-            for name in ("program", "control", "addition", "copy", "double", "reverse")
-        ],
-        _pairs(_PAIR_SETS["lte"]),
+        [Entry(f"lte-{name}") for name in _LTE], _pairs({"mixed": "test", "hardest": "hardest"})
     ),
     "agreement": RunTable(
         [
             Entry("agreement", paths=_AGREEMENT, reason="1% of the training data is here"),
-            Entry(
-                "agreement",
-                {"split": "small"},
-                {**_AGREEMENT, "sentences": "DATA/linzen-wiki-small"},
-                "agreement, small split",
-            ),
+            Entry("agreement", {"split": "small"}, _SENTENCES, "agreement, small split"),
         ],
-        _AGREEMENT_TEST,
+        [
+            Column("all", "test", _numbers("accuracy")),
+            Column("balanced", "test", _numbers("balanced_accuracy")),
+            *(Column(f"{n} attractors", "test", _group(f"{n} attractors")) for n in range(1, 6)),
+            Column("sentences", "sentences", _numbers("accuracy")),
+            _steps("test", "steps", "verb_steps"),
+        ],
         keys=["split"],
     ),
     "lambada": RunTable(
         [
-            Entry("lambada", paths=_data("lambada", novels="DATA/novels"), reason=_NO_NOVELS),
-            Entry("lambada", paths=_data("lambada"), label="lambada, without novels"),
+            Entry("lambada", paths={**_LAMBADA, "novels": "DATA/novels"}, reason=_NO_NOVELS),
+            Entry("lambada", paths=_LAMBADA, label="lambada, without novels"),
         ],
         [
             Column("last words", "test", _numbers("word_accuracy")),
@@ -97,14 +81,9 @@ TASK_TABLES: Mapping[str, RunTable] = {
     ),
     "lambada-reading": RunTable(
         [
-            Entry(
-                "lambada-reading",
-                paths=_data("lambada", passages="DATA/passages.txt"),
-                reason=_NO_NOVELS,
-            ),
-            Entry(
-                "lambada-reading", paths=_data("lambada"), label="lambada-reading, without novels"
-            ),
+            Entry("lambada-reading", paths={**_LAMBADA, "passages": "DATA/passages.txt"},
+                  reason=_NO_NOVELS),
+            Entry("lambada-reading", paths=_LAMBADA, label="lambada-reading, without novels"),
         ],
         [
             Column("answers", "test", _numbers("accuracy")),
@@ -115,15 +94,10 @@ TASK_TABLES: Mapping[str, RunTable] = {
     "translation": RunTable(
         [
             Entry("multi30k", paths=_data("multi30k-task1"), eval_options=_BEAM),
-            Entry(
-                "wmt14",
-                paths=_data("wmt14-en-de-small"),
-                gpu_paths=_data("wmt14"),
-                eval_options=_BEAM,
-                baselines=False,
-            ),
+            Entry("wmt14", paths=_data("wmt14-en-de-small"), gpu_paths=_data("wmt14"),
+                  eval_options=_BEAM, baselines=False),
         ],
-        [_BLEU, _BOTH_STEPS],
+        [Column("BLEU", "test", _numbers("bleu"), two_decimals), _BOTH_STEPS],
     ),
     "char-lm": RunTable(
         [Entry("char-lm", paths=_data("input.txt"))],
@@ -137,15 +111,13 @@ TASK_TABLES: Mapping[str, RunTable] = {
     ),
     "scan": RunTable(
         [
-            Entry("scan", paths=_data("SCAN"), label="scan, simple split"),
+            Entry("scan", paths=_SCAN, label="scan, simple split"),
             *(
-                Entry(
-                    "scan", {"split": split}, _data("SCAN"), f"scan, {split} split", baselines=False
-                )
+                Entry("scan", {"split": split}, _SCAN, f"scan, {split} split", baselines=False)
                 for split in ("length", "jump")
             ),
         ],
-        _pairs(_PAIR_SETS["letters"]),
+        _pairs({"test": "test"}),
         keys=["split"],
     ),
     "listops": RunTable(
@@ -157,9 +129,8 @@ TASK_TABLES: Mapping[str, RunTable] = {
             _BOTH_STEPS,
         ],
     ),
-    "letters": RunTable(
-        [Entry(name) for name in ("copy", "reverse", "sort")],
-        _pairs(_PAIR_SETS["letters"]),
-    ),
+    "letters": RunTable([Entry(name) for name in ("copy", "reverse", "sort")],
+                        _pairs({"test": "test"})),
 }
 """Tables by their name in the page."""
+# fmt: on

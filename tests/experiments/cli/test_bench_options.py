@@ -17,7 +17,7 @@ def parsed(line: str) -> Namespace:
 def test_defaults() -> None:
     attention = parsed("attention")
     assert (attention.topology, attention.dim, attention.heads) == (Complete(), 128, 8)
-    assert (attention.dtype, attention.frontier, attention.repeats) == ("float32", 1.0, 9)
+    assert (attention.dtype, attention.fraction, attention.repeats) == ("float32", 1.0, 9)
     assert attention.backends is attention.peers is attention.out is None
     assert parsed("model").backend == "auto"
     scaling = parsed("scaling")

@@ -10,20 +10,20 @@ from graphut.experiments.results.benchmark_tables import (
     model_table,
     scaling_table,
 )
-from graphut.experiments.results.records import BenchRecord
+from graphut.experiments.results.records import bench_record
 from tests.experiments.results.tiny import cells, row
 
 MACHINE = {"cpu": "Abacus 9", "gpu": None, "threads": 2}
 SECONDS = {"lower": 0.001, "median": 0.002, "upper": 0.003}
 
 
-def make(bench: str, **content: Any) -> BenchRecord:
+def make(bench: str, **content: Any) -> dict[str, Any]:
     command = ["graphut", "bench", bench]
     state = {"bench": bench, "command": command, "machine": MACHINE, "rows": [], **content}
-    return BenchRecord.from_dict("x", state)
+    return bench_record("x", state)
 
 
-def attention(frontier: float, device: str = "cpu") -> BenchRecord:
+def attention(frontier: float, device: str = "cpu") -> dict[str, Any]:
     problem = {"topology": "window:3|global:0", "sizes": "8x400", "dim": 128, "device": device,
                "frontier": frontier}  # fmt: skip
     rows = [
