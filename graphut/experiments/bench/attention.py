@@ -94,12 +94,11 @@ def bench_attention(
     del expected
     device = problem.device
     times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device)
-    matmul_speed = 2 * _MATMUL_SIDE**3 / times.pop(_MATMUL).median
-    peaks = {name: peak_bytes(run, device) for name, run in runs.items()}
+    matmul_speed = 2 * _MATMUL_SIDE**3 / times.pop(_MATMUL)["median"]
     for row in rows:
         if row["name"] in runs:
+            row["peak_bytes"] = peak_bytes(runs[row["name"]], device)
             row.update(_figures(row["name"], problem.flops, times, matmul_speed))
-            row["peak_bytes"] = peaks[row["name"]]
     return {
         "bench": "attention",
         "machine": dated_machine(device),
@@ -156,12 +155,12 @@ def _checked(
 def _figures(
     name: str, flops: int, times: Mapping[str, Times], matmul_speed: float
 ) -> dict[str, Any]:
-    median = times[name].median
+    median = times[name]["median"]
     return {
-        "seconds": vars(times[name]),
+        "seconds": times[name],
         "flops_per_second": flops / median,
         "share_of_matmul": flops / median / matmul_speed,
         "times_faster_than": {
-            other: times[other].median / median for other in _COMPARED_WITH if other in times
+            other: times[other]["median"] / median for other in _COMPARED_WITH if other in times
         },
     }

@@ -123,7 +123,7 @@ class Comparison:
             ComparisonRow(
                 topology,
                 edges=timed.edges(PARTS[self.part]),
-                seconds=times[n].median / len(self.seeds),
+                seconds=times[n]["median"] / len(self.seeds),
                 evaluations=[summarize(judge(model, self.task.test)) for model in timed.models],
             )
             for topology, (n, timed) in zip(self.topologies, numbered.items(), strict=True)

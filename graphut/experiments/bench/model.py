@@ -143,29 +143,28 @@ class _ModelPair:
         }
         times = interleaved(runs, repeats, device)
         dense, adaptive = (peak_bytes(run, device) for run in runs.values())
-        speed_up = times["dense"].median / times["adaptive"].median
+        speed_up = times["dense"]["median"] / times["adaptive"]["median"]
         ratio = dense / adaptive if dense and adaptive else None
-        figures = (vars(times["dense"]), vars(times["adaptive"]), speed_up, speed_up / bound)
+        figures = (times["dense"], times["adaptive"], speed_up, speed_up / bound)
         return dict(zip(_FIGURES, (*figures, dense, adaptive, ratio), strict=True))
 
     def run_dense(self, backward: bool) -> list[Tensor]:
         """Return the output, and the gradients of features and weights, padded."""
         with torch.set_grad_enabled(backward):
             out = self.dense(self.padded_feat, self.padded_depth)
-        gradients = self._gradients(out, self.padded_feat, self.padded_upstream, backward)
-        return [out.detach(), *gradients]
+        return self._results(out, self.padded_feat, self.padded_upstream)
 
     def run_adaptive(self, backward: bool) -> tuple[list[Tensor], Ponder]:
         """Return the same, packed, and the record of the run."""
         with torch.set_grad_enabled(backward):
             out, ponder = self.adaptive(self.layout, self.feat, positions=self.positions)
-        return [out.detach(), *self._gradients(out, self.feat, self.upstream, backward)], ponder
+        return self._results(out, self.feat, self.upstream), ponder
 
-    def _gradients(
-        self, out: Tensor, feat: Tensor, upstream: Tensor, backward: bool
-    ) -> tuple[Tensor, ...]:
+    def _results(self, out: Tensor, feat: Tensor, upstream: Tensor) -> list[Tensor]:
+        if not out.requires_grad:
+            return [out]
         inputs = (feat, *self.step.parameters())
-        return torch.autograd.grad(out, inputs, upstream) if backward else ()
+        return [out.detach(), *torch.autograd.grad(out, inputs, upstream)]
 
     def _compare(self) -> tuple[float, float]:
         """Return the error, and how many times fewer operations the adaptive model does."""

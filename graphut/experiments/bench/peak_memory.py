@@ -64,8 +64,7 @@ def free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:
-        found = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-        return int(found[1]) * _KIB if found else None
+        return _KIB * _kilobytes(Path("/proc/meminfo"), "MemAvailable")
     except OSError:
         return None
 
@@ -86,12 +85,13 @@ def _resident_peak(run: Callable[[], object]) -> int:
     run()
     ctypes.CDLL(None).malloc_trim(0)
     (_PROCESS / "clear_refs").write_text("5")
-    before = _resident("VmRSS")
+    before = _kilobytes(_PROCESS / "status", "VmRSS")
     run()
-    return max(0, _resident("VmHWM") - before)
+    return _KIB * max(0, _kilobytes(_PROCESS / "status", "VmHWM") - before)
 
 
-def _resident(field: str) -> int:
-    found = re.search(rf"{field}:\s+(\d+)", (_PROCESS / "status").read_text())
-    assert found is not None  # every Linux with clear_refs has both fields
-    return int(found[1]) * _KIB
+def _kilobytes(path: Path, field: str) -> int:
+    found = re.search(rf"{field}:\s+(\d+)", path.read_text())
+    if found is None:
+        raise OSError(f"{path} has no {field}")
+    return int(found[1])

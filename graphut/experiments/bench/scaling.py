@@ -83,7 +83,7 @@ def bench_scaling(
         {
             "nodes": n,
             "edges": topology.num_edges(n),
-            "seconds": vars(times[str(n)]),
+            "seconds": times[str(n)],
             "peak_bytes": peak_bytes(runs[str(n)], device),
         }
         for n in sizes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -15,26 +14,23 @@ WARM_UP = 0.05  # seconds
 LONG = 0.5  # seconds; a program that takes so long fills the caches itself
 
 
-@dataclass(frozen=True)
-class Times:
-    """Quartiles of the times of one program, in seconds.
+Times = dict[str, float]
+"""Quartiles of the times of one program, in seconds."""
+
+
+def quartiles(seconds: Sequence[float]) -> Times:
+    """Return the quartiles of some times.
 
     Examples
     --------
-    >>> Times.of([3.0, 1.0, 2.0])
-    Times(lower=1.5, median=2.0, upper=2.5)
+    >>> quartiles([3.0, 1.0, 2.0])
+    {'lower': 1.5, 'median': 2.0, 'upper': 2.5}
     """
-
-    lower: float
-    median: float
-    upper: float
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> Times:
-        """Return the quartiles of some times."""
-        if len(seconds) == 1:
-            return cls(*seconds, *seconds, *seconds)
-        return cls(*statistics.quantiles(seconds, n=4, method="inclusive"))
+    if len(seconds) == 1:
+        found = [*seconds] * 3
+    else:
+        found = statistics.quantiles(seconds, n=4, method="inclusive")
+    return dict(zip(("lower", "median", "upper"), found, strict=True))
 
 
 def interleaved(
@@ -68,7 +64,7 @@ def interleaved(
             if first[name] < LONG:
                 _warm_up(run, warm_up)
             seconds[name].append(_time(run, device))
-    return {name: Times.of(taken) for name, taken in seconds.items()}
+    return {name: quartiles(taken) for name, taken in seconds.items()}
 
 
 def _warm_up(run: Callable[[], object], seconds: float) -> None:

@@ -28,11 +28,6 @@ class Sizes:
     shortest, longest : int
         Bounds of their lengths, both included.
 
-    Raises
-    ------
-    ValueError
-        If there is no sentence, or the bounds are not `1 <= shortest <= longest`.
-
     Examples
     --------
     >>> str(Sizes.parse("64x10-60")), str(Sizes.parse("8x400"))

@@ -60,9 +60,9 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     head = ["task", *(column.title for column in columns), "published"]
     measured = [task for task in TASKS if any(task in column.by_task for column in columns)]
     rows = [[f"qa{task}", *(column.cell(task) for column in columns), ""] for task in measured]
-    average = [column.average() for column in columns]
+    average, failed = zip(*(column.summary() for column in columns), strict=True)
     rows.append(["average error, %", *average, BABI_ERROR[size, joint]])
-    rows.append(["failed (over 5%)", *(column.failed() for column in columns), ""])
+    rows.append(["failed (over 5%)", *failed, ""])
     notes = "\n".join(f"- {column.note()}" for column in columns)
     return f"{markdown_table(head, rows)}\n\n{notes}"
 
@@ -85,29 +85,21 @@ class _Column:
         steps = f"{two_decimals(row['steps'])}, {two_decimals(row['question_steps'])}"
         return f"{percent(row['error'])} at {steps}"
 
-    def average(self) -> str:
-        """Return the mean error, and of how many tasks if not of all."""
+    def summary(self) -> tuple[str, str]:
+        """Return the mean error and the number of failed tasks, both of the measured tasks."""
         if not self.by_task:
-            return self.missing
-        return percent(fmean(row["error"] for row in self.by_task.values())) + self._count()
-
-    def failed(self) -> str:
-        """Return how many tasks have failed, and of how many if not of all."""
-        if not self.by_task:
-            return ""
-        return f"{sum(row['error'] > FAILED for row in self.by_task.values())}{self._count()}"
+            return self.missing, ""
+        errors = [row["error"] for row in self.by_task.values()]
+        of_tasks = "" if len(errors) == len(TASKS) else f" ({counted(len(errors), 'task')})"
+        failed = sum(error > FAILED for error in errors)
+        return percent(fmean(errors)) + of_tasks, f"{failed}{of_tasks}"
 
     def note(self) -> str:
         """Return the seeds, and the command."""
         counts = sorted(Counter(self.seeds).items())
         listed = ", ".join(f"{seed} ({counted(n, 'run')})" for seed, n in counts)
-        return f"{self.title}: {f'seeds {listed}' if listed else self.missing}; " + code(
-            *self.commands
-        )
-
-    def _count(self) -> str:
-        measured = len(self.by_task)
-        return "" if measured == len(TASKS) else f" ({counted(measured, 'task')})"
+        seeds = f"seeds {listed}" if listed else self.missing
+        return f"{self.title}: {seeds}; {code(*self.commands)}"
 
 
 def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_Column]:

@@ -35,11 +35,10 @@ PUBLISHED: Mapping[str, list[Published]] = {
     "algorithmic-reverse": _algorithmic(".96 / .46"),
     "algorithmic-addition": _algorithmic(".34 / .02"),
     "lte-program": _lte(".89 / .63"),
-    "lte-control": _lte("1.0 / 1.0"),
-    "lte-addition": _lte("1.0 / 1.0"),
-    "lte-copy": _lte("1.0 / 1.0"),
-    "lte-double": _lte("1.0 / 1.0"),
-    "lte-reverse": _lte("1.0 / 1.0"),
+    **{
+        f"lte-{task}": _lte("1.0 / 1.0")
+        for task in ("control", "addition", "copy", "double", "reverse")
+    },
     "agreement": [
         Published("paper (small)", {"all": ".992", "5 attractors": ".931"}, f"{PAPER}, section 3.2")
     ],

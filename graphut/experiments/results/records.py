@@ -58,9 +58,10 @@ def read_records(folder: str | Path) -> Records:
     """
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
+    runs, benches = Path(folder).glob("*.json"), Path(folder, _BENCH).glob("*.json")
     return Records(
-        _read_all(Path(folder), RunRecord.from_dict),
-        _read_all(Path(folder, _BENCH), bench_record),
+        [_read(path, RunRecord.from_dict) for path in sorted(runs)],
+        [_read(path, bench_record) for path in sorted(benches)],
     )
 
 
@@ -105,10 +106,6 @@ def add_bench(report: str | Path, folder: str | Path) -> Path:
     """
     record = _read(Path(report), bench_record)
     return _write(Path(folder, _BENCH, f"{Path(report).stem}.json"), record)
-
-
-def _read_all(folder: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> list[RecordT]:
-    return [_read(path, make) for path in sorted(folder.glob("*.json"))]
 
 
 def _read(path: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> RecordT:

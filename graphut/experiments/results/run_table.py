@@ -8,7 +8,7 @@ from typing import Any
 
 from graphut.experiments.machine import machine_name
 from graphut.experiments.presets import BASELINES, PRESETS
-from graphut.experiments.results.published import PUBLISHED, Published
+from graphut.experiments.results.published import PUBLISHED
 from graphut.experiments.results.run_record import RunRecord, best_run, eval_command
 from graphut.experiments.results.run_setup import DATA, Setup, option_words
 from graphut.experiments.tables import NOT_MEASURED, code, markdown_table, share, three_digits
@@ -137,11 +137,10 @@ class RunTable:
             [label, variant_name(variant), *self._cells(entry, variant, records)]
             for variant, records in self.variants(entry, runs).items()
         ]
-        return rows + [[label, *self._published(row)] for row in PUBLISHED.get(label, ())]
-
-    def _published(self, row: Published) -> list[str]:
-        cells = [row.cells.get(column.title, "") for column in self.columns]
-        return [row.who, *cells, *[""] * 5, row.source]
+        for row in PUBLISHED.get(label, ()):
+            cells = [row.cells.get(column.title, "") for column in self.columns]
+            rows.append([label, row.who, *cells, *[""] * 5, row.source])
+        return rows
 
     def _cells(self, entry: Entry, variant: Variant, records: Sequence[RunRecord]) -> list[str]:
         if not records:
