@@ -1,8 +1,7 @@
 """Benchmarks: which backend is fastest here, what halting saves, what a topology buys."""
 
 from graphut.experiments.bench.attention import backend_names, bench_attention
-from graphut.experiments.bench.comparison import Comparison
-from graphut.experiments.bench.comparison_report import ComparisonReport
+from graphut.experiments.bench.comparison import Comparison, ComparisonReport
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.bench.scaling import bench_scaling

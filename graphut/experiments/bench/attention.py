@@ -59,17 +59,12 @@ def bench_attention(
     peers : sequence of str, optional
         Names from `graphut.experiments.bench.PEERS`; all of them if not given.
     repeats : int
-        Timed rounds.
+        Timed rounds, at least 1.
 
     Returns
     -------
     dict
         The report as it is written to a JSON file: seconds, bytes, operations a second.
-
-    Raises
-    ------
-    ValueError
-        If there is no timed round.
 
     Examples
     --------

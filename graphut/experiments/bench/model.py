@@ -61,7 +61,7 @@ def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool =
     problem : ModelProblem
         The recurrence, and the sentences.
     repeats : int
-        Timed rounds.
+        Timed rounds, at least 1.
     nobody_halts : bool
         Measure also with every node at the cap.
 
@@ -69,11 +69,6 @@ def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool =
     -------
     dict
         The report as it is written to a JSON file, with a row for each pass: seconds and bytes.
-
-    Raises
-    ------
-    ValueError
-        If there is no timed round.
 
     Examples
     --------

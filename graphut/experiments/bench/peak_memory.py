@@ -19,7 +19,7 @@ import torch
 
 _PROCESS = Path("/proc/self")
 _KIB, _MIB = 1 << 10, 1 << 20
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # parameters of mallopt
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
@@ -76,7 +76,6 @@ def _pages_can_be_counted() -> bool:
 
 def _set_allocator(mmap_threshold: int, trim_threshold: int) -> None:
     libc = ctypes.CDLL(None)
-    libc.mallopt(_MMAP_MAX, 1 << 16)
     libc.mallopt(_MMAP_THRESHOLD, mmap_threshold)
     libc.mallopt(_TRIM_THRESHOLD, trim_threshold)
 
