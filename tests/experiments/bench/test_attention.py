@@ -24,7 +24,7 @@ def rows_of(case: AttentionProblem, backends: list[str], peers: list[str]) -> di
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_every_contender_that_can_run_has_figures(topology: Topology) -> None:
+def test_bench_attention_has_figures_of_all_that_run(topology: Topology) -> None:
     case = problem(topology=topology, fraction=0.5)
     rows = rows_of(case, ["torch", "dgl"], ["padded", "sentences", "flex"])
     assert rows.pop("flex")["reason"] == "flex_attention has no backward on the CPU"
@@ -33,20 +33,22 @@ def test_every_contender_that_can_run_has_figures(topology: Topology) -> None:
         assert row["error"] is not None and row["error"] < 1e-12
 
 
-def test_all_backends_but_the_oracle_and_all_peers_take_part() -> None:
+def test_bench_attention_runs_all_backends_and_peers_by_default() -> None:
     report = bench_attention(problem(sizes=Sizes(1, 3, 3)), repeats=1)
     names = [row["name"] for row in report["rows"]]
     assert names == [name for name in BACKENDS if name != "dense"] + list(PEERS)
     assert [row["name"] for row in report["rows"] if row["backend"]] == backend_names()
 
 
-def test_edge_biases_and_forward_only() -> None:
+def test_bench_attention_with_edge_bias_and_forward_only() -> None:
     case = problem(biased=True, forward_only=True)
     assert all("seconds" in row for row in rows_of(case, ["torch", "dgl"], []).values())
 
 
 @pytest.mark.parametrize("which", ["output", "query", "key", "value"])
-def test_a_wrong_result_has_no_figures(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_attention_has_no_figures_of_a_wrong_result(
+    which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def wrong(call: AttentionCall) -> tuple[Tensor, None]:
         out = BACKENDS["torch"](call)[0]
         if which == "output":
@@ -62,12 +64,12 @@ def test_a_wrong_result_has_no_figures(which: str, monkeypatch: pytest.MonkeyPat
         assert row["reason"] == "wrong by 3e-02"
 
 
-def test_a_result_that_is_no_number_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_attention_has_no_figures_of_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BACKENDS, "nan", lambda call: (call.query * torch.nan, None))
     assert rows_of(problem(), ["nan"], [])["nan"]["reason"] == "wrong: not a number"
 
 
-def test_a_backend_that_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_attention_says_why_a_backend_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(call: AttentionCall) -> tuple[Tensor, None]:
         raise RuntimeError("no compiler\nand a long story")
 
@@ -77,7 +79,7 @@ def test_a_backend_that_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch) -> 
     assert "seconds" in rows["torch"]
 
 
-def test_a_peer_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_attention_says_why_a_peer_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(case: AttentionProblem) -> None:
         raise UnavailableError("not installed: pip install it")
 
@@ -87,7 +89,7 @@ def test_a_peer_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_repeats_must_be_positive() -> None:
+def test_bench_attention_refuses_zero_repeats() -> None:
     with pytest.raises(ValueError, match="at least 1, got 0"):
         bench_attention(problem(), repeats=0)
 
@@ -120,7 +122,7 @@ def test_best_backend_is_never_a_peer() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu() -> None:
+def test_bench_attention_on_a_gpu() -> None:
     case = problem(device=torch.device("cuda"), dtype=torch.float32)
     report = bench_attention(case, repeats=2)
     assert report["best"] is not None

@@ -21,19 +21,19 @@ class Doubled:
         return table / 2
 
 
-def test_an_entry_returns_output_and_gradients() -> None:
+def test_prepared_run_returns_output_and_gradients() -> None:
     case = problem()
     out, *gradients = PreparedRun(case, Implementation(add))()
     assert out.equal(add(*case.inputs))
     assert torch.equal(torch.stack(gradients), torch.stack([case.upstream * x for x in (1, 2, 3)]))
 
 
-def test_forward_only() -> None:
+def test_prepared_run_forward_only() -> None:
     (out,) = PreparedRun(problem(forward_only=True), Implementation(add))()
     assert not out.requires_grad
 
 
-def test_results_come_back_from_the_contenders_form() -> None:
+def test_prepared_run_packed_unpads_results() -> None:
     case = problem()
     out, to_query, to_key, _ = PreparedRun(case, Implementation(add, Doubled(), Doubled())).packed()
     assert out.equal(add(*case.inputs))

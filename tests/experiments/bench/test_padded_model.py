@@ -19,7 +19,7 @@ from tests.helpers import assert_same, normal
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_it_equals_the_recurrence(topology: Topology) -> None:
+def test_padded_model_equals_the_recurrence(topology: Topology) -> None:
     lengths, depth = torch.tensor([3, 1, 4]), torch.tensor([1, 3, 2, 3, 1, 1, 3, 2])
     step = UniversalTransformerStep(
         MultiHeadAttention(8, 2, backend="torch"),

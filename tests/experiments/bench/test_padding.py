@@ -11,7 +11,7 @@ LENGTHS = torch.tensor([2, 3])
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_the_mask_is_the_topologys_in_each_sentence(topology: Topology) -> None:
+def test_padded_mask_is_the_topologys_in_each_sentence(topology: Topology) -> None:
     padded = PaddedBatch.of(LENGTHS)
     mask = padded_mask(padded, padded, topology.layout(LENGTHS).in_edges()[:2])
     mask = mask.expand(2, 1, 3, 3)[:, 0]
@@ -21,14 +21,14 @@ def test_the_mask_is_the_topologys_in_each_sentence(topology: Topology) -> None:
         assert mask[sentence, length:, :length].all()
 
 
-def test_one_row_for_all_where_all_see_the_same() -> None:
+def test_padded_mask_has_one_row_where_all_rows_are_equal() -> None:
     padded = PaddedBatch.of(LENGTHS)
     for topology, rows in ((Complete(), 1), (Causal(), 3)):
         edges = topology.layout(LENGTHS).in_edges()[:2]
         assert padded_mask(padded, padded, edges).shape == (2, 1, rows, 3)
 
 
-def test_a_frontiers_rows_by_sentence() -> None:
+def test_rows_by_sentence_counts_a_frontier() -> None:
     layout = Causal().layout([2, 3, 1])
     assert rows_by_sentence(layout, None).tolist() == [2, 3, 1]
     assert rows_by_sentence(layout, torch.tensor([0, 2, 4])).tolist() == [1, 2, 0]

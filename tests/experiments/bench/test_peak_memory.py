@@ -21,7 +21,7 @@ def fill(mib: int) -> torch.Tensor:
 
 
 @linux
-def test_the_peak_is_what_is_held_at_once() -> None:
+def test_peak_bytes_counts_what_is_held_at_once() -> None:
     kept = fill(16)  # before: does not count
 
     def run() -> torch.Tensor:
@@ -35,7 +35,7 @@ def test_the_peak_is_what_is_held_at_once() -> None:
 
 
 @linux
-def test_small_tensors_and_others_memory_count_as_well() -> None:
+def test_peak_bytes_counts_small_tensors_and_memory_outside_torch() -> None:
     small = peak_bytes(lambda: [torch.ones(4096) for _ in range(1024)], CPU)
     assert small == pytest.approx(16 * MIB, abs=2 * MIB)
     other = peak_bytes(lambda: b"x" * 16 * MIB, CPU)
@@ -43,24 +43,26 @@ def test_small_tensors_and_others_memory_count_as_well() -> None:
 
 
 @linux
-def test_what_is_made_once_and_kept_does_not_count() -> None:
+def test_peak_bytes_leaves_out_what_is_made_once_and_kept() -> None:
     kept: list[torch.Tensor] = []
     peak = peak_bytes(lambda: kept or kept.append(fill(16)), CPU)
     assert peak is not None and peak < MIB
 
 
 @linux
-def test_an_error_in_the_run_is_the_callers() -> None:
+def test_peak_bytes_raises_the_error_of_the_run() -> None:
     with pytest.raises(ZeroDivisionError):
         peak_bytes(lambda: 1 / 0, CPU)
 
 
-def test_elsewhere_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_peak_bytes_is_none_elsewhere_than_on_linux(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(peak_memory, "_PROCESS", tmp_path / "nowhere")
     assert peak_bytes(lambda: None, CPU) is None
 
 
 @linux
-def test_free_memory() -> None:
+def test_free_bytes_of_the_cpu() -> None:
     free = free_bytes(CPU)
     assert free is not None and free > MIB

@@ -29,32 +29,32 @@ HERE = [
 @pytest.mark.parametrize("fraction", [1.0, 0.4])
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
 @pytest.mark.parametrize("name", HERE)
-def test_output_and_gradients(name: str, topology: Topology, fraction: float) -> None:
+def test_peers_equal_the_reference(name: str, topology: Topology, fraction: float) -> None:
     case = problem(topology=topology, fraction=fraction)
     entry = PreparedRun(case, PEERS[name](case))
     assert largest_error(entry.packed(), reference(case)) < 1e-12
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_a_bias_is_not_theirs(name: str) -> None:
+def test_peers_refuse_an_edge_bias(name: str) -> None:
     with pytest.raises(UnavailableError, match="takes no edge bias"):
         PEERS[name](problem(biased=True))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", PEERS)
-def test_on_a_gpu(name: str) -> None:
+def test_peers_on_a_gpu(name: str) -> None:
     case = problem(device=torch.device("cuda"), dtype=torch.float32, dim=32)
     entry = PreparedRun(case, PEERS[name](case))
     assert largest_error(entry.packed(), reference(case)) < 1e-5
 
 
-def test_not_on_the_cpu() -> None:
+def test_prepare_flex_refuses_the_cpu() -> None:
     with pytest.raises(UnavailableError, match="no backward on the CPU"):
         prepare_flex(problem())
 
 
-def test_an_older_torch_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepare_flex_refuses_an_older_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.nn.attention.flex_attention", None)
     with pytest.raises(UnavailableError, match=r"came with torch 2\.5"):
         prepare_flex(problem(), lambda kernel: kernel)
@@ -63,13 +63,13 @@ def test_an_older_torch_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("fraction", [1.0, 0.4])
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_the_masks_are_right(topology: Topology, fraction: float) -> None:
+def test_prepare_flex_has_the_right_masks(topology: Topology, fraction: float) -> None:
     case = problem(topology=topology, fraction=fraction, dtype=torch.float32, forward_only=True)
     entry = PreparedRun(case, prepare_flex(case, lambda kernel: kernel))
     assert largest_error(entry.packed(), reference(case)) < 1e-5
 
 
-def test_inputs_lie_in_a_rectangle_before_anything_is_timed() -> None:
+def test_prepare_padded_pads_before_the_timing() -> None:
     case = problem()
     lengths = SIZES.lengths()
     table = prepare_padded(case).sources.pad(case.inputs[1])
@@ -77,7 +77,7 @@ def test_inputs_lie_in_a_rectangle_before_anything_is_timed() -> None:
     assert table.count_nonzero() == case.inputs[1].count_nonzero()
 
 
-def test_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepare_pyg_refuses_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
     with pytest.raises(UnavailableError, match="not installed: pip install torch_geometric"):
@@ -87,14 +87,16 @@ def test_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 CPU = torch.device("cpu")
 
 
-def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_memory_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "free_bytes", lambda device: 2 << 30)
     check_memory(1 << 30, CPU)
     with pytest.raises(UnavailableError, match="needs about 3 GiB, 2 GiB are free"):
         check_memory(3 << 30, CPU)
 
 
-def test_where_free_memory_is_unknown_all_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_memory_accepts_all_where_free_memory_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(peers, "free_bytes", lambda device: None)
     check_memory(1 << 60, CPU)
 
@@ -104,7 +106,7 @@ def test_where_free_memory_is_unknown_all_fits(monkeypatch: pytest.MonkeyPatch) 
     [(Complete(), False, False), (Causal(), False, True), (Comb(2), True, False)],
     ids=str,
 )
-def test_a_mask_only_where_one_is_needed(
+def test_prepare_sentences_has_a_mask_only_where_one_is_needed(
     topology: Topology, masked: bool, causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, seen = torch.nn.functional.scaled_dot_product_attention, []

@@ -25,7 +25,7 @@ def test_slopes_are_exponents() -> None:
     assert slopes(rows_of((10, 0.01, MIB), (100, 1.0, None)))["memory_slope"] is None
 
 
-def test_what_is_run_is_the_layer_on_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_scaling_runs_the_layer_on_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     layout = Topology.layout
 
@@ -44,7 +44,7 @@ def test_what_is_run_is_the_layer_on_each_sentence(monkeypatch: pytest.MonkeyPat
     assert json.loads(json.dumps(found))["rows"][1]["seconds"]["median"] > 0
 
 
-def test_no_gradients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_scaling_keeps_no_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = []
     monkeypatch.setattr(scaling, "peak_bytes", lambda run, device: kept.append(run().requires_grad))
     bench_scaling(nodes=[5, 9], dim=8, heads=2, repeats=1)
@@ -59,12 +59,12 @@ def test_no_gradients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"topology": Star()}, "star has nodes that are not tokens"),
     ],
 )
-def test_what_cannot_be_run_is_quoted(options: dict[str, Any], message: str) -> None:
+def test_bench_scaling_refuses_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         bench_scaling(**{"nodes": [5, 9], **options})
 
 
 @pytest.mark.parametrize("nodes", [[], [5], [5, 5]])
-def test_a_slope_takes_two_points(nodes: list[int]) -> None:
+def test_bench_scaling_refuses_fewer_than_two_sizes(nodes: list[int]) -> None:
     with pytest.raises(ValueError, match="two different numbers of nodes at least, got"):
         bench_scaling(nodes=nodes)

@@ -11,7 +11,7 @@ def same(seconds: float) -> dict[str, float]:
     return dict.fromkeys(("lower", "median", "upper"), seconds)
 
 
-def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interleaved_runs_programs_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock)))
     order: list[str] = []
@@ -27,7 +27,7 @@ def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times == {"short": same(1.0), "long": same(2.0)}
 
 
-def test_short_programs_are_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interleaved_warms_up_short_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
     order: list[str] = []
@@ -42,5 +42,5 @@ def test_short_programs_are_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times["short"]["median"] == pytest.approx(0.02)
 
 
-def test_one_time_is_all_quartiles() -> None:
+def test_quartiles_of_one_time() -> None:
     assert quartiles([2.0]) == same(2.0)

@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     return tmp_path / "cache"
 
 
-def test_attention_prints_a_table_and_writes_json(
+def test_bench_attention_prints_a_table_and_writes_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "result.json"
@@ -35,13 +35,15 @@ def test_attention_prints_a_table_and_writes_json(
     assert result["machine"]["threads"] and result["problem"]["frontier"] == 0.5
 
 
-def test_one_sentence_forward_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_attention_of_one_sentence_forward_only(capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["bench", "attention", "--nodes", "5", "--dim", "8", "--repeats", "1", "--forward-only"]
     assert main([*argv, "--device", "cpu", "--backends", "torch", "--peers"]) == 0
     assert "complete on 1x5 tokens: 25 edges" in capsys.readouterr().out
 
 
-def test_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_model_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "result.json"
     argv = ["bench", "model", "--shape", "2x2-4", "--shape", "2x3", "--topology", "causal"]
     argv += ["--dim", "8", "--heads", "2", "--repeats", "1", "--backend", "torch"]
@@ -56,7 +58,9 @@ def test_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_scaling_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "result.json"
     argv = ["bench", "scaling", "--nodes", "9", "30", "--topology", "window:2", "--dim", "8"]
     argv += ["--heads", "2", "--repeats", "1", "--backend", "torch", "--device", "cpu"]
@@ -67,14 +71,16 @@ def test_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["nodes"] for row in json.loads(out.read_text())["rows"]] == [9, 30]
 
 
-def test_the_fastest_is_remembered(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_attention_remembers_the_fastest(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*ATTENTION, "--remember"]) == 0
     assert str(cache) in capsys.readouterr().err
     content = json.loads((cache / "backends.json").read_text())
     assert content["backends"] == {"interval cpu float32 plain": "torch"}
 
 
-def test_nothing_is_remembered_of_what_is_wrong(
+def test_bench_attention_remembers_nothing_wrong(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(BACKENDS, "torch", lambda call: (0 * call.query, None))
@@ -100,7 +106,7 @@ def test_nothing_is_remembered_of_what_is_wrong(
         (["scaling", "--heads", "7"], "64 features do not divide into 7 heads"),
     ],
 )
-def test_what_cannot_be_measured_takes_one_line(
+def test_bench_refuses_in_one_line(
     argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", *argv, "--device", "cpu"]) == 2

@@ -14,7 +14,7 @@ def parsed(line: str) -> Namespace:
     return bench_parser().parse_args(line.split())
 
 
-def test_defaults() -> None:
+def test_bench_parser_defaults() -> None:
     attention = parsed("attention")
     assert (attention.topology, attention.dim, attention.heads) == (Complete(), 128, 8)
     assert (attention.dtype, attention.fraction, attention.repeats) == ("float32", 1.0, 9)
@@ -25,7 +25,7 @@ def test_defaults() -> None:
     assert (scaling.backend, scaling.repeats) == ("auto", 5)
 
 
-def test_values() -> None:
+def test_bench_parser_values() -> None:
     arguments = parsed("attention --topology causal --lengths 10-60 --peers --backends torch dgl")
     assert arguments.topology == Causal() and arguments.lengths == (10, 60)
     assert arguments.peers == [] and arguments.backends == ["torch", "dgl"]
@@ -33,7 +33,7 @@ def test_values() -> None:
     assert arguments.shape == [Sizes(8, 400, 400), Sizes(3, 2, 4)]
 
 
-def test_the_oracle_does_not_take_part() -> None:
+def test_backend_names_leave_out_the_reference() -> None:
     assert "dense" not in backend_names()
 
 
@@ -53,7 +53,7 @@ def test_the_oracle_does_not_take_part() -> None:
         ("model --backend fast", "argument --backend: invalid choice: 'fast'"),
     ],
 )
-def test_a_wrong_option_takes_one_line(
+def test_bench_parser_refuses_in_one_line(
     argv: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

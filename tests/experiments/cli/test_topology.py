@@ -10,7 +10,7 @@ from graphut.experiments.cli import main
 from graphut.topology.registry import registry
 
 
-def test_the_terminal_shows_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_prints_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "show", "window:3|global:0"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "window:3|global:0 over 24 tokens",
@@ -21,12 +21,12 @@ def test_the_terminal_shows_the_numbers(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_other_nodes_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_counts_other_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "show", "star", "--nodes", "1"]) == 0
     assert capsys.readouterr().out.startswith("star over 1 token and 1 other node\n")
 
 
-def test_tokens_that_never_hear_of_each_other_are_named(
+def test_topology_show_names_tokens_that_never_hear_of_each_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["topology", "show", "causal", "--nodes", "4"]) == 0
@@ -35,7 +35,7 @@ def test_tokens_that_never_hear_of_each_other_are_named(
     assert last == "token 0 never hears of token 1, in any number of steps"
 
 
-def test_help_says_what_a_spec_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_help_lists_specs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["topology", "show", "--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -44,13 +44,13 @@ def test_help_says_what_a_spec_is_made_of(capsys: pytest.CaptureFixture[str]) ->
     assert "window:radius" in text
 
 
-def test_a_picture_is_drawn_where_asked(tmp_path: Path) -> None:
+def test_topology_show_draws_a_picture(tmp_path: Path) -> None:
     out = tmp_path / "topology.png"
     assert main(["topology", "show", "bigbird:1,1,2@7", "--nodes", "9", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
-def test_only_a_picture_needs_matplotlib(
+def test_topology_show_needs_matplotlib_for_a_picture_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -67,11 +67,15 @@ def test_only_a_picture_needs_matplotlib(
         (["window:3", "--nodes", "0"], "graphut: distances are found for 1 to 2048 tokens, got 0"),
     ],
 )
-def test_bad_input(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_refuses_bad_input(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["topology", "show", *argv]) == 2
     assert capsys.readouterr().err.startswith(message)
 
 
-def test_an_unknown_kind_of_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_refuses_an_unknown_kind_of_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["topology", "show", "causal", "--out", str(tmp_path / "x.foo")]) == 2
     assert "'foo' is not supported" in capsys.readouterr().err

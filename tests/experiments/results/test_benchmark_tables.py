@@ -35,7 +35,7 @@ def attention(frontier: float, device: str = "cpu") -> dict[str, Any]:
     return make("attention", problem=problem, rows=rows, best="native")
 
 
-def test_attention() -> None:
+def test_attention_table_and_frontier_table() -> None:
     table = attention_table([attention(1.0), attention(0.25), make("scaling")])
     [_, only] = cells(table)
     assert only == [
@@ -46,11 +46,11 @@ def test_attention() -> None:
     assert only[3] == "25.00%"
 
 
-def test_kernels_that_did_not_run_have_no_row() -> None:
+def test_attention_table_leaves_out_kernels_that_did_not_run() -> None:
     assert attention_table([attention(1.0, "cuda:0")]).startswith("Not measured yet: `graphut")
 
 
-def test_model() -> None:
+def test_model_table() -> None:
     measured = {"topology": "causal", "sizes": "8x400", "dim": 8, "pass": "forward",
                 "halting": "schedule", "reason": None, "dense_seconds": SECONDS,
                 "adaptive_seconds": SECONDS, "speed_up": 1.5, "bound_by_flops": 3.0,
@@ -62,7 +62,7 @@ def test_model() -> None:
     assert row(table, "`causal`", "8x400", "8", "backward")["dense ms"] == "too large"
 
 
-def test_scaling() -> None:
+def test_scaling_table() -> None:
     rows = [{"nodes": nodes, "seconds": SECONDS} for nodes in (10, 1000)]
     content = {"topology": "causal", "dim": 8, "time_slope": 1.0312, "memory_slope": None}
     found = row(scaling_table([make("scaling", rows=rows, **content)]), "`causal`")
@@ -73,5 +73,5 @@ def test_scaling() -> None:
 @pytest.mark.parametrize(
     "make_table", [attention_table, frontier_table, model_table, scaling_table]
 )
-def test_nothing_is_measured_yet(make_table: Any) -> None:
+def test_tables_without_records_name_a_command(make_table: Any) -> None:
     assert make_table([]).startswith("Not measured yet: `graphut bench ")

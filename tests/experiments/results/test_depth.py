@@ -24,7 +24,7 @@ def sorts() -> list[RunRecord]:
     ]
 
 
-def test_all_fixed_depths_stand_beside_the_adaptive_ones() -> None:
+def test_depth_table_has_fixed_and_adaptive_depths() -> None:
     table = depth_table(sorts())
     assert row(table, "sort", "fixed --max-steps 1")["value"] == ".250"
     assert row(table, "sort", "fixed")["FLOPs"] == "2.00 M"
@@ -37,7 +37,7 @@ def test_all_fixed_depths_stand_beside_the_adaptive_ones() -> None:
     assert row(table, "characters", "adaptive")["measure"] == "bits a character"
 
 
-def test_the_chart_has_the_same_points() -> None:
+def test_depth_chart_has_the_same_points() -> None:
     [panel] = depth_chart(sorts()).panels
     fixed, adaptive, shorter = panel.series
     assert (panel.title, fixed.points) == ("sort", [(1.0, 0.25), (2.0, 0.75)])

@@ -4,7 +4,7 @@ from graphut.experiments.results.difficulty import difficulty_chart, difficulty_
 from tests.experiments.results.tiny import PAIRS, make_record, row
 
 
-def test_steps_by_supporting_facts() -> None:
+def test_difficulty_table_by_supporting_facts() -> None:
     rows = [{"supporting": n, "steps": n / 2, "question_steps": n + 0.25} for n in (1, 2, 3)]
     options = {"data": "DATA/x", "tasks": "1,2,4-20", "size": "10k", "epochs": 40}
     record = make_record("babi", options=options, test={"by_supporting": rows})
@@ -17,7 +17,7 @@ def test_steps_by_supporting_facts() -> None:
     assert panels == [["measured", "paper"], ["measured"]]
 
 
-def test_tasks_by_themselves_follow_one_another() -> None:
+def test_difficulty_table_joins_single_tasks() -> None:
     runs = [
         make_record(
             "babi",
@@ -31,7 +31,7 @@ def test_tasks_by_themselves_follow_one_another() -> None:
     assert (found["from easy to hard"], found["mean steps"]) == ("1, 2, 3", "0.25, 0.50, 0.75")
 
 
-def test_steps_by_surprisal_and_by_attractors() -> None:
+def test_difficulty_table_by_surprisal_and_by_attractors() -> None:
     tenths = [{"from": n / 8, "to": (n + 2) / 8, "tokens": 9, "steps": 1.0 + n} for n in range(3)]
     groups = [{"group": f"{n} attractors", "accuracy": 0.5, "verb_steps": 2.0 * n} for n in (1, 2)]
     runs = [
@@ -48,7 +48,7 @@ def test_steps_by_surprisal_and_by_attractors() -> None:
     assert row(table, "copy, decoder")["mean steps"] == ""
 
 
-def test_steps_by_length() -> None:
+def test_difficulty_table_by_length() -> None:
     rows = [
         {"from": 1, "to": 3, **PAIRS, "decoder_steps": 1.5},
         {"from": 4, "to": 8, **PAIRS, "decoder_steps": 2.5},

@@ -9,7 +9,7 @@ LENGTHS = [
 ]
 
 
-def test_curves_against_length() -> None:
+def test_lengths_chart_has_curves_by_length() -> None:
     judged = {**PAIRS, "by_source_length": LENGTHS}
     runs = [
         make_record("algorithmic-copy", preset, up_to_400=judged) for preset in ("small", "fixed")

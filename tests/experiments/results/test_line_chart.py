@@ -12,7 +12,7 @@ SERIES = [Series("a", [(0, 1), (1, 2)]), Series("b", [(0.5, 1)])]
 CHART = Chart("all", [Panel("one", "x", "y", SERIES)] * 4)
 
 
-def test_a_picture_knows_its_data(tmp_path: Path) -> None:
+def test_chart_is_drawn_tells_other_data(tmp_path: Path) -> None:
     path = tmp_path / "chart.png"
     assert not CHART.is_drawn(path)
     CHART.save(path)
@@ -21,7 +21,7 @@ def test_a_picture_knows_its_data(tmp_path: Path) -> None:
     assert not other.is_drawn(path)
 
 
-def test_the_same_data_make_the_same_file(tmp_path: Path) -> None:
+def test_chart_save_is_reproducible(tmp_path: Path) -> None:
     for name in ("a", "b"):
         CHART.save(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -6,7 +6,7 @@ from graphut.experiments.results.task_tables import TASK_TABLES
 from tests.experiments.results.tiny import row
 
 
-def test_the_papers_figure_stands_under_it() -> None:
+def test_published_rows_stand_under_their_task() -> None:
     found = row(TASK_TABLES["algorithmic"].markdown([]), "algorithmic-copy", "paper")
     assert found["exactly 400"] == ".91 / .35"
     assert found["command"] == "arXiv 1807.03819, section 3.4"

@@ -21,7 +21,7 @@ REPORT: dict[str, Any] = {
 }
 
 
-def test_what_is_added_is_read(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_read_records_reads_what_add_run_writes(runs: dict[str, Path], tmp_path: Path) -> None:
     path = add_run(runs["small"], tmp_path / "kept")
     assert path == tmp_path / "kept" / "sort-small-seed0.json"
     assert path.stat().st_size < 50_000
@@ -34,7 +34,7 @@ def test_what_is_added_is_read(runs: dict[str, Path], tmp_path: Path) -> None:
     assert found.benches == []
 
 
-def test_a_record_of_another_setup_stays(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_add_run_keeps_a_record_of_another_setup(runs: dict[str, Path], tmp_path: Path) -> None:
     path = add_run(runs["small"], tmp_path, "mine")
     before = path.read_bytes()
     with pytest.raises(FileExistsError, match=r"mine\.json is the record of another setup"):
@@ -42,13 +42,13 @@ def test_a_record_of_another_setup_stays(runs: dict[str, Path], tmp_path: Path) 
     assert path.read_bytes() == before
 
 
-def test_a_record_stays_in_its_folder(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_add_run_refuses_a_name_in_another_folder(runs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"name is that of a file.*got '\.\./mine'"):
         add_run(runs["small"], tmp_path / "kept", "../mine")
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_benchmark_keeps_no_date(tmp_path: Path) -> None:
+def test_add_bench_leaves_out_the_date(tmp_path: Path) -> None:
     write_json(tmp_path / "model-8.json", REPORT)
     path = add_bench(tmp_path / "model-8.json", tmp_path / "kept")
     assert path == tmp_path / "kept" / "bench" / "model-8.json"
@@ -69,14 +69,16 @@ def test_a_benchmark_keeps_no_date(tmp_path: Path) -> None:
         ({**REPORT, "bench": "wings"}, r"it has a benchmark 'wings'"),
     ],
 )
-def test_what_is_no_report(report: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_add_bench_refuses_what_is_no_report(
+    report: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     write_json(tmp_path / "x.json", report)
     with pytest.raises(ValueError, match=message):
         add_bench(tmp_path / "x.json", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_broken_record_is_named(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_read_records_names_a_broken_record(runs: dict[str, Path], tmp_path: Path) -> None:
     path = add_run(runs["small"], tmp_path)
     whole = path.read_text()
     path.write_text(whole.replace('"format": 1', '"format": 7'))
@@ -87,18 +89,18 @@ def test_a_broken_record_is_named(runs: dict[str, Path], tmp_path: Path) -> None
         read_records(tmp_path)
 
 
-def test_no_folder(tmp_path: Path) -> None:
+def test_read_records_refuses_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         read_records(tmp_path / "nowhere")
 
 
-def test_no_run(tmp_path: Path) -> None:
+def test_add_run_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"it has no run\.json"):
         add_run(tmp_path, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
-def test_copies_of_a_run_are_one_record(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_add_run_makes_one_record_of_copies(runs: dict[str, Path], tmp_path: Path) -> None:
     copytree(runs["small"], tmp_path / "moved")
     first = add_run(runs["small"], tmp_path / "kept").read_bytes()
     assert add_run(tmp_path / "moved", tmp_path / "kept").read_bytes() == first
@@ -113,7 +115,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
-def test_what_is_written_is_read(record: dict[str, Any]) -> None:
+def test_short_json_can_be_read(record: dict[str, Any]) -> None:
     text = short_json(record)
     assert json.loads(text) == record
     assert short_json(dict(reversed(record.items()))) == text

@@ -50,7 +50,7 @@ def options_of(command: str) -> dict[str, Any]:
         },
     ),
 )
-def test_the_command_has_every_option_of_the_run(preset: str, options: dict[str, Any]) -> None:
+def test_setup_command_has_every_option(preset: str, options: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PRESETS, "algorithmic-copy", PRESETS_OF_COPY)
         asked = ["graphut", "train", "algorithmic-copy", "--out", "RUN", "--preset", preset]
@@ -68,7 +68,7 @@ def _words(options: dict[str, Any]) -> list[str]:
     return words
 
 
-def test_an_option_newer_than_a_run_is_not_what_a_preset_has(
+def test_setup_of_a_run_older_than_an_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     values = options_of("graphut train algorithmic-copy --out RUN --preset small")
@@ -78,7 +78,7 @@ def test_an_option_newer_than_a_run_is_not_what_a_preset_has(
     assert Setup.of("algorithmic-copy", values).options == {"halting_gain": 1.0}
 
 
-def test_the_nearest_preset_is_named() -> None:
+def test_setup_of_names_the_nearest_preset() -> None:
     values = options_of(
         "graphut train algorithmic-copy --out RUN --preset small --no-adaptive --max-steps 1"
     )
@@ -87,18 +87,18 @@ def test_the_nearest_preset_is_named() -> None:
     assert found.name == "algorithmic-copy-max_steps-1-fixed-seed0"
 
 
-def test_a_task_without_presets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_of_a_task_without_presets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(PRESETS, "algorithmic-copy")
     values = options_of("graphut train algorithmic-copy --out RUN --d-model 8 --seed 3")
     found = Setup.of("algorithmic-copy", values)
     assert found.command() == "graphut train algorithmic-copy --d-model 8 --seed 3 --out RUN"
 
 
-def test_an_option_that_is_gone() -> None:
+def test_setup_of_refuses_an_unknown_option() -> None:
     with pytest.raises(ValueError, match=r"--wings is no option of the task algorithmic-copy"):
         Setup.of("algorithmic-copy", {"seed": 0, "wings": 2})
 
 
-def test_no_folder_is_kept(tmp_path: Path) -> None:
+def test_without_folders_keeps_the_last_part(tmp_path: Path) -> None:
     found = without_folders({"data": str(tmp_path / "babi"), "split": "simple", "size": 3})
     assert found == {"data": "DATA/babi", "split": "simple", "size": 3}

@@ -11,25 +11,25 @@ from tests.experiments.results.tiny import PAIRS, make_record, row
 LETTERS, SCAN = TASK_TABLES["letters"], TASK_TABLES["scan"]
 
 
-def test_what_is_not_measured_has_its_command() -> None:
+def test_run_table_has_the_command_of_what_is_not_measured() -> None:
     found = row(LETTERS.markdown([]), "sort", "fixed")
     assert found["test"] == "not measured yet"
     assert found["command"] == "`graphut train sort --preset fixed --seed 0 --out RUN`"
 
 
-def test_what_is_not_measured_is_judged_as_the_others() -> None:
+def test_run_table_judges_what_is_not_measured_alike() -> None:
     found = row(TASK_TABLES["translation"].markdown([]), "multi30k", "fixed")
     assert found["command"].endswith("`graphut eval RUN --beam-size 4`")
 
 
-def test_presets_that_need_no_gpu_may_be_run_more_briefly() -> None:
+def test_entry_cpu_options_are_not_for_gpu_presets() -> None:
     entry = Entry("multi30k", cpu_options={"epochs": 3})
     table = RunTable([entry], TASK_TABLES["translation"].columns).markdown([])
     assert "--epochs 3" in row(table, "multi30k", "small --epochs 3")["command"]
     assert "--epochs" not in row(table, "multi30k", "paper")["command"]
 
 
-def test_a_run_fills_its_row() -> None:
+def test_run_table_row_of_a_run() -> None:
     judged = {**PAIRS, "sequence_accuracy": 0.25, "token_accuracy": 0.9996}
     found = row(LETTERS.markdown([make_record("sort", test=judged)]), "sort", "small")
     assert found == {
@@ -46,7 +46,7 @@ def test_a_run_fills_its_row() -> None:
     }
 
 
-def test_the_best_seed_by_validation_is_shown_with_the_range() -> None:
+def test_run_table_shows_the_best_seed_and_the_range() -> None:
     runs = [
         make_record(
             "sort",
@@ -62,14 +62,14 @@ def test_the_best_seed_by_validation_is_shown_with_the_range() -> None:
     assert "--seed 1 " in found["command"]
 
 
-def test_other_options_have_their_row() -> None:
+def test_run_table_has_a_row_for_other_options() -> None:
     record = make_record("sort", options={"max_steps": 9}, test=PAIRS)
     table = LETTERS.markdown([record])
     assert row(table, "sort", "small")["test"] == "not measured yet"
     assert row(table, "sort", "small --max-steps 9")["test"] == ".500 / .500"
 
 
-def test_entries_of_a_task_are_told_apart() -> None:
+def test_run_table_tells_entries_of_a_task_apart() -> None:
     options: dict[str, Any] = {"data": "DATA/elsewhere", "split": "jump"}
     table = SCAN.markdown([make_record("scan", options=options, test=PAIRS)])
     assert row(table, "scan, jump split", "small")["test"] == ".500 / .500"
@@ -77,7 +77,7 @@ def test_entries_of_a_task_are_told_apart() -> None:
     assert row(table, "scan, length split", "small")["test"] == "not measured yet"
 
 
-def test_runs_that_are_judged_in_another_way_are_no_seeds_of_one_row() -> None:
+def test_run_table_leaves_out_runs_judged_in_another_way() -> None:
     found = {"bleu": 36.0, "encoder_steps": 1.0, "decoder_steps": 2.0}
     options, bleu = {"data": "DATA/x"}, {"bleu": 30.0}
     runs = [
@@ -91,7 +91,7 @@ def test_runs_that_are_judged_in_another_way_are_no_seeds_of_one_row() -> None:
     assert unshown(Records(runs, [])) == runs[1:]
 
 
-def test_a_run_with_another_file_is_no_seed_of_a_row() -> None:
+def test_run_table_leaves_out_runs_with_another_file() -> None:
     run = make_record("agreement", options={"data": "DATA/x", "split": "small"}, test={})
     table = TASK_TABLES["agreement"].markdown([run])
     assert row(table, "agreement, small split", "small")["all"] == "not measured yet"

@@ -4,7 +4,7 @@ from graphut.experiments.results.task_tables import TASK_TABLES
 from tests.experiments.results.tiny import PAIRS, make_record, row
 
 
-def test_a_reason_is_given() -> None:
+def test_task_tables_give_a_reason() -> None:
     table = TASK_TABLES["lambada"].markdown([])
     found = [line for line in table.splitlines() if "(no training novels)" in line]
     assert found and all("--novels DATA/novels" in line for line in found)
@@ -16,13 +16,13 @@ def test_a_reason_is_given() -> None:
     )
 
 
-def test_presets_for_a_gpu_may_have_other_files() -> None:
+def test_task_tables_have_other_files_for_gpu_presets() -> None:
     table = TASK_TABLES["translation"].markdown([])
     assert "--data DATA/wmt14-en-de-small " in row(table, "wmt14", "small")["command"]
     assert "--data DATA/wmt14 " in row(table, "wmt14", "paper")["command"]
 
 
-def test_baselines_are_compared_on_the_first_data_set_of_a_table() -> None:
+def test_task_tables_compare_baselines_on_the_first_entry() -> None:
     lines = TASK_TABLES["scan"].markdown([]).splitlines()
     assert sum("simple split" in line for line in lines) == 3
     assert sum("length split | small |" in line for line in lines) == 1
@@ -31,7 +31,7 @@ def test_baselines_are_compared_on_the_first_data_set_of_a_table() -> None:
     assert all(any(entry.baselines for entry in family.entries) for family in families)
 
 
-def test_a_text_of_the_users_own_is_no_seed_of_the_pages() -> None:
+def test_task_tables_leave_out_a_users_own_text() -> None:
     nats = {"nats": 1.0, "bits": 1.5, "perplexity": 2.0, "accuracy": 0.5, "steps": 1.0}
     runs = [
         make_record("char-lm", options={"data": f"DATA/{name}"}, test={**nats, "bits": bits})
@@ -41,7 +41,7 @@ def test_a_text_of_the_users_own_is_no_seed_of_the_pages() -> None:
     assert (found["bits a character"], found["seed"]) == ("1.50", "0")
 
 
-def test_groups_are_columns() -> None:
+def test_task_tables_have_columns_of_groups() -> None:
     groups = [{"group": f"{n} attractors", "accuracy": n / 8} for n in range(1, 6)]
     judged = {
         "accuracy": 0.5, "balanced_accuracy": 0.25, "steps": 1.0, "verb_steps": 2.0,
@@ -53,12 +53,12 @@ def test_groups_are_columns() -> None:
     assert (found["balanced"], found["3 attractors"]) == (".250", ".375")
 
 
-def test_a_set_that_was_not_judged_is_empty() -> None:
+def test_task_tables_leave_a_set_empty_that_was_not_judged() -> None:
     table = TASK_TABLES["algorithmic"].markdown([make_record("algorithmic-copy", test=PAIRS)])
     found = row(table, "algorithmic-copy", "small")
     assert (found["to 40"], found["exactly 400"]) == (".500 / .500", "-")
 
 
-def test_long_test_sets_take_another_command() -> None:
+def test_task_tables_have_a_command_for_further_sets() -> None:
     found = row(TASK_TABLES["algorithmic"].markdown([]), "algorithmic-copy", "small")
     assert found["command"].endswith("--out RUN`, `graphut eval RUN`")
