@@ -10,7 +10,7 @@ from typing import Any
 
 from graphut.experiments.results.published import BABI_ERROR
 from graphut.experiments.results.run_record import RunRecord, best_run
-from graphut.experiments.results.run_table import Entry, RunTable, Variant, variant_name
+from graphut.experiments.results.run_table import Entry, Variant, variant_name
 from graphut.experiments.tables import NOT_MEASURED, code, markdown_table, percent, two_decimals
 from graphut.experiments.training.learners.question_judgement import FAILED
 from graphut.experiments.wording import counted
@@ -30,7 +30,8 @@ def babi_entry(tasks: str, size: str) -> Entry:
     """Return the entry of some tasks, in a size; options that are defaults are left out."""
     chosen = {"tasks": tasks, "size": size}
     options = {name: value for name, value in chosen.items() if value != _DEFAULTS[name]}
-    return Entry("babi", options, _PATHS, cpu_options=_CPU_OPTIONS[size], baselines=size == "1k")
+    return Entry("babi", options, _PATHS, cpu_options=_CPU_OPTIONS[size], baselines=size == "1k",
+                 keys=["tasks", "size"])  # fmt: skip
 
 
 def joint_entry(size: str) -> Entry:
@@ -38,15 +39,11 @@ def joint_entry(size: str) -> Entry:
     return babi_entry(_ALL[size], size)
 
 
-BABI = RunTable(
-    [
-        *(babi_entry(str(task), size) for size in _ALL for task in TASKS),
-        *map(joint_entry, _ALL),
-    ],
-    [],
-    keys=["tasks", "size"],
-)
-"""The runs of bAbI; `babi_table` makes the tables."""
+ENTRIES = [
+    *(babi_entry(str(task), size) for size in _ALL for task in TASKS),
+    *map(joint_entry, _ALL),
+]
+"""The entries of bAbI, of which `babi_table` makes tables."""
 
 
 def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
@@ -124,6 +121,6 @@ def _variants(entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[Run
     """Return the variants of the entry's presets; other choices of depth have another table."""
     return {
         (preset, options): records
-        for (preset, options), records in BABI.variants(entry, runs).items()
+        for (preset, options), records in entry.variants(runs).items()
         if preset in entry.presets and not DEPTH_OPTIONS & dict(options).keys()
     }

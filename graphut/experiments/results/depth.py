@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphut.experiments.presets import PRESETS
-from graphut.experiments.results.babi import BABI, DEPTH_OPTIONS, babi_entry
+from graphut.experiments.results.babi import DEPTH_OPTIONS, babi_entry
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_record import RunRecord, best_run
-from graphut.experiments.results.run_table import Entry, RunTable, Variant, variant_name
+from graphut.experiments.results.run_table import Entry, Variant, variant_name
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tables import (
     code,
@@ -26,19 +26,17 @@ class DepthComparison:
     """A task on which depths are compared."""
 
     title: str
-    table: RunTable
     entry: Entry
     measure: str  # a number of the evaluation on `test`
     meaning: str  # the measure in words
 
 
-_LETTERS, _CHARACTERS = TASK_TABLES["letters"], TASK_TABLES["char-lm"]
 COMPARISONS = (
-    DepthComparison("copy", _LETTERS, Entry("copy"), "sequence_accuracy", "right sequences"),
-    DepthComparison("sort", _LETTERS, Entry("sort"), "sequence_accuracy", "right sequences"),
-    DepthComparison("bAbI, 1k, qa15", BABI, babi_entry("15", "1k"), "accuracy", "right answers"),
-    DepthComparison("bAbI, 10k, qa14", BABI, babi_entry("14", "10k"), "accuracy", "right answers"),
-    DepthComparison("characters", _CHARACTERS, _CHARACTERS.entries[0], "bits", "bits a character"),
+    DepthComparison("copy", Entry("copy"), "sequence_accuracy", "right sequences"),
+    DepthComparison("sort", Entry("sort"), "sequence_accuracy", "right sequences"),
+    DepthComparison("bAbI, 1k, qa15", babi_entry("15", "1k"), "accuracy", "right answers"),
+    DepthComparison("bAbI, 10k, qa14", babi_entry("14", "10k"), "accuracy", "right answers"),
+    DepthComparison("characters", TASK_TABLES["char-lm"].entries[0], "bits", "bits a character"),
 )
 
 
@@ -63,7 +61,7 @@ def depth_chart(runs: Sequence[RunRecord]) -> Chart:
 
 def _variants(task: DepthComparison, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
     """Return the fixed depths, from 1 on, and then other runs whose steps share weights."""
-    found = task.table.variants(task.entry, runs)
+    found = task.entry.variants(runs)
     fixed: dict[Variant, list[RunRecord]] = {
         variant: found.pop(variant, []) for variant in _fixed_depths(task.entry)
     }

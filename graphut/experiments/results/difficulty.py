@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphut.experiments.results.babi import BABI, babi_entry, joint_entry
+from graphut.experiments.results.babi import babi_entry, joint_entry
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.published import BABI_STEPS
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_table import Entry, RunTable
+from graphut.experiments.results.run_table import Entry
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tables import code, markdown_table, two_decimals
 
@@ -26,7 +26,6 @@ class DifficultyScale:
 
     title: str
     unit: str  # what difficulty is counted in
-    table: RunTable
     entries: tuple[Entry, ...]
     test_set: str
     rows: str  # the key of the evaluation's rows, and of `_DIFFICULTY`
@@ -43,19 +42,19 @@ _DIFFICULTY: Mapping[str, Callable[[Row], float]] = {
 SCALES = (
     *(
         DifficultyScale(
-            f"{task}, decoder", "symbols", TASK_TABLES["algorithmic"],
+            f"{task}, decoder", "symbols",
             (Entry(f"algorithmic-{task}"),), "up-to-400", "by_source_length", "decoder_steps",
         )
         for task in ("copy", "reverse", "addition")
     ),
     DifficultyScale(
-        "bAbI, 1k, qa1 to qa3", "supporting facts", BABI,
+        "bAbI, 1k, qa1 to qa3", "supporting facts",
         tuple(babi_entry(str(n), "1k") for n in (1, 2, 3)),
         "test", "by_supporting", "steps", BABI_STEPS,
     ),
     *(
         DifficultyScale(
-            f"bAbI, {size}, joint{where}", "supporting facts", BABI, (joint_entry(size),),
+            f"bAbI, {size}, joint{where}", "supporting facts", (joint_entry(size),),
             "test", "by_supporting", steps, published,
         )
         for size in ("1k", "10k")
@@ -64,11 +63,11 @@ SCALES = (
         )
     ),
     DifficultyScale(
-        "agreement, before the verb", "attractors", TASK_TABLES["agreement"],
+        "agreement, before the verb", "attractors",
         (TASK_TABLES["agreement"].entries[1],), "test", "by_group", "verb_steps",
     ),
     DifficultyScale(
-        "characters", "nats of surprisal", TASK_TABLES["char-lm"],
+        "characters", "nats of surprisal",
         (TASK_TABLES["char-lm"].entries[0],), "test", "by_surprisal", "steps",
     ),
 )  # fmt: skip
@@ -94,10 +93,7 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
 
 def _adaptive(scale: DifficultyScale, runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the best run of each entry with the preset `small`, which halts; all or none."""
-    best = [
-        scale.table.best(entry, entry.variant("small"), scale.test_set, runs)
-        for entry in scale.entries
-    ]
+    best = [entry.best(entry.variant("small"), scale.test_set, runs) for entry in scale.entries]
     found = [record for record in best if record is not None]
     return found if len(found) == len(best) else []
 

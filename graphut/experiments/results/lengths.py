@@ -9,7 +9,7 @@ from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_table import Entry
 from graphut.experiments.results.task_tables import TASK_TABLES
 
-_TABLE, _SET = TASK_TABLES["algorithmic"], "up-to-400"
+_SET = "up-to-400"
 _PRESETS = ("small", "fixed", "transformer")
 _MEASURES = {
     "token_accuracy": "right symbols",
@@ -21,7 +21,7 @@ _MEASURES = {
 
 def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
     """Return a chart with four panels for each task: two of accuracy, and two of steps."""
-    by_task = {entry.task: _by_preset(entry, runs) for entry in _TABLE.entries}
+    by_task = {entry.task: _by_preset(entry, runs) for entry in TASK_TABLES["algorithmic"].entries}
     return Chart(
         "Trained on lengths up to 40",
         [
@@ -35,7 +35,7 @@ def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
 
 def _by_preset(entry: Entry, runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
     """Return the best seed of each preset without further options."""
-    best = {preset: _TABLE.best(entry, (preset, ()), _SET, runs) for preset in _PRESETS}
+    best = {preset: entry.best((preset, ()), _SET, runs) for preset in _PRESETS}
     return {preset: record for preset, record in best.items() if record is not None}
 
 

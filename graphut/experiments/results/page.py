@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from graphut.experiments.results.babi import BABI, babi_table
+from graphut.experiments.results.babi import ENTRIES, babi_table
 from graphut.experiments.results.benchmark_tables import (
     attention_table,
     frontier_table,
@@ -42,9 +42,8 @@ def unshown(records: Records) -> list[RunRecord]:
     """Return the runs that have no place in a table, such as those on a user's own data."""
     shown = {
         record.name
-        for table in [*TASK_TABLES.values(), BABI]
-        for entry in table.entries
-        for found in table.variants(entry, records.runs).values()
+        for entry in [*ENTRIES, *(e for table in TASK_TABLES.values() for e in table.entries)]
+        for found in entry.variants(records.runs).values()
         for record in found
     }
     return [record for record in records.runs if record.name not in shown]

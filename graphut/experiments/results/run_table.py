@@ -59,6 +59,7 @@ class Entry:
     eval_options: Mapping[str, Any] = field(default_factory=dict)  # of `graphut eval`
     # False if models of the same size are compared on another entry of the table alone.
     baselines: bool = True
+    keys: Sequence[str] = ()  # options that tell this entry from others of the task
 
     @property
     def presets(self) -> list[str | None]:
@@ -84,43 +85,25 @@ class Entry:
             reason += ", not all files are here" if self.gpu_paths else ""
         return f"not measured yet ({reason})" if reason else "not measured yet"
 
-
-@dataclass(frozen=True)
-class RunTable:
-    """A table of runs: the entries to be measured, and the columns of each."""
-
-    entries: Sequence[Entry]
-    columns: Sequence[Column]
-    keys: Sequence[str] = ()  # options that tell one entry from another
-
-    def markdown(self, runs: Sequence[RunRecord]) -> str:
-        """Return the table, with rows for what is not measured yet."""
-        head = ["task", "model", *(column.title for column in self.columns)]
-        head += ["weights", "updates", "minutes", "on", "seed", "command"]
-        rows = [row for entry in self.entries for row in self._rows(entry, runs)]
-        return markdown_table(head, rows)
-
-    def variants(self, entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
-        """Return the runs of an entry, by variant: the variants to be measured, then others."""
-        found: dict[Variant, list[RunRecord]] = {entry.variant(name): [] for name in entry.presets}
-        asked = self._entry_options({**entry.options, **entry.paths})
+    def variants(self, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
+        """Return the runs of this entry, by variant: the variants to be measured, then others."""
+        found: dict[Variant, list[RunRecord]] = {self.variant(name): [] for name in self.presets}
+        asked = self._key_options({**self.options, **self.paths})
         for record in runs:
             setup = record.setup
-            same = setup.task == entry.task and self._entry_options(setup.options) == asked
-            if same and all(o == entry.eval_options for o in record.eval_options.values()):
+            same = setup.task == self.task and self._key_options(setup.options) == asked
+            if same and all(o == self.eval_options for o in record.eval_options.values()):
                 rest = {k: v for k, v in setup.options.items() if not self._is_key(k, v)}
                 found.setdefault((setup.preset, tuple(rest.items())), []).append(record)
         return found
 
-    def best(
-        self, entry: Entry, variant: Variant, test_set: str, runs: Sequence[RunRecord]
-    ) -> RunRecord | None:
+    def best(self, variant: Variant, test_set: str, runs: Sequence[RunRecord]) -> RunRecord | None:
         """Return the best run of a variant that was judged on a set, if there is one."""
-        found = self.variants(entry, runs).get(variant, [])
+        found = self.variants(runs).get(variant, [])
         judged = [record for record in found if test_set in record.evaluations]
         return best_run(judged) if judged else None
 
-    def _entry_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _key_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that tell entries apart; of other paths, only that they are given."""
         return {
             name: value if name in self.keys else DATA
@@ -131,11 +114,26 @@ class RunTable:
     def _is_key(self, name: str, value: Any) -> bool:
         return name in self.keys or (isinstance(value, str) and value.startswith(DATA))
 
+
+@dataclass(frozen=True)
+class RunTable:
+    """A table of runs: the entries to be measured, and the columns of each."""
+
+    entries: Sequence[Entry]
+    columns: Sequence[Column]
+
+    def markdown(self, runs: Sequence[RunRecord]) -> str:
+        """Return the table, with rows for what is not measured yet."""
+        head = ["task", "model", *(column.title for column in self.columns)]
+        head += ["weights", "updates", "minutes", "on", "seed", "command"]
+        rows = [row for entry in self.entries for row in self._rows(entry, runs)]
+        return markdown_table(head, rows)
+
     def _rows(self, entry: Entry, runs: Sequence[RunRecord]) -> list[list[str]]:
         label = entry.label or entry.task
         rows = [
             [label, variant_name(variant), *self._cells(entry, variant, records)]
-            for variant, records in self.variants(entry, runs).items()
+            for variant, records in entry.variants(runs).items()
         ]
         for row in PUBLISHED.get(label, ()):
             cells = [row.cells.get(column.title, "") for column in self.columns]

@@ -41,6 +41,7 @@ _BOTH_STEPS = _steps("test", "encoder_steps", "decoder_steps")
 _AGREEMENT = _data("rnn_agr_simple")
 _SENTENCES = {**_AGREEMENT, "sentences": "DATA/linzen-wiki-small"}
 _LAMBADA, _SCAN = _data("lambada"), _data("SCAN")
+_SPLIT = ["split"]
 _NO_NOVELS = "no training novels"
 _LTE = ("program", "control", "addition", "copy", "double", "reverse")
 
@@ -55,8 +56,10 @@ TASK_TABLES: Mapping[str, RunTable] = {
     ),
     "agreement": RunTable(
         [
-            Entry("agreement", paths=_AGREEMENT, reason="1% of the training data is here"),
-            Entry("agreement", {"split": "small"}, _SENTENCES, "agreement, small split"),
+            Entry("agreement", paths=_AGREEMENT, reason="1% of the training data is here",
+                  keys=_SPLIT),
+            Entry("agreement", {"split": "small"}, _SENTENCES, "agreement, small split",
+                  keys=_SPLIT),
         ],
         [
             Column("all", "test", _numbers("accuracy")),
@@ -65,7 +68,6 @@ TASK_TABLES: Mapping[str, RunTable] = {
             Column("sentences", "sentences", _numbers("accuracy")),
             _steps("test", "steps", "verb_steps"),
         ],
-        keys=["split"],
     ),
     "lambada": RunTable(
         [
@@ -100,25 +102,24 @@ TASK_TABLES: Mapping[str, RunTable] = {
         [Column("BLEU", "test", _numbers("bleu"), two_decimals), _BOTH_STEPS],
     ),
     "char-lm": RunTable(
-        [Entry("char-lm", paths=_data("input.txt"))],
+        [Entry("char-lm", paths=_data("input.txt"), keys=["data"])],
         [
             Column("bits a character", "test", _numbers("bits"), two_decimals),
             Column("perplexity", "test", _numbers("perplexity"), two_decimals),
             Column("characters", "test", _numbers("accuracy")),
             _steps("test", "steps"),
         ],
-        keys=["data"],
     ),
     "scan": RunTable(
         [
-            Entry("scan", paths=_SCAN, label="scan, simple split"),
+            Entry("scan", paths=_SCAN, label="scan, simple split", keys=_SPLIT),
             *(
-                Entry("scan", {"split": split}, _SCAN, f"scan, {split} split", baselines=False)
+                Entry("scan", {"split": split}, _SCAN, f"scan, {split} split", baselines=False,
+                      keys=_SPLIT)
                 for split in ("length", "jump")
             ),
         ],
         _pairs({"test": "test"}),
-        keys=["split"],
     ),
     "listops": RunTable(
         [Entry("listops", paths=_data("listops"))],
