@@ -198,20 +198,16 @@ class ComparisonRow:
     seconds: float  # of a forward and a backward pass: the median, on average over seeds
     evaluations: list[PairEvaluation]  # of the best model of each seed, on the test set
 
-    def values(self, name: str) -> list[float]:
-        """Return a field of the evaluations, one value for each seed."""
-        return [getattr(evaluation, name) for evaluation in self.evaluations]
-
-    def percentages(self, name: str) -> list[float]:
-        """Return a share of one in percent, one value for each seed."""
-        return [100 * value for value in self.values(name)]
+    def values(self, name: str, factor: int = 1) -> list[float]:
+        """Return a field of the evaluations, times a factor: one value for each seed."""
+        return [factor * getattr(evaluation, name) for evaluation in self.evaluations]
 
     def cells(self) -> list[str]:
         """Return a line of the table."""
         return [
             str(self.topology),
-            _spread(self.percentages("sequence_accuracy"), "%"),
-            _spread(self.percentages("token_accuracy"), "%"),
+            _spread(self.values("sequence_accuracy", 100), "%"),
+            _spread(self.values("token_accuracy", 100), "%"),
             three_digits(self.edges),
             milliseconds(self.seconds),
             _spread(self.values("encoder_steps")),
@@ -274,8 +270,8 @@ class ComparisonReport:
         figure.suptitle(self.title)
         accuracy, edges, time, steps = figure.subplots(1, 4, sharey=True)
         _bars(accuracy, "right on the test set, %", [
-            ("sequences", BLUE, [row.percentages("sequence_accuracy") for row in rows]),
-            ("tokens", ORANGE, [row.percentages("token_accuracy") for row in rows]),
+            ("sequences", BLUE, [row.values("sequence_accuracy", 100) for row in rows]),
+            ("tokens", ORANGE, [row.values("token_accuracy", 100) for row in rows]),
         ])  # fmt: skip
         accuracy.set_xlim(0, 105)
         _bars(edges, f"{self.part} edges of a sentence", [("", BLUE, [[r.edges] for r in rows])])

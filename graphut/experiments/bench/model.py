@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.experiments.bench.correctness import TOLERANCE, largest_error
-from graphut.experiments.bench.padded_model import PaddedModel
-from graphut.experiments.bench.padding import PaddedBatch, padded_mask
+from graphut.experiments.bench.padding import PaddedBatch, PaddedModel, padded_mask
 from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.report import Report
 from graphut.experiments.bench.timing import interleaved

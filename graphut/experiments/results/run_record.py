@@ -160,12 +160,8 @@ def eval_command(options: Mapping[str, Any]) -> str:
 def thinned(lines: Sequence[Mapping[str, Any]], best: int) -> dict[str, Any]:
     """Return the columns of a metrics file, of at most `MOST_EPOCHS` epochs.
 
-    Parameters
-    ----------
-    lines : sequence of mapping
-        The lines of the file, one for each epoch, all with the same keys.
-    best : int
-        The line that must not be left out, beside the first and the last.
+    The lines are one for each epoch, all with the same keys. The first one, the last one and the
+    one at `best` are never left out.
 
     Raises
     ------
