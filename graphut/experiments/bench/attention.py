@@ -48,7 +48,8 @@ def bench_attention(
 
     Output and gradients of each implementation are compared with a float64 reference first. One
     that is wrong, or cannot run, gets a reason in place of figures. The others are run in turns,
-    with a product of matrices as the measure of what the machine can do.
+    with a product of matrices as the measure of what the machine can do. The report is what a JSON
+    file of it holds: seconds, bytes, operations a second.
 
     Parameters
     ----------
@@ -60,11 +61,6 @@ def bench_attention(
         Names from `graphut.experiments.bench.PEERS`; all of them if not given.
     repeats : int
         Timed rounds, at least 1.
-
-    Returns
-    -------
-    dict
-        The report as it is written to a JSON file: seconds, bytes, operations a second.
 
     Examples
     --------
@@ -92,8 +88,8 @@ def bench_attention(
     matmul_speed = 2 * _MATMUL_SIDE**3 / times.pop(_MATMUL)["median"]
     for row in rows:
         if row["name"] in runs:
-            row["peak_bytes"] = peak_bytes(runs[row["name"]], device)
             row.update(_figures(row["name"], problem.flops, times, matmul_speed))
+            row["peak_bytes"] = peak_bytes(runs[row["name"]], device)
     return {
         "bench": "attention",
         "machine": dated_machine(device),

@@ -53,7 +53,8 @@ def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool =
     """Compare results, time and memory of the two models, forward and forward with backward.
 
     Both have the same weights and halt by the same schedule, in float32. Outputs and gradients
-    are compared first; if they differ, there are no figures.
+    are compared first; if they differ, there are no figures. The report is what a JSON file of it
+    holds, with a row for each pass: seconds and bytes.
 
     Parameters
     ----------
@@ -63,11 +64,6 @@ def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool =
         Timed rounds, at least 1.
     nobody_halts : bool
         Measure also with every node at the cap.
-
-    Returns
-    -------
-    dict
-        The report as it is written to a JSON file, with a row for each pass: seconds and bytes.
 
     Examples
     --------

@@ -35,6 +35,7 @@ def bench_scaling(
     """Measure time and memory of one attention layer, forward, over longer and longer sentences.
 
     Each pass makes the layout of its sentence anew, and no graph. The sentences are run in turns.
+    The report is what a JSON file of it holds: seconds and bytes.
 
     Parameters
     ----------
@@ -50,11 +51,6 @@ def bench_scaling(
         Where the features lie.
     repeats : int
         Timed rounds.
-
-    Returns
-    -------
-    dict
-        The report as it is written to a JSON file: seconds and bytes.
 
     Raises
     ------
@@ -100,10 +96,7 @@ def bench_scaling(
 
 
 def slopes(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Return the slopes of time and memory over the number of nodes, in logarithms; 1 is linear.
-
-    The slope of memory is `None` where the memory of a sentence is not known.
-    """
+    """Return the log-log slopes of time and memory over nodes; `None` for unknown memory."""
     nodes = [math.log(row["nodes"]) for row in rows]
     times = [math.log(row["seconds"]["median"]) for row in rows]
     peaks = [math.log(row["peak_bytes"]) for row in rows if row["peak_bytes"]]

@@ -32,8 +32,6 @@ class Sizes:
     --------
     >>> str(Sizes.parse("64x10-60")), str(Sizes.parse("8x400"))
     ('64x10-60', '8x400')
-    >>> Sizes(3, 2, 2).lengths()
-    tensor([2, 2, 2])
     """
 
     sentences: int

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graphut._files import write_json
-from graphut.experiments.bench import Comparison, ComparisonReport
+from graphut.experiments.bench import Comparison
 from graphut.experiments.bench.comparison import PARTS
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import add_options, build
@@ -56,15 +56,14 @@ def compare(arguments: Namespace) -> None:
     """Train under each topology, print a table, and draw it where asked."""
     options = {key: value for key, value in vars(arguments).items() if key not in _OWN}
     comparison = _comparison(arguments, options)
-    if arguments.out is None:
-        with TemporaryDirectory() as folder:
-            print(_run(comparison, folder).text())
-        return
-    new_figure(1, 1)  # a missing matplotlib is to be known before the training, not after it
-    report = _run(comparison, arguments.out)
+    if arguments.out is not None:
+        new_figure(1, 1)  # a missing matplotlib is to be known before the training, not after it
+    with TemporaryDirectory() as temporary:
+        report = comparison.run(arguments.out or temporary, report=_print_to_stderr)
     print(report.text())
-    write_json(Path(arguments.out, "comparison.json"), report.to_dict())
-    report.draw().savefig(Path(arguments.out, "comparison.png"))
+    if arguments.out is not None:
+        write_json(Path(arguments.out, "comparison.json"), report.to_dict())
+        report.draw().savefig(Path(arguments.out, "comparison.png"))
 
 
 def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:
@@ -84,8 +83,8 @@ def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:
     )
 
 
-def _run(comparison: Comparison, folder: str) -> ComparisonReport:
-    return comparison.run(folder, report=lambda line: print(line, file=sys.stderr, flush=True))
+def _print_to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _task_in(argv: Sequence[str]) -> str | None:

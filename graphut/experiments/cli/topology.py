@@ -75,19 +75,18 @@ def _parser(argv: Sequence[str]) -> Parser:
         description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
         f"A spec is made of: {', '.join(spellings())}; joined by | (or) and & (and).",
     )
-    show.add_argument("spec", help='such as "window:3|global:0"')
-    show.add_argument(
+    option = show.add_argument
+    option("spec", help='such as "window:3|global:0"')
+    option(
         "--nodes", type=int, default=24, metavar="N", help="tokens of the sentence (default: 24)"
     )
-    show.add_argument("--out", metavar="FILE", help="draw it into this file: .png, .pdf or .svg")
-    add_compare(
-        actions.add_parser(
-            "compare",
-            usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
-            help="train the same model under several, and print what each of them buys",
-            description="Train the same model under each topology with the same seeds; print "
-            "accuracy on the test set, edges, time of a batch (forward and backward), and steps.",
-        ),
-        argv,
+    option("--out", metavar="FILE", help="draw it into this file: .png, .pdf or .svg")
+    comparing = actions.add_parser(
+        "compare",
+        usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
+        help="train the same model under several, and print what each of them buys",
+        description="Train the same model under each topology with the same seeds; print "
+        "accuracy on the test set, edges, time of a batch (forward and backward), and steps.",
     )
+    add_compare(comparing, argv)
     return parser

@@ -19,10 +19,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class DifficultyScale:
-    """A measure of difficulty, and the runs whose steps are shown by it.
-
-    The rows of several entries follow one another.
-    """
+    """A measure of difficulty, and the entries whose rows are shown by it, one after another."""
 
     title: str
     unit: str  # what difficulty is counted in
