@@ -1,4 +1,4 @@
-"""What the benchmarks compute: the sentences, one attention call, and the recurrence."""
+"""The workloads of the benchmarks: sentences, one attention call, and the recurrence."""
 
 from __future__ import annotations
 
