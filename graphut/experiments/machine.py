@@ -1,26 +1,31 @@
-"""A description of this machine: processors, and versions of packages."""
+"""The machine on which something is trained or timed, and the versions of what runs on it."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import torch
 
 from graphut._version import __version__
 from graphut.attention.autotune import cpu_name
+from graphut.experiments.wording import counted
 
-# Shuffles are NumPy's, and subwords are those of tokenizers.
+# NumPy shuffles, and tokenizers makes subwords: results depend on both.
 _PACKAGES = ("torch", "dgl", "numpy", "tokenizers")
+_BENCH_PACKAGES = ("torch_geometric", "triton")
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
-    """Return the names of processors, threads, and versions, on which a measurement depends.
+    """Return processors, threads and versions: what a measurement depends on.
 
     Parameters
     ----------
     device : torch.device
-        The device of the work: if it is a GPU, its name is part of the description.
+        Where the work is done: a GPU is named if it is one.
 
     Examples
     --------
@@ -34,12 +39,40 @@ def describe_machine(device: torch.device) -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "graphut": __version__,
-        **{package: package_version(package) for package in _PACKAGES},
+        **{package: _version(package) for package in _PACKAGES},
     }
 
 
-def package_version(package: str) -> str | None:
-    """Return the version of a package; `None` if it is not installed."""
+def dated_machine(device: torch.device) -> dict[str, object]:
+    """Return the description of this machine with the date and the packages of benchmarks."""
+    return {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "system": platform.platform(),
+        **describe_machine(device),
+        **{package: _version(package) for package in _BENCH_PACKAGES},
+    }
+
+
+def machine_name(machines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the names of the processors that did the work, and the threads of a CPU.
+
+    Parameters
+    ----------
+    machines : sequence of mapping
+        Descriptions by `describe_machine`.
+
+    Examples
+    --------
+    >>> machine_name([{"cpu": "Abacus 9", "gpu": None, "threads": 2}])
+    'Abacus 9, 2 threads'
+    >>> machine_name([{"cpu": "Abacus 9", "gpu": "Loom 1", "threads": 2}])
+    'Loom 1'
+    """
+    names = [m["gpu"] or f"{m['cpu']}, {counted(m['threads'], 'thread')}" for m in machines]
+    return "; ".join(dict.fromkeys(names))
+
+
+def _version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:

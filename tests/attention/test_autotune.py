@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -191,3 +192,25 @@ def test_measured_backend_compiles(file: Path) -> None:
         lambda x: x + (autotune._lookup(KIND) == "dgl"), fullgraph=True, backend="eager"
     )
     assert compiled(torch.zeros(1)).item() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "processor", "expected"),
+    [
+        ("processor : 0\nmodel name\t: Abacus: 9\nmodel name\t: Abacus: 9\n", "x", "Abacus: 9"),
+        ("Features : none\n", "ARM", "ARM"),
+        (None, "ARM", "ARM"),
+        (None, "", platform.machine()),
+    ],
+)
+def test_cpu_name(
+    text: str | None, processor: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(self: Path) -> str:
+        if text is None:
+            raise FileNotFoundError(self)
+        return text
+
+    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.setattr(platform, "processor", lambda: processor)
+    assert cpu_name.__wrapped__() == expected

@@ -1,30 +1,34 @@
 from __future__ import annotations
 
-import platform
-from pathlib import Path
+from datetime import datetime
 
 import pytest
+import torch
 
-from graphut.attention.autotune import cpu_name
+import graphut
+from graphut.experiments import machine
+from graphut.experiments.machine import dated_machine, describe_machine, machine_name
+
+CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize(
-    ("text", "processor", "expected"),
-    [
-        ("processor : 0\nmodel name\t: Abacus: 9\nmodel name\t: Abacus: 9\n", "x", "Abacus: 9"),
-        ("Features : none\n", "ARM", "ARM"),
-        (None, "ARM", "ARM"),
-        (None, "", platform.machine()),
-    ],
-)
-def test_the_name(
-    text: str | None, processor: str, expected: str, monkeypatch: pytest.MonkeyPatch
+def test_dated_machine_has_versions_threads_and_the_date() -> None:
+    found = dated_machine(CPU)
+    assert found["graphut"] == graphut.__version__
+    assert found["torch"] == torch.__version__
+    assert found["threads"] == torch.get_num_threads()
+    assert found["gpu"] is None and found["cpu"]
+    assert datetime.fromisoformat(str(found["date"])).tzinfo is not None
+
+
+def test_describe_machine_has_none_for_a_package_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def read(self: Path) -> str:
-        if text is None:
-            raise FileNotFoundError(self)
-        return text
+    monkeypatch.setattr(machine, "_PACKAGES", ("abacus-nine",))
+    assert describe_machine(CPU)["abacus-nine"] is None
 
-    monkeypatch.setattr(Path, "read_text", read)
-    monkeypatch.setattr(platform, "processor", lambda: processor)
-    assert cpu_name.__wrapped__() == expected
+
+def test_machine_name_names_each_machine_once() -> None:
+    cpu = {"cpu": "Abacus 9", "gpu": None, "threads": 1}
+    gpu = {**cpu, "gpu": "Loom 1"}
+    assert machine_name([cpu, gpu, cpu]) == "Abacus 9, 1 thread; Loom 1"

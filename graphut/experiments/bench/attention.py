@@ -1,29 +1,40 @@
-"""Which backend is best for a topology on this machine."""
+"""The benchmark of one attention call: the best backend for a topology on this machine."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS, edge_attention
-from graphut.experiments.bench.contender import Contender, Entry, Prepare, UnavailableError
-from graphut.experiments.bench.gate import TOLERANCE, largest_error, reference
-from graphut.experiments.bench.machine import MATMUL_FLOPS, dated_machine, matmul
-from graphut.experiments.bench.memory import peak_bytes
+from graphut.experiments.bench.correctness import TOLERANCE, largest_error, reference
+from graphut.experiments.bench.implementations import (
+    Implementation,
+    Prepare,
+    PreparedRun,
+    UnavailableError,
+)
+from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.bench.problem import AttentionProblem
-from graphut.experiments.bench.report import AttentionReport, Row
-from graphut.experiments.bench.timing import interleaved
+from graphut.experiments.bench.report import Report
+from graphut.experiments.bench.timing import Times, interleaved
+from graphut.experiments.bench.workloads import AttentionProblem
+from graphut.experiments.machine import dated_machine
 
-ORACLE = "dense"  # judges, and does not take part
+# All are compared with these. DGL's operators are a backend and a peer in one.
+_COMPARED_WITH = ("dgl", *PEERS)
+_REFERENCE = "dense"  # the reference of all others takes no part itself
 _MATMUL = "matrix product"
+_MATMUL_SIDE = 1024
 
 
 def backend_names() -> list[str]:
-    """The backends that take part."""
-    return [name for name in BACKENDS if name != ORACLE]
+    """Return the names of the backends that take part."""
+    return [name for name in BACKENDS if name != _REFERENCE]
 
 
 def bench_attention(
@@ -32,12 +43,13 @@ def bench_attention(
     backends: Sequence[str] | None = None,
     peers: Sequence[str] | None = None,
     repeats: int = 9,
-) -> AttentionReport:
-    """Compare, time and weigh all ways to compute one attention call.
+) -> Report:
+    """Compare results, time and memory of all ways to compute one attention call.
 
-    Each contender's output and gradients are held against a float64 reference first; one that is
-    wrong, or cannot run, gets a reason in place of figures. The others are run in turns, with a
-    product of matrices as the measure of what the machine can do.
+    Output and gradients of each implementation are compared with a float64 reference first. One
+    that is wrong, or cannot run, gets a reason in place of figures. The others are run in turns,
+    with a product of matrices as the measure of what the machine can do. The report is what a JSON
+    file of it holds: seconds, bytes, operations a second.
 
     Parameters
     ----------
@@ -48,7 +60,7 @@ def bench_attention(
     peers : sequence of str, optional
         Names from `graphut.experiments.bench.PEERS`; all of them if not given.
     repeats : int
-        Timed rounds.
+        Timed rounds, at least 1.
 
     Examples
     --------
@@ -56,70 +68,90 @@ def bench_attention(
     >>> from graphut.topology import Causal
     >>> problem = AttentionProblem(topology=Causal(), sizes=Sizes(2, 3, 5), dim=8, heads=2)
     >>> report = bench_attention(problem, backends=["torch"], peers=["padded"], repeats=1)
-    >>> [row.name for row in report.rows], report.best
+    >>> [row["name"] for row in report["rows"]], report["best"]
     (['torch', 'padded'], 'torch')
     """
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}")
     backends = backend_names() if backends is None else backends
-    prepare: dict[str, Prepare] = {name: _backend(name) for name in backends}
+    prepare: dict[str, Prepare] = {name: partial(_backend, name) for name in backends}
     prepare |= {name: PEERS[name] for name in (PEERS if peers is None else peers)}
     expected = reference(problem)
-    entries: dict[str, Entry] = {}
-    rows = {name: Row(name, backend=name in backends) for name in prepare}
+    runs: dict[str, PreparedRun] = {}
+    rows = []
     for name, make in prepare.items():
-        entry = _admitted(rows[name], problem, make, expected)
-        if entry is not None:
-            entries[name] = entry
+        run, row = _checked(problem, make, expected)
+        rows.append({"name": name, "backend": name in backends, **row})
+        if run is not None:
+            runs[name] = run
     del expected
-    speed = _time(rows, entries, problem, repeats)
-    return AttentionReport(problem, list(rows.values()), speed, dated_machine(problem.device))
-
-
-def _backend(name: str) -> Prepare:
-    def prepare(problem: AttentionProblem) -> Contender:
-        def attend(query: Tensor, key: Tensor, value: Tensor, *bias: Tensor) -> Tensor:
-            return edge_attention(
-                problem.layout,
-                query,
-                key,
-                value,
-                edge_bias=bias[0] if bias else None,
-                frontier=problem.frontier,
-                backend=name,
-            )
-
-        return Contender(attend)
-
-    return prepare
-
-
-def _admitted(
-    row: Row, problem: AttentionProblem, prepare: Prepare, expected: Sequence[Tensor]
-) -> Entry | None:
-    """A contender that is there, runs, and is right; or the reason in its row."""
-    try:
-        entry = Entry(problem, prepare(problem))
-        row.error = largest_error(entry.packed(), expected)
-    except UnavailableError as reason:
-        row.reason = str(reason)
-        return None
-    except Exception as failure:  # whatever a backend raises, the others go on
-        row.reason = f"cannot run: {str(failure).strip().split(chr(10))[0]}"
-        return None
-    if row.error <= TOLERANCE[problem.dtype]:
-        return entry
-    row.reason = f"wrong by {row.error:.0e}" if math.isfinite(row.error) else "wrong: not a number"
-    return None
-
-
-def _time(
-    rows: dict[str, Row], entries: dict[str, Entry], problem: AttentionProblem, repeats: int
-) -> float:
-    """Fill in times and memory; returns the matrix product's operations a second."""
     device = problem.device
-    times = interleaved({**entries, _MATMUL: matmul(device)}, repeats, device)
-    for name, entry in entries.items():
-        rows[name].times = times[name]
-        rows[name].peak = peak_bytes(entry, device)
-    return MATMUL_FLOPS / times[_MATMUL].median
+    times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device)
+    matmul_speed = 2 * _MATMUL_SIDE**3 / times.pop(_MATMUL)["median"]
+    for row in rows:
+        if row["name"] in runs:
+            row.update(_figures(row["name"], problem.flops, times, matmul_speed))
+            row["peak_bytes"] = peak_bytes(runs[row["name"]], device)
+    return {
+        "bench": "attention",
+        "machine": dated_machine(device),
+        "problem": problem.to_dict(),
+        "matmul_flops_per_second": matmul_speed,
+        "best": best_backend(rows),
+        "rows": rows,
+    }
+
+
+def best_backend(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the backend of the lowest median time; `None` if no backend was timed."""
+    timed = [row for row in rows if row["backend"] and "seconds" in row]
+    names = [row["name"] for row in sorted(timed, key=lambda row: row["seconds"]["median"])]
+    return names[0] if names else None
+
+
+def matrix_product(device: torch.device) -> Callable[[], object]:
+    """Return a product of two square matrices of 1024, float32: what the machine can do."""
+    a, b = torch.randn(2, _MATMUL_SIDE, _MATMUL_SIDE, device=device)
+    return lambda: torch.mm(a, b)
+
+
+def _backend(name: str, problem: AttentionProblem) -> Implementation:
+    layout, frontier = problem.layout, problem.frontier
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:
+        return edge_attention(
+            layout, query, key, value, edge_bias=bias, frontier=frontier, backend=name
+        )
+
+    return Implementation(attend)
+
+
+def _checked(
+    problem: AttentionProblem, prepare: Prepare, expected: Sequence[Tensor]
+) -> tuple[PreparedRun | None, dict[str, Any]]:
+    """Return an implementation if it is there, runs and is right; its error, or the reason."""
+    try:
+        run = PreparedRun(problem, prepare(problem))
+        error = largest_error(run.packed(), expected)
+    except UnavailableError as failure:
+        return None, {"error": None, "reason": str(failure)}
+    except Exception as failure:  # whatever one implementation raises, the others go on
+        first_line = str(failure).strip().split("\n")[0]
+        return None, {"error": None, "reason": f"cannot run: {first_line}"}
+    if error <= TOLERANCE[problem.dtype]:
+        return run, {"error": error, "reason": None}
+    if not math.isfinite(error):
+        return None, {"error": None, "reason": "wrong: not a number"}
+    return None, {"error": error, "reason": f"wrong by {error:.0e}"}
+
+
+def _figures(
+    name: str, flops: int, times: Mapping[str, Times], matmul_speed: float
+) -> dict[str, Any]:
+    median = times[name]["median"]
+    return {
+        "seconds": times[name],
+        "flops_per_second": flops / median,
+        "share_of_matmul": flops / median / matmul_speed,
+        "times_faster_than": {
+            other: times[other]["median"] / median for other in _COMPARED_WITH if other in times
+        },
+    }

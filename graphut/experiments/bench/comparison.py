@@ -1,47 +1,56 @@
-"""The same model under several topologies: what each of them buys."""
+"""The comparison of topologies: the same model, trained under each, and the report of it."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from graphut._dgl import DGLGraph
-from graphut.experiments.bench.comparison_report import ComparisonReport, ComparisonRow
-from graphut.experiments.bench.machine import dated_machine
-from graphut.experiments.bench.problem import CPU
 from graphut.experiments.bench.timing import interleaved
+from graphut.experiments.bench.workloads import CPU
+from graphut.experiments.machine import dated_machine
+from graphut.experiments.tables import milliseconds, plain_table, three_digits
 from graphut.experiments.tasks import PairTask
 from graphut.experiments.training import Evaluation, Run, Trainer, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner, graph_outcome
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.plotting.figure import BLUE, ORANGE, new_figure, shortened
 from graphut.sentences import CROSS, DECODE, ENCODE
 from graphut.topology import Topology
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HEAD = ["sequences right", "tokens right", "edges", "ms a batch", "encoder steps", "decoder steps"]
+_Bars = Sequence[tuple[str, str, list[list[float]]]]  # label, colour, values of each row
 PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
+"""The edge types of the sentence graph, by the part of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Which topologies are to be compared, and on what.
+    """The topologies to compare, and what to train under each of them.
 
     Parameters
     ----------
     topologies : sequence of Topology
         They take turns as the model's topology.
     task : PairTask
-        What to learn.
+        The task to learn.
     training : TrainingConfig
-        How; each run has a seed of its own.
+        The options of the training; each run has a seed of its own.
     config : UniversalTransformerConfig
         The rest of the model.
     seeds : sequence of int
-        Of the weights, the order of the pairs, and dropout: the same ones for every topology.
+        Seeds of the weights, the order of the pairs, and dropout, the same for every topology.
     part : {"encoder", "decoder", "cross"}
-        Whose topology it is.
+        The part of the model whose topology differs.
     device : torch.device
         Where to train.
 
@@ -60,6 +69,7 @@ class Comparison:
     device: torch.device = CPU
 
     def __post_init__(self) -> None:
+        """Raise `ValueError` if there is nothing to compare, or a topology does not fit."""
         if self.part not in PARTS:
             raise ValueError(f"part must be one of {', '.join(PARTS)}, got {self.part!r}")
         for name in ("topologies", "seeds"):
@@ -69,14 +79,14 @@ class Comparison:
             self.config_under(topology)
 
     def config_under(self, topology: Topology) -> UniversalTransformerConfig:
-        """The model's shape with one of the topologies."""
+        """Return the model's configuration with one of the topologies."""
         options: dict[str, Any] = {f"{self.part}_topology": str(topology)}
         return replace(self.config, **options)
 
     def run(
         self, folder: str | Path, *, repeats: int = 5, report: Callable[[str], None] = print
     ) -> ComparisonReport:
-        """Train, judge and time.
+        """Train, judge and time a model for each topology and each seed.
 
         Parameters
         ----------
@@ -108,27 +118,29 @@ class Comparison:
         >>> [str(row.topology) for row in found.rows]
         ['complete', 'window:1']
         """
+        # All folders are made first: one that is taken is known before anything is trained.
         runs = [
-            [self._begin(Path(folder, f"{number}-seed-{seed}"), topology, seed)
-             for seed in self.seeds]
-            for number, topology in enumerate(self.topologies, start=1)
-        ]  # fmt: skip
-        models = [[self._train(run, report) for run in own] for own in runs]
-        batches = [_Batch(own, self.task, self.training) for own in models]
-        timed = {str(number): batch for number, batch in enumerate(batches)}
-        times = interleaved(timed, repeats, self.device)
+            [self._begin(Path(folder, f"{n}-seed-{seed}"), topology, seed) for seed in self.seeds]
+            for n, topology in enumerate(self.topologies, start=1)
+        ]
+        models = [[self._train(run, report) for run in of_topology] for of_topology in runs]
+        passes = [_TrainingPass(found, self.task, self.training) for found in models]
+        numbered = {str(n): timed for n, timed in enumerate(passes)}
+        times = interleaved(numbered, repeats, self.device)
         rows = [
             ComparisonRow(
                 topology,
-                edges=batch.edges(PARTS[self.part]),
-                seconds=times[str(number)].median / len(self.seeds),
-                evaluations=[self._judge(model) for model in batch.models],
+                edges=timed.edges(PARTS[self.part]),
+                seconds=times[n]["median"] / len(self.seeds),
+                evaluations=[self._evaluate(model) for model in timed.models],
             )
-            for number, (topology, batch) in enumerate(zip(self.topologies, batches, strict=True))
+            for topology, (n, timed) in zip(self.topologies, numbered.items(), strict=True)
         ]
-        machine = dated_machine(self.device)
-        epochs = self.training.epochs
+        machine, epochs = dated_machine(self.device), self.training.epochs
         return ComparisonReport(self.task.name, self.part, self.seeds, epochs, rows, machine)
+
+    def _evaluate(self, model: UniversalTransformer) -> Evaluation:
+        return PairLearner().evaluate(model, self.task.vocabularies, self.task.test)
 
     def _begin(self, folder: Path, topology: Topology, seed: int) -> Run:
         training = replace(self.training, seed=seed)
@@ -137,22 +149,19 @@ class Comparison:
         return Run.create(folder, self.task, training, model)
 
     def _train(self, run: Run, report: Callable[[str], None]) -> UniversalTransformer:
-        """The best model of a run."""
+        """Train a run, and return its best model."""
         model = UniversalTransformer.from_pretrained(run.folder).to(self.device)
-        who = getattr(model, f"{self.part}_topology")
+        topology = getattr(model, f"{self.part}_topology")
 
-        def say(line: str) -> None:
-            report(f"{who}, seed {run.training.seed}: {line}")
+        def report_line(line: str) -> None:
+            report(f"{topology}, seed {run.training.seed}: {line}")
 
         torch.manual_seed(run.training.seed)
-        Trainer(model, self.task, run.training, run.folder, report=say).fit()
+        Trainer(model, self.task, run.training, run.folder, report=report_line).fit()
         return UniversalTransformer.from_pretrained(run.folder).to(self.device)
 
-    def _judge(self, model: UniversalTransformer) -> Evaluation:
-        return PairLearner().evaluate(model, self.task.vocabularies, self.task.test)
 
-
-class _Batch:
+class _TrainingPass:
     """One pass, forward and backward, of the models of all seeds over a batch of test pairs."""
 
     def __init__(
@@ -172,5 +181,124 @@ class _Batch:
             model.eval()
 
     def edges(self, etype: tuple[str, str, str]) -> float:
-        """Edges of a sentence, on average."""
+        """Return the mean number of edges of a sentence."""
         return float(self.graph.num_edges(etype) / self.graph.batch_size)
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """The models under one topology."""
+
+    topology: Topology
+    edges: float  # of a sentence, on average over a batch
+    seconds: float  # of a forward and a backward pass: the median, on average over seeds
+    evaluations: list[Evaluation]  # of the best model of each seed, on the test set
+
+    def values(self, name: str, factor: int = 1) -> list[float]:
+        """Return a field of the evaluations, times a factor: one value for each seed."""
+        return [factor * evaluation[name] for evaluation in self.evaluations]
+
+    def cells(self) -> list[str]:
+        """Return a line of the table."""
+        return [
+            str(self.topology),
+            _spread(self.values("sequence_accuracy", 100), "%"),
+            _spread(self.values("token_accuracy", 100), "%"),
+            three_digits(self.edges),
+            milliseconds(self.seconds),
+            _spread(self.values("encoder_steps")),
+            _spread(self.values("decoder_steps")),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row for a JSON file."""
+        evaluations = [evaluation.metrics for evaluation in self.evaluations]
+        return {**vars(self), "topology": str(self.topology), "evaluations": evaluations}
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """All topologies of a comparison."""
+
+    task: str
+    part: str  # the part of the model whose topology differs
+    seeds: Sequence[int]
+    epochs: int  # passes over the training pairs, at most
+    rows: list[ComparisonRow]
+    machine: dict[str, object]
+
+    @property
+    def title(self) -> str:
+        """One line that says what was compared.
+
+        Examples
+        --------
+        >>> ComparisonReport("sort", "encoder", [0, 1], 40, [], {}).title
+        'encoder topologies on sort, at most 40 epochs, seeds 0 and 1'
+        """
+        seeds = " and ".join(map(str, self.seeds))
+        plural = "s" if len(self.seeds) > 1 else ""
+        return (
+            f"{self.part} topologies on {self.task}, at most {self.epochs} epochs, "
+            f"seed{plural} {seeds}"
+        )
+
+    def text(self) -> str:
+        """Return the table; several seeds give a mean and its standard deviation."""
+        head = [f"{self.part} topology", *_HEAD]
+        return f"{self.title}\n\n{plain_table(head, [row.cells() for row in self.rows])}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report for a JSON file: seconds and shares."""
+        rows = [row.to_dict() for row in self.rows]
+        return {**vars(self), "seeds": [*self.seeds], "rows": rows}
+
+    def draw(self) -> Figure:
+        """Draw accuracy, edges, time and steps of each topology; seeds are dots on their mean.
+
+        Raises
+        ------
+        ImportError
+            If there is no matplotlib.
+        """
+        rows = self.rows
+        figure = new_figure(12, 1.9 + 0.42 * len(rows))
+        figure.suptitle(self.title)
+        accuracy, edges, time, steps = figure.subplots(1, 4, sharey=True)
+        _bars(accuracy, "right on the test set, %", [
+            ("sequences", BLUE, [row.values("sequence_accuracy", 100) for row in rows]),
+            ("tokens", ORANGE, [row.values("token_accuracy", 100) for row in rows]),
+        ])  # fmt: skip
+        accuracy.set_xlim(0, 105)
+        _bars(edges, f"{self.part} edges of a sentence", [("", BLUE, [[r.edges] for r in rows])])
+        milliseconds = [[1e3 * row.seconds] for row in rows]
+        _bars(time, "forward and backward, ms", [("", BLUE, milliseconds)])
+        _bars(steps, "mean steps of a token", [
+            ("encoder", BLUE, [row.values("encoder_steps") for row in rows]),
+            ("decoder", ORANGE, [row.values("decoder_steps") for row in rows]),
+        ])  # fmt: skip
+        accuracy.set_yticks(range(len(rows)), [shortened(str(row.topology)) for row in rows])
+        accuracy.invert_yaxis()
+        return figure
+
+
+def _bars(axes: Axes, title: str, series: _Bars) -> None:
+    """Draw bars of the means beside each other, and a dot for each of several seeds."""
+    height = 0.8 / len(series)
+    for number, (label, colour, rows) in enumerate(series):
+        offset = (number - (len(series) - 1) / 2) * height
+        heights = [row + offset for row in range(len(rows))]
+        axes.barh(heights, [*map(statistics.mean, rows)], height, color=colour, label=label)
+        for y, values in zip(heights, rows, strict=True):
+            if len(values) > 1:
+                axes.plot(values, [y] * len(values), "ko", markersize=3, clip_on=False)
+    axes.set_xlabel(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    if len(series) > 1:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
+
+
+def _spread(values: Sequence[float], unit: str = "") -> str:
+    mean = f"{statistics.mean(values):.2f}{unit}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.2f}"

@@ -1,167 +1,115 @@
-"""What a benchmark of attention found, as a table and as JSON."""
+"""The reports of benchmarks: JSON objects in seconds and bytes, and the tables made of them."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.bench.problem import AttentionProblem
-from graphut.experiments.bench.table import aligned, digits
-from graphut.experiments.bench.timing import Times
+from graphut.experiments.tables import mebibytes, milliseconds, plain_table, three_digits
 
-_MIB = 1 << 20
-# Whom everyone is held against. DGL's operators are a backend and a peer in one.
-REFERENCES = ("dgl", *PEERS)
+Report = dict[str, Any]
+Row = Mapping[str, Any]
 
-
-@dataclass
-class Row:
-    """One contender: its figures, or why there are none.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    backend : bool
-        Whether it is one of graphut's backends; else a peer.
-    error : float, optional
-        The largest relative error of output and gradients.
-    times : Times, optional
-        Of one run.
-    peak : int, optional
-        Bytes held at most above the inputs.
-    reason : str, optional
-        Why there are no figures.
-    """
-
-    name: str
-    backend: bool
-    error: float | None = None
-    times: Times | None = None
-    peak: int | None = None
-    reason: str | None = None
+_MODEL_HEAD = [
+    "shape", "d", "halting", "pass", "dense ms", "graphut ms", "speed-up", "by FLOPs",
+    "of the bound", "dense MiB", "graphut MiB", "less memory", "error",
+]  # fmt: skip
+_SCALING_HEAD = ["nodes", "edges", "ms", "quartiles", "ns a node", "peak MiB", "bytes a node"]
 
 
-@dataclass(frozen=True)
-class AttentionReport:
-    """All contenders of one problem.
+def report_text(report: Report) -> str:
+    """Return the table of a benchmark, and what was computed."""
+    texts = {"attention": _attention_text, "model": _model_text, "scaling": _scaling_text}
+    return texts[report["bench"]](report)
 
-    Parameters
-    ----------
-    problem : AttentionProblem
-        What was computed.
-    rows : list of Row
-        The contenders.
-    matmul_speed : float
-        Floating-point operations a second of a product of matrices.
-    machine : dict
-        Where and with what.
-    """
 
-    problem: AttentionProblem
-    rows: list[Row]
-    matmul_speed: float
-    machine: dict[str, object]
+def _attention_text(report: Report) -> str:
+    problem, rows = report["problem"], report["rows"]
+    share = problem["frontier"]
+    active = f", {share:.0%} of the rows active" if share < 1 else ""
+    bias = ", with edge bias" if problem["edge_bias"] else ""
+    done = "forward" if problem["forward_only"] else "forward and backward"
+    title = (
+        f"{problem['topology']} on {problem['sizes']} tokens{active}: {problem['edges']:,} edges, "
+        f"{problem['dim']} features in {problem['heads']} heads, {problem['dtype']}{bias}; {done}; "
+        f"{problem['device']}, {report['machine']['threads']} threads"
+    )
+    head = ["contender", "ms", "quartiles", "peak MiB", "GFLOP/s", "of matmul", "error"]
+    peers: Row = next((row["times_faster_than"] for row in rows if "seconds" in row), {})
+    table = plain_table([*head, *(f"x {peer}" for peer in peers)], [*map(_attention_cells, rows)])
+    speed = three_digits(report["matmul_flops_per_second"] / 1e9)
+    lines = [title, "", table, "", f"matmul: {speed} GFLOP/s (float32, 1024 x 1024)"]
+    if report["best"] is not None:
+        lines.append(f"fastest backend for {problem['kind']} calls here: {report['best']}")
+    return "\n".join(lines)
 
-    @property
-    def best(self) -> str | None:
-        """The fastest backend, by median."""
-        timed = [(row.times.median, row.name) for row in self.rows if row.backend and row.times]
-        return min(timed)[1] if timed else None
 
-    def speed(self, times: Times) -> float:
-        """Useful floating-point operations a second."""
-        return self.problem.flops / times.median
+def _attention_cells(row: Row) -> list[str]:
+    if "seconds" not in row:
+        return [row["name"], row["reason"] or ""]
+    return [
+        row["name"],
+        *_times(row["seconds"]),
+        mebibytes(row["peak_bytes"]),
+        three_digits(row["flops_per_second"] / 1e9),
+        f"{row['share_of_matmul']:.0%}",
+        f"{row['error']:.0e}",
+        *map(three_digits, row["times_faster_than"].values()),
+    ]
 
-    def ratios(self, times: Times) -> dict[str, float]:
-        """How many times faster than each peer that ran."""
-        by_name = {row.name: row.times for row in self.rows if row.times}
-        return {name: by_name[name].median / times.median for name in REFERENCES if name in by_name}
 
-    def text(self) -> str:
-        """The table, under a line that says what was computed."""
-        peers = [name for name in REFERENCES if any(r.name == name and r.times for r in self.rows)]
-        head = ["contender", "ms", "quartiles", "peak MiB", "GFLOP/s", "of matmul", "error"]
-        head += [f"x {name}" for name in peers]
-        lines = [self._title(), "", aligned(head, [self._cells(row) for row in self.rows]), ""]
-        lines.append(f"matmul: {digits(self.matmul_speed / 1e9)} GFLOP/s (float32, 1024 x 1024)")
-        if self.best is not None:
-            lines.append(f"fastest backend for {self.problem.kind} calls here: {self.best}")
-        return "\n".join(lines)
+def _model_text(report: Report) -> str:
+    return plain_table(_MODEL_HEAD, [_model_cells(row) for row in report["rows"]])
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report for a JSON file: seconds, bytes, operations a second."""
-        return {
-            "bench": "attention",
-            "machine": self.machine,
-            "problem": self._problem(),
-            "matmul_flops_per_second": self.matmul_speed,
-            "best": self.best,
-            "rows": [self._row(row) for row in self.rows],
-        }
 
-    def _title(self) -> str:
-        problem, sizes = self.problem, self.problem.sizes
-        done = "forward" if problem.forward_only else "forward and backward"
-        active = "" if problem.frontier is None else f", {problem.fraction:.0%} of the rows active"
-        bias = ", with edge bias" if problem.biased else ""
-        return (
-            f"{problem.topology} on {sizes} tokens{active}: {problem.edges:,} edges, "
-            f"{problem.dim} features in {problem.heads} heads, {_name(problem)}{bias}; {done}; "
-            f"{problem.device.type}, {self.machine['threads']} threads"
-        )
+def _model_cells(row: Row) -> list[str]:
+    name = f"{row['sizes']} {row['topology']}"
+    start = [name, str(row["dim"]), row["halting"], row["pass"]]
+    if row["reason"] is not None:
+        return ["  ".join(start), row["reason"]]
+    ratio = row["memory_ratio"]
+    return [
+        *start,
+        milliseconds(row["dense_seconds"]["median"]),
+        milliseconds(row["adaptive_seconds"]["median"]),
+        three_digits(row["speed_up"]),
+        three_digits(row["bound_by_flops"]),
+        f"{row['share_of_bound']:.0%}",
+        mebibytes(row["dense_peak_bytes"]),
+        mebibytes(row["adaptive_peak_bytes"]),
+        "?" if ratio is None else three_digits(ratio),
+        f"{row['error']:.0e}",
+    ]
 
-    def _cells(self, row: Row) -> list[str]:
-        if row.times is None:
-            return [row.name, row.reason or ""]
-        times, speed = row.times, self.speed(row.times)
-        return [
-            row.name,
-            digits(1e3 * times.median),
-            f"{digits(1e3 * times.lower)}-{digits(1e3 * times.upper)}",
-            "?" if row.peak is None else f"{row.peak / _MIB:.1f}",
-            digits(speed / 1e9),
-            f"{speed / self.matmul_speed:.0%}",
-            f"{row.error:.0e}",
-            *(digits(ratio) for ratio in self.ratios(times).values()),
+
+def _scaling_text(report: Report) -> str:
+    machine, slope = report["machine"], report["memory_slope"]
+    memory = "?" if slope is None else f"{slope:.2f}"
+    return "\n".join(
+        [
+            f"{report['topology']} on one sentence, {report['dim']} features in "
+            f"{report['heads']} heads; layout and forward pass of one attention layer, float32; "
+            f"{'gpu' if machine['gpu'] else 'cpu'}, {machine['threads']} threads",
+            "",
+            plain_table(_SCALING_HEAD, [_scaling_cells(row) for row in report["rows"]]),
+            "",
+            f"log-log slope: time {report['time_slope']:.2f}, memory {memory} (1 is linear)",
         ]
-
-    def _row(self, row: Row) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "name": row.name,
-            "backend": row.backend,
-            "error": row.error if row.error is not None and math.isfinite(row.error) else None,
-            "reason": row.reason,
-        }
-        if row.times is None:
-            return found
-        return found | {
-            "seconds": vars(row.times),
-            "peak_bytes": row.peak,
-            "flops_per_second": self.speed(row.times),
-            "share_of_matmul": self.speed(row.times) / self.matmul_speed,
-            "times_faster_than": self.ratios(row.times),
-        }
-
-    def _problem(self) -> dict[str, Any]:
-        problem = self.problem
-        return {
-            "topology": str(problem.topology),
-            "sizes": str(problem.sizes),
-            "nodes": problem.layout.num_src,
-            "edges": problem.edges,
-            "dim": problem.dim,
-            "heads": problem.heads,
-            "dtype": _name(problem),
-            "device": problem.device.type,
-            "frontier": problem.fraction,
-            "edge_bias": problem.biased,
-            "forward_only": problem.forward_only,
-            "flops": problem.flops,
-        }
+    )
 
 
-def _name(problem: AttentionProblem) -> str:
-    return str(problem.dtype).removeprefix("torch.")
+def _scaling_cells(row: Row) -> list[str]:
+    nodes, peak = row["nodes"], row["peak_bytes"]
+    return [
+        f"{nodes:,}",
+        f"{row['edges']:,}",
+        *_times(row["seconds"]),
+        three_digits(1e9 * row["seconds"]["median"] / nodes),
+        mebibytes(peak),
+        "?" if peak is None else three_digits(peak / nodes),
+    ]
+
+
+def _times(seconds: Row) -> list[str]:
+    lower, upper = milliseconds(seconds["lower"]), milliseconds(seconds["upper"])
+    return [milliseconds(seconds["median"]), f"{lower}-{upper}"]

@@ -5,36 +5,32 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 
-from graphut.experiments.bench.memory import settle_allocator
+from graphut.experiments.bench.peak_memory import settle_allocator
 
 WARM_UP = 0.05  # seconds
-LONG = 0.5  # seconds; what takes so long fills the caches itself
+LONG = 0.5  # seconds; a program that takes so long fills the caches itself
 
 
-@dataclass(frozen=True)
-class Times:
-    """Quartiles of the times of one program, in seconds.
+Times = dict[str, float]
+"""Quartiles of the times of one program, in seconds."""
+
+
+def quartiles(seconds: Sequence[float]) -> Times:
+    """Return the quartiles of some times.
 
     Examples
     --------
-    >>> Times.of([3.0, 1.0, 2.0])
-    Times(lower=1.5, median=2.0, upper=2.5)
+    >>> quartiles([3.0, 1.0, 2.0])
+    {'lower': 1.5, 'median': 2.0, 'upper': 2.5}
     """
-
-    lower: float
-    median: float
-    upper: float
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> Times:
-        """The quartiles of some times."""
-        if len(seconds) == 1:
-            return cls(*seconds, *seconds, *seconds)
-        return cls(*statistics.quantiles(seconds, n=4, method="inclusive"))
+    if len(seconds) == 1:
+        found = [*seconds] * 3
+    else:
+        found = statistics.quantiles(seconds, n=4, method="inclusive")
+    return dict(zip(("lower", "median", "upper"), found, strict=True))
 
 
 def interleaved(
@@ -44,22 +40,22 @@ def interleaved(
     *,
     warm_up: float = WARM_UP,
 ) -> dict[str, Times]:
-    """Run programs in turns, so that whatever slows the machine down slows all of them.
+    """Time programs in turns, so that whatever slows the machine down slows all of them.
 
-    A short program is run for some time before each timed run: in a loop of its own, as in a
-    model, it would not find the caches full of what another one has left.
+    A short program is run for `warm_up` seconds before each timed run: a model, which runs one
+    program again and again, would not find the caches full of another program's data.
 
     Parameters
     ----------
     runs : mapping of str to callable
         The programs; each is run once before.
     repeats : int
-        Timed rounds.
+        Timed rounds, at least 1.
     device : torch.device
-        Whose work to wait for.
-    warm_up : float
-        Seconds that short programs are run for before.
+        The device to wait for.
     """
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}")
     settle_allocator()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     first = {name: _time(run, device) for name, run in runs.items()}
@@ -68,7 +64,7 @@ def interleaved(
             if first[name] < LONG:
                 _warm_up(run, warm_up)
             seconds[name].append(_time(run, device))
-    return {name: Times.of(taken) for name, taken in seconds.items()}
+    return {name: quartiles(taken) for name, taken in seconds.items()}
 
 
 def _warm_up(run: Callable[[], object], seconds: float) -> None:

@@ -1,31 +1,38 @@
-"""`graphut bench`."""
+"""The command `graphut bench`."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
-from functools import reduce
 from itertools import product
-from operator import add
 from pathlib import Path
+from typing import Any, TypeVar
 
 from graphut._files import write_json
+from graphut.attention import BACKENDS
 from graphut.attention.autotune import remember
 from graphut.experiments.bench import (
+    PEERS,
     AttentionProblem,
-    AttentionReport,
     ModelProblem,
-    ModelReport,
-    ScalingReport,
     Sizes,
+    backend_names,
     bench_attention,
     bench_model,
     bench_scaling,
 )
-from graphut.experiments.cli.bench_options import COMPLETE, DTYPES, bench_parser
-from graphut.experiments.cli.device import pick_device
+from graphut.experiments.bench.correctness import TOLERANCE
+from graphut.experiments.bench.report import Report, report_text
+from graphut.experiments.bench.scaling import NODES, WINDOW
+from graphut.experiments.bench.workloads import parse_bounds
+from graphut.experiments.cli.device import add_device, pick_device
+from graphut.experiments.cli.options import Parser
+from graphut.topology import Complete, parse
 
+T = TypeVar("T")
+DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in TOLERANCE}
+COMPLETE = Complete()
 _SHAPES = [Sizes(64, 10, 60), Sizes(8, 400, 400)]
 
 
@@ -35,67 +42,53 @@ def main(argv: Sequence[str]) -> int:
     arguments.device = pick_device(arguments.device)
     if arguments.out is not None and not Path(arguments.out).parent.is_dir():
         raise ValueError(f"--out {arguments.out}: there is no such folder")
-    report = _KINDS[arguments.what](arguments)
-    print(report.text())
+    report = _BENCHMARKS[arguments.what][0](arguments)
+    print(report_text(report))
     if arguments.out is not None:
-        write_json(arguments.out, {"command": ["graphut", "bench", *argv], **report.to_dict()})
+        write_json(arguments.out, {"command": ["graphut", "bench", *argv], **report})
     return 0
 
 
-def _attention(arguments: Namespace) -> AttentionReport:
+def _attention(arguments: Namespace) -> Report:
     if arguments.remember and arguments.forward_only:
         raise ValueError("--remember is for forward and backward: leave out --forward-only")
-    problem = AttentionProblem(
-        topology=arguments.topology,
-        sizes=_sizes(arguments),
-        dim=arguments.dim,
-        heads=arguments.heads,
-        dtype=DTYPES[arguments.dtype],
-        device=arguments.device,
-        fraction=arguments.frontier,
-        biased=arguments.edge_bias,
-        forward_only=arguments.forward_only,
-    )
-    report = bench_attention(
-        problem,
-        backends=arguments.backends,
-        peers=arguments.peers,
-        repeats=arguments.repeats,
-    )
+    fields = ("topology", "dim", "heads", "device", "fraction", "biased", "forward_only")
+    dtype = DTYPES[arguments.dtype]
+    problem = AttentionProblem(sizes=_sizes(arguments), dtype=dtype, **_chosen(arguments, *fields))
+    options = _chosen(arguments, "backends", "peers", "repeats")
+    report = bench_attention(problem, **options)
     if arguments.remember:
-        if report.best is None:
+        best = report["best"]
+        if best is None:
             raise ValueError("no backend gave a right result: there is nothing to remember")
-        path = remember(problem.kind, report.best)
-        print(f"{report.best} for {problem.kind} calls is kept in {path}", file=sys.stderr)
+        path = remember(problem.kind, best)
+        print(f"{best} for {problem.kind} calls is kept in {path}", file=sys.stderr)
     return report
 
 
-def _model(arguments: Namespace) -> ModelReport:
-    cases = product(
-        arguments.dim or [128], arguments.shape or _SHAPES, arguments.topology or [COMPLETE]
-    )
+def _model(arguments: Namespace) -> Report:
+    dims, shapes = arguments.dim or [128], arguments.shape or _SHAPES
+    common = _chosen(arguments, "heads", "backend", "device")
     problems = [
-        ModelProblem(
-            topology=who,
-            sizes=sizes,
-            dim=dim,
-            heads=arguments.heads,
-            backend=arguments.backend,
-            device=arguments.device,
-        )
-        for dim, sizes, who in cases
+        ModelProblem(topology=topology, sizes=sizes, dim=dim, **common)
+        for dim, sizes, topology in product(dims, shapes, arguments.topology or [COMPLETE])
     ]
-    options = {"repeats": arguments.repeats, "nobody_halts": arguments.nobody_halts}
-    return reduce(add, (bench_model(problem, **options) for problem in problems))
+    options = _chosen(arguments, "repeats", "nobody_halts")
+    reports = [bench_model(problem, **options) for problem in problems]
+    return {**reports[0], "rows": [row for report in reports for row in report["rows"]]}
 
 
-def _scaling(arguments: Namespace) -> ScalingReport:
+def _scaling(arguments: Namespace) -> Report:
     names = ("topology", "nodes", "dim", "heads", "backend", "device", "repeats")
-    return bench_scaling(**{name: getattr(arguments, name) for name in names})
+    return bench_scaling(**_chosen(arguments, *names))
+
+
+def _chosen(arguments: Namespace, *names: str) -> dict[str, Any]:
+    return {name: getattr(arguments, name) for name in names}
 
 
 def _sizes(arguments: Namespace) -> Sizes:
-    """One sentence, or a batch."""
+    """Return the size of one sentence, or of a batch."""
     nodes, sentences, lengths = arguments.nodes, arguments.sentences, arguments.lengths
     if nodes is not None and sentences is None and lengths is None:
         return Sizes(1, nodes, nodes)
@@ -104,8 +97,109 @@ def _sizes(arguments: Namespace) -> Sizes:
     raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
 
 
-_KINDS: dict[str, Callable[[Namespace], AttentionReport | ModelReport | ScalingReport]] = {
-    "attention": _attention,
-    "model": _model,
-    "scaling": _scaling,
+def bench_parser() -> Parser:
+    """Return the parser of all benchmarks; `what` is the name of the chosen one."""
+    parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
+    for name, (_, add_options, help, description) in _BENCHMARKS.items():
+        add_options(kinds.add_parser(name, help=help, description=description))
+    return parser
+
+
+# fmt: off
+def _add_attention(parser: Parser) -> None:
+    option = parser.add_argument
+    option("--topology", type=_read(parse), default=COMPLETE, metavar="SPEC",
+           help="who attends to whom, such as window:32 (default: complete)")
+    option("--nodes", type=int, metavar="N", help="one sentence of so many tokens")
+    option("--sentences", type=int, metavar="N", help="or so many sentences")
+    option("--lengths", type=_read(parse_bounds), metavar="LOW-HIGH", help="of so many tokens")
+    option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
+    _add_common(parser)
+    option("--dtype", choices=DTYPES, default="float32", help="of features (default: float32)")
+    option("--frontier", type=float, default=1.0, metavar="X", dest="fraction",
+           help="share of the nodes that are active (default: 1)")
+    option("--edge-bias", action="store_true", dest="biased",
+           help="add a bias to each edge's scores")
+    option("--forward-only", action="store_true", help="leave out the backward pass")
+    names = ", ".join(backend_names())
+    option("--backends", nargs="+", choices=backend_names(), metavar="NAME",
+           help=f"graphut's backends to measure (default: {names})")
+    option("--peers", nargs="*", choices=[*PEERS], metavar="NAME",
+           help=f"what others offer; nothing after it for none (default: {', '.join(PEERS)})")
+    option("--remember", action="store_true",
+           help='let backend="auto" take the fastest for such calls on this machine; kept in '
+           "$GRAPHUT_CACHE or ~/.cache/graphut")
+
+
+def _add_model(parser: Parser) -> None:
+    option = parser.add_argument
+    option("--shape", type=_read(Sizes.parse), action="append", metavar="SHAPE",
+           help="sentences and their lengths; may be repeated (default: 64x10-60 and 8x400)")
+    option("--topology", type=_read(parse), action="append", metavar="SPEC",
+           help="who attends to whom; may be repeated (default: complete)")
+    option("--dim", type=int, action="append", metavar="N",
+           help="features; may be repeated (default: 128)")
+    _add_common(parser)
+    _add_backend(parser)
+    option("--nobody-halts", action="store_true", help="measure also with every node at the cap")
+
+
+def _add_scaling(parser: Parser) -> None:
+    option = parser.add_argument
+    option("--topology", type=_read(parse), default=WINDOW, metavar="SPEC",
+           help=f"who attends to whom (default: {WINDOW})")
+    option("--nodes", type=int, nargs="+", default=NODES, metavar="N",
+           help=f"tokens of each sentence (default: {' '.join(map(str, NODES))})")
+    option("--dim", type=int, default=64, metavar="N", help="features (default: 64)")
+    _add_common(parser, repeats=5)
+    _add_backend(parser)
+
+
+def _add_backend(parser: Parser) -> None:
+    parser.add_argument("--backend", choices=["auto", *BACKENDS], default="auto", metavar="NAME",
+                        help=f"of attention: auto, {', '.join(BACKENDS)} (default: auto)")
+
+
+def _add_common(parser: Parser, repeats: int = 9) -> None:
+    option = parser.add_argument
+    option("--heads", type=int, default=8, metavar="N", help="heads (default: 8)")
+    option("--repeats", type=int, default=repeats, metavar="N",
+           help=f"timed rounds (default: {repeats})")
+    option("--out", metavar="FILE", help="where to write the figures as JSON")
+    add_device(parser)
+
+
+_BENCHMARKS = {
+    "attention": (
+        _attention, _add_attention,
+        "one attention call: every backend, and what others offer",
+        "Which backend is best for a topology: one attention call, by every backend and by what "
+        "others offer for it, each held against a float64 reference before it is timed.",
+    ),
+    "model": (
+        _model, _add_model,
+        "the adaptive recurrence against a dense, padded, masked model",
+        "What halting saves: 8 steps over frontiers of 1, .9, .7, .5, .3, .2, .1 and .05 of the "
+        "nodes, against a dense, padded, masked model with the same weights.",
+    ),
+    "scaling": (
+        _scaling, _add_scaling,
+        "how one attention layer grows with the number of tokens",
+        "Time and peak memory of one attention layer, forward, over longer and longer sentences, "
+        "and how steep they are: a log-log slope of 1 is linear.",
+    ),
 }
+# fmt: on
+
+
+def _read(reader: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a reader whose errors argparse shows in one line."""
+
+    def read(text: str) -> T:
+        try:
+            return reader(text)
+        except (TypeError, ValueError) as error:
+            raise ArgumentTypeError(str(error).splitlines()[0]) from None
+
+    return read

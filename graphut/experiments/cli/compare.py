@@ -1,4 +1,4 @@
-"""`graphut topology compare`."""
+"""The command `graphut topology compare`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graphut._files import write_json
-from graphut.experiments.bench import Comparison, ComparisonReport
+from graphut.experiments.bench import Comparison
 from graphut.experiments.bench.comparison import PARTS
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, build
@@ -19,6 +19,7 @@ from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.wording import flag
 from graphut.models import UniversalTransformerConfig
+from graphut.plotting.figure import new_figure
 from graphut.topology import parse
 
 _PAIR_TASKS = {name: kind for name, kind in TASKS.items() if issubclass(kind, PairTask)}
@@ -26,24 +27,15 @@ _OWN = ("specs", "ACTION", "task", "seeds", "part", "out", "device")
 
 
 def add_compare(parser: Parser, argv: Sequence[str]) -> None:
-    """Add the options; those of a task only if `argv` names it."""
+    """Add the options; the options of a task only if `argv` names it."""
     option = parser.add_argument
     option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
-    option(
-        "--task",
-        choices=TASKS,
-        required=True,
-        metavar="NAME",
-        help=f"one of {', '.join(_PAIR_TASKS)}",
-    )
-    option(
-        "--seeds", type=int, nargs="+", default=[0], metavar="N",
-        help="of the runs of each topology (default: 0)",
-    )  # fmt: skip
-    option(
-        "--part", choices=PARTS, default="encoder",
-        help="whose topology it is: encoder's, decoder's, or cross-attention's (default: encoder)",
-    )  # fmt: skip
+    help = f"one of {', '.join(_PAIR_TASKS)}"
+    option("--task", choices=TASKS, required=True, metavar="NAME", help=help)
+    help = "of the runs of each topology (default: 0)"
+    option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
+    help = "whose topology it is: encoder's, decoder's, or cross-attention's (default: encoder)"
+    option("--part", choices=PARTS, default="encoder", help=help)
     option("--out", metavar="FOLDER", help="keep the runs, figures and a picture of them here")
     add_device(parser)
     task = _task_in(argv)
@@ -62,18 +54,14 @@ def compare(arguments: Namespace) -> None:
     """Train under each topology, print a table, and draw it where asked."""
     options = {key: value for key, value in vars(arguments).items() if key not in _OWN}
     comparison = _comparison(arguments, options)
-    if arguments.out is None:
-        with TemporaryDirectory() as folder:
-            print(_run(comparison, folder).text())
-        return
-    from graphut.experiments.results.comparison_chart import draw_comparison
-    from graphut.plotting.figure import new_figure
-
-    new_figure(1, 1)  # a missing matplotlib is to be known before the training, not after it
-    report = _run(comparison, arguments.out)
+    if arguments.out is not None:
+        new_figure(1, 1)  # a missing matplotlib is to be known before the training, not after it
+    with TemporaryDirectory() as temporary:
+        report = comparison.run(arguments.out or temporary, report=_print_to_stderr)
     print(report.text())
-    write_json(Path(arguments.out, "comparison.json"), report.to_dict())
-    draw_comparison(report).savefig(Path(arguments.out, "comparison.png"))
+    if arguments.out is not None:
+        write_json(Path(arguments.out, "comparison.json"), report.to_dict())
+        report.draw().savefig(Path(arguments.out, "comparison.png"))
 
 
 def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:
@@ -93,8 +81,8 @@ def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:
     )
 
 
-def _run(comparison: Comparison, folder: str) -> ComparisonReport:
-    return comparison.run(folder, report=lambda line: print(line, file=sys.stderr, flush=True))
+def _print_to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _task_in(argv: Sequence[str]) -> str | None:

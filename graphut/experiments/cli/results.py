@@ -1,4 +1,4 @@
-"""`graphut results`."""
+"""The command `graphut results`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from graphut.experiments.results import (
     make_tables,
     read_records,
     rebuild,
-    stale_tables,
-    unshown,
 )
-from graphut.experiments.results.chart import Chart
+from graphut.experiments.results.line_chart import Chart
+from graphut.experiments.results.page import stale_tables, unshown
 
 _FOLDER, _PAGE = "examples/results", "examples/RESULTS.md"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Keep what was measured, or make the page of it anew."""
+    """Add records of runs and benchmarks, or make the page of all records anew."""
     if argv[:1] == ["add"]:
         return _add(_adding_parser().parse_args(argv[1:]))
     arguments = _parser().parse_args(argv)
@@ -77,13 +76,11 @@ def _parser() -> Parser:
         description="Make the tables of the results page, and its charts, anew from the records. "
         "graphut results add --help says how a record is made.",
     )
-    parser.add_argument(
-        "--folder", default=_FOLDER, help=f"where the records are (default: {_FOLDER})"
-    )
-    parser.add_argument("--page", default=_PAGE, help=f"the page (default: {_PAGE})")
-    parser.add_argument(
-        "--check", action="store_true", help="change nothing; exit with 1 if anything would change"
-    )
+    option = parser.add_argument
+    option("--folder", default=_FOLDER, help=f"where the records are (default: {_FOLDER})")
+    option("--page", default=_PAGE, help=f"the page (default: {_PAGE})")
+    help = "change nothing; exit with 1 if anything would change"
+    option("--check", action="store_true", help=help)
     return parser
 
 
@@ -92,12 +89,10 @@ def _adding_parser() -> Parser:
         prog="graphut results add",
         description="Keep what runs and benchmarks have found, in a small file for each.",
     )
-    parser.add_argument(
-        "measured", nargs="+", metavar="RUN",
-        help="the folder of a run, or what graphut bench --out has written",
-    )  # fmt: skip
-    parser.add_argument(
-        "--to", default=_FOLDER, metavar="FOLDER", help=f"of the records (default: {_FOLDER})"
-    )
-    parser.add_argument("--name", help="of the record (default: made of what was asked for)")
+    option = parser.add_argument
+    help = "the folder of a run, or what graphut bench --out has written"
+    option("measured", nargs="+", metavar="RUN", help=help)
+    help = f"of the records (default: {_FOLDER})"
+    option("--to", default=_FOLDER, metavar="FOLDER", help=help)
+    option("--name", help="of the record (default: made of what was asked for)")
     return parser

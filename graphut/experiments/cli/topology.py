@@ -1,4 +1,4 @@
-"""`graphut topology`."""
+"""The command `graphut topology`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from graphut.experiments.cli.compare import add_compare, compare
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.wording import counted
+from graphut.plotting import draw_topology
 from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics
 
 
 def main(argv: Sequence[str]) -> int:
-    """Look at one topology, or compare several; draw what was found where asked."""
+    """Describe one topology, or compare several; draw the result where asked."""
     arguments = _parser(argv).parse_args(argv)
     if arguments.ACTION == "compare":
         compare(arguments)
@@ -26,13 +27,11 @@ def _show(arguments: Namespace) -> None:
     topology = parse(arguments.spec)
     print(describe(topology, statistics(topology, arguments.nodes)))
     if arguments.out is not None:
-        from graphut.plotting import draw_topology
-
         draw_topology(topology, arguments.nodes).savefig(arguments.out)
 
 
 def describe(topology: Topology, numbers: Statistics) -> str:
-    """Edges, degrees and distances, a line each.
+    """Return edges, degrees and distances, a line each.
 
     Examples
     --------
@@ -47,27 +46,23 @@ def describe(topology: Topology, numbers: Statistics) -> str:
     extra = numbers.nodes - numbers.tokens
     others = f" and {counted(extra, 'other node')}" if extra else ""
     share = numbers.edges / numbers.nodes**2
+    if numbers.unreachable is None:
+        pairs = ""
+        hearing = f"everyone has heard of everyone after {counted(numbers.diameter, 'step')}"
+    else:
+        pairs = ", of the pairs of which one hears of the other"
+        listener, other = numbers.unreachable
+        hearing = f"token {listener} never hears of token {other}, in any number of steps"
     return "\n".join(
         [
             f"{topology} over {counted(numbers.tokens, 'token')}{others}",
             f"edges       {numbers.edges}, {share:.1%} of all pairs",
             f"in-degrees  {numbers.min_in_degree} to {numbers.max_in_degree}, "
             f"{numbers.mean_in_degree:.2f} on average",
-            f"diameter    {numbers.diameter}{_reach(numbers)}",
-            _hearing(numbers),
+            f"diameter    {numbers.diameter}{pairs}",
+            hearing,
         ]
     )
-
-
-def _reach(numbers: Statistics) -> str:
-    return "" if numbers.unreachable is None else ", of the pairs of which one hears of the other"
-
-
-def _hearing(numbers: Statistics) -> str:
-    if numbers.unreachable is None:
-        return f"everyone has heard of everyone after {counted(numbers.diameter, 'step')}"
-    listener, other = numbers.unreachable
-    return f"token {listener} never hears of token {other}, in any number of steps"
 
 
 def _parser(argv: Sequence[str]) -> Parser:
@@ -81,19 +76,18 @@ def _parser(argv: Sequence[str]) -> Parser:
         description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
         f"A spec is made of: {', '.join(spec_signatures())}; joined by | (or) and & (and).",
     )
-    show.add_argument("spec", help='such as "window:3|global:0"')
-    show.add_argument(
+    option = show.add_argument
+    option("spec", help='such as "window:3|global:0"')
+    option(
         "--nodes", type=int, default=24, metavar="N", help="tokens of the sentence (default: 24)"
     )
-    show.add_argument("--out", metavar="FILE", help="draw it into this file: .png, .pdf or .svg")
-    add_compare(
-        actions.add_parser(
-            "compare",
-            usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
-            help="train the same model under several, and print what each of them buys",
-            description="Train the same model under each topology with the same seeds; print "
-            "accuracy on the test set, edges, time of a batch (forward and backward), and steps.",
-        ),
-        argv,
+    option("--out", metavar="FILE", help="draw it into this file: .png, .pdf or .svg")
+    comparing = actions.add_parser(
+        "compare",
+        usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
+        help="train the same model under several, and print what each of them buys",
+        description="Train the same model under each topology with the same seeds; print "
+        "accuracy on the test set, edges, time of a batch (forward and backward), and steps.",
     )
+    add_compare(comparing, argv)
     return parser

@@ -1,4 +1,4 @@
-"""How deep a model goes, by how hard it is."""
+"""Mean steps by difficulty: how deep a model that halts goes on easy and on hard inputs."""
 
 from __future__ import annotations
 
@@ -6,103 +6,78 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphut.experiments.results.babi import FAMILY, babi_entry, joint_entry
-from graphut.experiments.results.chart import Chart, Panel, Series
-from graphut.experiments.results.families import FAMILIES
-from graphut.experiments.results.family import Entry, Family
-from graphut.experiments.results.markdown import code, number, table
-from graphut.experiments.results.paper import BABI_STEPS
+from graphut.experiments.results.babi import babi_entry, joint_entry
+from graphut.experiments.results.line_chart import Chart, Panel, Series
+from graphut.experiments.results.published import BABI_STEPS
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.setup import Setup
+from graphut.experiments.results.run_table import Entry
+from graphut.experiments.results.task_tables import TASK_TABLES
+from graphut.experiments.tables import code, markdown_table, two_decimals
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Scale:
-    """What is taken for difficulty, and where.
-
-    Parameters
-    ----------
-    title, unit : str
-        What it is.
-    family, entries : Family, tuple of Entry
-        The runs, of which the adaptive model is shown; the rows of several follow one another.
-    test_set, rows : str
-        Where its evaluation has the rows.
-    place : callable
-        How difficult a row is.
-    steps : str
-        The steps in a row.
-    published : mapping
-        What others have found.
-    """
+class DifficultyScale:
+    """A measure of difficulty, and the entries whose rows are shown by it, one after another."""
 
     title: str
-    unit: str
-    family: Family
+    unit: str  # what difficulty is counted in
     entries: tuple[Entry, ...]
     test_set: str
-    rows: str
-    place: Callable[[Row], float]
-    steps: str
+    rows: str  # the key of the evaluation's rows, and of `_DIFFICULTY`
+    steps: str  # the key of the steps in a row
     published: Mapping[int, float] | None = None
 
 
-def _length(row: Row) -> float:
-    return float(row["from"] + row["to"]) / 2
-
-
-def _supporting(row: Row) -> float:
-    return float(row["supporting"])
-
-
-def _attractors(row: Row) -> float:
-    return float(row["group"].split()[0])
-
-
+_DIFFICULTY: Mapping[str, Callable[[Row], float]] = {
+    "by_source_length": lambda row: (row["from"] + row["to"]) / 2,
+    "by_surprisal": lambda row: (row["from"] + row["to"]) / 2,
+    "by_supporting": lambda row: float(row["supporting"]),
+    "by_group": lambda row: float(row["group"].split()[0]),
+}
 SCALES = (
     *(
-        Scale(
-            f"{task}, decoder", "symbols", FAMILIES["algorithmic"], (Entry(f"algorithmic-{task}"),),
-            "up-to-400", "by_source_length", _length, "decoder_steps",
+        DifficultyScale(
+            f"{task}, decoder", "symbols",
+            (Entry(f"algorithmic-{task}"),), "up-to-400", "by_source_length", "decoder_steps",
         )
         for task in ("copy", "reverse", "addition")
     ),
-    Scale(
-        "bAbI, 1k, qa1 to qa3", "supporting facts", FAMILY,
+    DifficultyScale(
+        "bAbI, 1k, qa1 to qa3", "supporting facts",
         tuple(babi_entry(str(n), "1k") for n in (1, 2, 3)),
-        "test", "by_supporting", _supporting, "steps", BABI_STEPS,
+        "test", "by_supporting", "steps", BABI_STEPS,
     ),
     *(
-        Scale(
-            f"bAbI, {size}, joint{where}", "supporting facts", FAMILY, (joint_entry(size),),
-            "test", "by_supporting", _supporting, steps, published,
+        DifficultyScale(
+            f"bAbI, {size}, joint{where}", "supporting facts", (joint_entry(size),),
+            "test", "by_supporting", steps, published,
         )
         for size in ("1k", "10k")
         for where, steps, published in (
             ("", "steps", BABI_STEPS), (", the question", "question_steps", None),
         )
     ),
-    Scale(
-        "agreement, before the verb", "attractors", FAMILIES["agreement"],
-        (FAMILIES["agreement"].entries[1],), "test", "by_group", _attractors, "verb_steps",
+    DifficultyScale(
+        "agreement, before the verb", "attractors",
+        (TASK_TABLES["agreement"].entries[1],), "test", "by_group", "verb_steps",
     ),
-    Scale(
-        "characters", "nats of surprisal", FAMILIES["char-lm"],
-        (FAMILIES["char-lm"].entries[0],), "test", "by_surprisal", _length, "steps",
+    DifficultyScale(
+        "characters", "nats of surprisal",
+        (TASK_TABLES["char-lm"].entries[0],), "test", "by_surprisal", "steps",
     ),
 )  # fmt: skip
 
 
 def difficulty_table(runs: Sequence[RunRecord]) -> str:
-    """Of each scale: from the easiest to the hardest, and the steps."""
+    """Return the table of difficulties, from the easiest on, and of the steps at each."""
     head = ["task", "difficulty", "from easy to hard", "mean steps", "paper", "command"]
-    return table(head, [_cells(scale, _adaptive(scale, runs)) for scale in SCALES])
+    return markdown_table(head, [_cells(scale, _adaptive(scale, runs)) for scale in SCALES])
 
 
 def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
-    """A panel for each scale."""
+    """Return a chart with a panel for each scale."""
     return Chart(
         "Depth used against difficulty",
         [
@@ -113,45 +88,35 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
     )
 
 
-def _adaptive(scale: Scale, runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """The best run of each entry with the preset `small`, which halts; all or none."""
-    best = []
-    for entry in scale.entries:
-        found = scale.family.variants(entry, runs).get(entry.variant("small"), [])
-        usable = [record for record in found if scale.test_set in record.evaluations]
-        if not usable:
-            return []
-        best.append(max(usable, key=lambda record: record.rank))
-    return best
+def _adaptive(scale: DifficultyScale, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the best run of each entry with the preset `small`, which halts; all or none."""
+    best = [entry.best(entry.variant("small"), scale.test_set, runs) for entry in scale.entries]
+    found = [record for record in best if record is not None]
+    return found if len(found) == len(best) else []
 
 
-def _points(scale: Scale, records: Sequence[RunRecord]) -> list[tuple[float, float]]:
+def _points(scale: DifficultyScale, records: Sequence[RunRecord]) -> list[tuple[float, float]]:
     rows = [row for record in records for row in record.evaluations[scale.test_set][scale.rows]]
-    return [(scale.place(row), row[scale.steps]) for row in rows]
+    return [(_DIFFICULTY[scale.rows](row), row[scale.steps]) for row in rows]
 
 
-def _cells(scale: Scale, records: Sequence[RunRecord]) -> list[str]:
+def _cells(scale: DifficultyScale, records: Sequence[RunRecord]) -> list[str]:
     paper = _listed((scale.published or {}).values())
     if not records:
-        commands = [_setup(entry).command() for entry in scale.entries]
+        commands = [entry.command(entry.variant("small")) for entry in scale.entries]
         return [scale.title, scale.unit, "not measured yet", "", paper, code(*commands)]
-    places, steps = zip(*_points(scale, records), strict=True)
+    difficulties, steps = zip(*_points(scale, records), strict=True)
     return [
-        scale.title, scale.unit, _listed(places, "{:.3g}"), _listed(steps), paper,
+        scale.title, scale.unit, _listed(difficulties, "{:.3g}"), _listed(steps), paper,
         code(*(command for record in records for command in record.commands)),
     ]  # fmt: skip
 
 
-def _setup(entry: Entry) -> Setup:
-    preset, options = entry.variant("small")
-    return entry.setup(preset, dict(options))
-
-
-def _series(scale: Scale, records: Sequence[RunRecord]) -> Iterable[Series]:
+def _series(scale: DifficultyScale, records: Sequence[RunRecord]) -> Iterable[Series]:
     yield Series("measured", _points(scale, records))
     if scale.published:
         yield Series("paper", [(float(x), y) for x, y in scale.published.items()])
 
 
 def _listed(values: Iterable[float], form: str = "") -> str:
-    return ", ".join(form.format(value) if form else number(value) for value in values)
+    return ", ".join(form.format(value) if form else two_decimals(value) for value in values)

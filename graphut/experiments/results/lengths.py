@@ -1,18 +1,17 @@
-"""Accuracy and steps against length, on the algorithmic tasks."""
+"""The chart of accuracy and steps by length, on the algorithmic tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from graphut.experiments.results.chart import Chart, Panel, Series
-from graphut.experiments.results.families import FAMILIES
-from graphut.experiments.results.family import Entry
+from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.results.run_table import Entry
+from graphut.experiments.results.task_tables import TASK_TABLES
 
 _SET = "up-to-400"
 _PRESETS = ("small", "fixed", "transformer")
-_SHOWN = {
+_MEASURES = {
     "token_accuracy": "right symbols",
     "sequence_accuracy": "right sequences",
     "encoder_steps": "steps in the encoder",
@@ -21,34 +20,25 @@ _SHOWN = {
 
 
 def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
-    """Four panels for each task: two for what is right, and two for steps."""
-    family = FAMILIES["algorithmic"]
-    found = {entry.task: _measured(entry, runs) for entry in family.entries}
+    """Return a chart with four panels for each task: two of accuracy, and two of steps."""
+    by_task = {entry.task: _by_preset(entry, runs) for entry in TASK_TABLES["algorithmic"].entries}
     return Chart(
         "Trained on lengths up to 40",
         [
             Panel(task.removeprefix("algorithmic-"), "symbols of the source", meaning, series)
-            for name, meaning in _SHOWN.items()
-            for task, records in found.items()
-            if (series := [Series(preset, _points(r, name)) for preset, r in records.items()])
+            for measure, meaning in _MEASURES.items()
+            for task, records in by_task.items()
+            if (series := [Series(name, _points(r, measure)) for name, r in records.items()])
         ],
     )
 
 
-def _measured(entry: Entry, runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
-    """Of each preset as it is, the seed that is best by validation."""
-    variants = FAMILIES["algorithmic"].variants(entry, runs)
-    found = {
-        preset: [r for r in variants.get((preset, ()), []) if _SET in r.evaluations]
-        for preset in _PRESETS
-    }
-    return {
-        preset: max(records, key=lambda record: record.rank)
-        for preset, records in found.items()
-        if records
-    }
+def _by_preset(entry: Entry, runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
+    """Return the best seed of each preset without further options."""
+    best = {preset: entry.best((preset, ()), _SET, runs) for preset in _PRESETS}
+    return {preset: record for preset, record in best.items() if record is not None}
 
 
-def _points(record: RunRecord, name: str) -> list[tuple[float, Any]]:
+def _points(record: RunRecord, measure: str) -> list[tuple[float, float]]:
     rows = record.evaluations[_SET]["by_source_length"]
-    return [((row["from"] + row["to"]) / 2, row[name]) for row in rows]
+    return [((row["from"] + row["to"]) / 2, row[measure]) for row in rows]

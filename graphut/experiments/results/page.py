@@ -1,23 +1,78 @@
-"""A page of prose, in which tables stand between marks."""
+"""The results page: prose by hand, in which tables made of records stand between marks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+from graphut.experiments.results.babi import ENTRIES, babi_table
+from graphut.experiments.results.benchmark_tables import (
+    attention_table,
+    frontier_table,
+    model_table,
+    scaling_table,
+)
+from graphut.experiments.results.depth import depth_chart, depth_table
+from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
+from graphut.experiments.results.lengths import lengths_chart
+from graphut.experiments.results.line_chart import Chart
+from graphut.experiments.results.records import Records
+from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.results.task_tables import TASK_TABLES
 
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table: \S+|end) -->")
+_CHARTS = {"lengths": lengths_chart, "depth": depth_chart, "difficulty": difficulty_chart}
+"""Charts, by the name of the picture's file without `.png`."""
+_TABLES: Mapping[str, Callable[[Records], str]] = {
+    "babi-1k": lambda records: babi_table(records.runs, "1k", joint=False),
+    "babi-1k-joint": lambda records: babi_table(records.runs, "1k", joint=True),
+    "babi-10k": lambda records: babi_table(records.runs, "10k", joint=False),
+    "babi-10k-joint": lambda records: babi_table(records.runs, "10k", joint=True),
+    "depth": lambda records: depth_table(records.runs),
+    "difficulty": lambda records: difficulty_table(records.runs),
+    "attention": lambda records: attention_table(records.benches),
+    "frontier": lambda records: frontier_table(records.benches),
+    "model": lambda records: model_table(records.benches),
+    "scaling": lambda records: scaling_table(records.benches),
+}
+
+
+def unshown(records: Records) -> list[RunRecord]:
+    """Return the runs that have no place in a table, such as those on a user's own data."""
+    shown = {
+        record.name
+        for entry in [*ENTRIES, *(e for table in TASK_TABLES.values() for e in table.entries)]
+        for found in entry.variants(records.runs).values()
+        for record in found
+    }
+    return [record for record in records.runs if record.name not in shown]
+
+
+def make_charts(records: Records) -> dict[str, Chart]:
+    """Return the charts for which there is data, by name."""
+    charts = {name: make(records.runs) for name, make in _CHARTS.items()}
+    return {name: chart for name, chart in charts.items() if chart.panels}
+
+
+def make_tables(records: Records, pictures: str) -> dict[str, str]:
+    """Return all tables by name, and under `NAME-chart` the picture of each chart.
+
+    `pictures` is the folder of the pictures, as seen from the page.
+    """
+    tables = {name: table.markdown(records.runs) for name, table in TASK_TABLES.items()}
+    tables |= {name: make(records) for name, make in _TABLES.items()}
+    drawn = make_charts(records)
+    for name in _CHARTS:
+        picture = f"![{drawn[name].title}]({pictures}/{name}.png)" if name in drawn else ""
+        tables[f"{name}-chart"] = picture or "There is nothing to draw yet."
+    return tables
 
 
 def rebuild(page: str, tables: Mapping[str, str]) -> str:
-    """The page with all tables made anew, and nothing else changed.
+    r"""Return the page with all tables made anew, and nothing else changed.
 
-    Parameters
-    ----------
-    page : str
-        The old page. A table stands between the lines `<!-- table: NAME -->` and `<!-- end -->`.
-    tables : mapping of str to str
-        What is to stand there, by name.
+    In the page a table stands between the lines `<!-- table: NAME -->` and `<!-- end -->`.
 
     Raises
     ------
@@ -26,27 +81,27 @@ def rebuild(page: str, tables: Mapping[str, str]) -> str:
 
     Examples
     --------
-    >>> rebuild("So:\\n<!-- table: a -->\\n<!-- end -->\\n", {"a": "| 1 |"})
-    'So:\\n<!-- table: a -->\\n\\n| 1 |\\n\\n<!-- end -->\\n'
+    >>> rebuild("So:\n<!-- table: a -->\n<!-- end -->\n", {"a": "| 1 |"})
+    'So:\n<!-- table: a -->\n\n| 1 |\n\n<!-- end -->\n'
     """
-    _check(page, tables)
+    _check_marks(page, tables)
     return _TABLE.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[4]}", page)
 
 
 def stale_tables(page: str, tables: Mapping[str, str]) -> list[str]:
-    """Names of the tables that are not as they would be rebuilt.
+    r"""Return the names of the tables that `rebuild` would change.
 
     Examples
     --------
-    >>> stale_tables("<!-- table: a -->\\n\\n| 2 |\\n\\n<!-- end -->", {"a": "| 1 |"})
+    >>> stale_tables("<!-- table: a -->\n\n| 2 |\n\n<!-- end -->", {"a": "| 1 |"})
     ['a']
     """
-    _check(page, tables)
+    _check_marks(page, tables)
     found = {name: text for _, name, text, _ in _TABLE.findall(page)}
     return [name for name, text in found.items() if text != f"\n{tables[name]}\n\n"]
 
 
-def _check(page: str, tables: Mapping[str, str]) -> None:
+def _check_marks(page: str, tables: Mapping[str, str]) -> None:
     names = [found[2] for found in _TABLE.finditer(page)]
     if len(_MARK.findall(page)) != 2 * len(names):
         raise ValueError("the page has a mark without its other one: <!-- table: NAME --> and "

@@ -1,38 +1,53 @@
-"""The folder of all records."""
+"""The folder of all records: small files of strict JSON, one for each run and each benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphut.experiments.results.benchmark import BenchRecord
-from graphut.experiments.results.format import read_record, write_record
-from graphut.experiments.results.run_record import RunRecord
+from graphut._files import read_json, write_atomically
+from graphut.experiments.results.run_record import RunRecord, rounded
 
 RecordT = TypeVar("RecordT")
-BENCH = "bench"
+_BENCH = "bench"
+_KINDS = ("attention", "model", "scaling")
+_LEFT_OUT = ("date", "system")
 
 
 @dataclass(frozen=True)
 class Records:
-    """What was measured.
-
-    Parameters
-    ----------
-    runs : list of RunRecord
-        Runs, by name.
-    benches : list of BenchRecord
-        Benchmarks, by name.
-    """
+    """All records, by name: those of runs, and the reports of benchmarks."""
 
     runs: list[RunRecord]
-    benches: list[BenchRecord]
+    benches: list[dict[str, Any]]
+
+
+def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a report of `graphut bench --out`: without the date, and rounded.
+
+    Raises
+    ------
+    ValueError
+        If it is no report.
+    """
+    missing = [key for key in ("command", "bench", "machine", "rows") if key not in report]
+    if missing or report["bench"] not in _KINDS:
+        what = f"no {missing[0]!r}" if missing else f"a benchmark {report['bench']!r}"
+        raise ValueError(f"it is no report of graphut bench: it has {what}")
+    machine = {key: value for key, value in report["machine"].items() if key not in _LEFT_OUT}
+    command = list(report["command"])
+    if "--out" in command:
+        index = command.index("--out")
+        del command[index : index + 2]
+    record: dict[str, Any] = rounded({**report, "machine": machine, "command": command})
+    return record
 
 
 def read_records(folder: str | Path) -> Records:
-    """All records of a folder: those of runs in it, those of benchmarks in its folder `bench`.
+    """Read the records of runs in a folder, and those of benchmarks in its folder `bench`.
 
     Raises
     ------
@@ -43,8 +58,10 @@ def read_records(folder: str | Path) -> Records:
     """
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
+    runs, benches = Path(folder).glob("*.json"), Path(folder, _BENCH).glob("*.json")
     return Records(
-        _read(Path(folder), RunRecord.from_dict), _read(Path(folder, BENCH), BenchRecord.from_dict)
+        [_read(path, RunRecord.from_dict) for path in sorted(runs)],
+        [_read(path, bench_record) for path in sorted(benches)],
     )
 
 
@@ -53,17 +70,15 @@ def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Pat
 
     Parameters
     ----------
-    run : str or Path
-        The run's folder.
-    folder : str or Path
-        That of the records; made if it is not there.
+    run, folder : str or Path
+        The run's folder, and that of the records, which is made if it is not there.
     name : str, optional
-        Of the record; made of what was asked for, if not given.
+        The name of the record; made of the run's options, if not given.
 
     Returns
     -------
     Path
-        The file, which a record of the same setup may have had before.
+        The file. A record of the same setup is overwritten.
 
     Raises
     ------
@@ -76,11 +91,9 @@ def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Pat
     if Path(record.name).name != record.name:
         raise ValueError(f"a record's name is that of a file, and of no other folder; got {name!r}")
     path = Path(folder, f"{record.name}.json")
-    if path.exists() and _record(path, RunRecord.from_dict).setup != record.setup:
+    if path.exists() and _read(path, RunRecord.from_dict).setup != record.setup:
         raise FileExistsError(f"{path} is the record of another setup: choose another --name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_record(path, record.to_dict())
-    return path
+    return _write(path, record.to_dict())
 
 
 def add_bench(report: str | Path, folder: str | Path) -> Path:
@@ -88,25 +101,49 @@ def add_bench(report: str | Path, folder: str | Path) -> Path:
 
     Parameters
     ----------
-    report : str or Path
-        What `graphut bench --out` has written.
-    folder : str or Path
-        That of the records; made if it is not there.
+    report, folder : str or Path
+        The file of `graphut bench --out`, and the folder of the records, made if it is not there.
     """
-    record = _record(Path(report), BenchRecord.from_dict)
-    path = Path(folder, BENCH, f"{record.name}.json")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_record(path, record.to_dict())
-    return path
+    record = _read(Path(report), bench_record)
+    return _write(Path(folder, _BENCH, f"{Path(report).stem}.json"), record)
 
 
-def _read(folder: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> list[RecordT]:
-    return [_record(path, make) for path in sorted(folder.glob("*.json"))]
-
-
-def _record(path: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> RecordT:
-    state = read_record(path)
+def _read(path: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> RecordT:
+    state = read_json(path)
+    if not isinstance(state, dict):
+        raise ValueError(f"{path} is no record: it holds {type(state).__name__}, no object")
     try:
         return make(path.stem, state)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _write(path: Path, record: dict[str, Any]) -> Path:
+    text = short_json(record)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, f"{text}\n".encode())
+    return path
+
+
+def short_json(value: Any, margin: str = "") -> str:
+    """Return strict JSON with sorted keys; a list or object without inner ones takes one line.
+
+    Examples
+    --------
+    >>> print(short_json({"b": [1, 2], "a": {}}))
+    {
+     "a": {},
+     "b": [1, 2]
+    }
+    """
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list)) or not any(isinstance(x, (dict, list)) for x in inner):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    deeper = margin + " "
+    if isinstance(value, list):
+        lines = [short_json(x, deeper) for x in value]
+    else:
+        lines = [f"{json.dumps(key)}: {short_json(value[key], deeper)}" for key in sorted(value)]
+    opening, closing = "[]" if isinstance(value, list) else "{}"
+    body = ",\n".join(deeper + line for line in lines)
+    return f"{opening}\n{body}\n{margin}{closing}"

@@ -1,20 +1,19 @@
-"""What is kept of a run when its weights are not."""
+"""The record of a run: all that is kept of it when its weights are not."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from graphut._files import read_json
-from graphut.experiments.results.setup import Setup, option_words, without_folders
-from graphut.experiments.results.thinning import rounded, thinned
+from graphut.experiments.results.run_setup import Setup, option_words, without_folders
 from graphut.experiments.tasks import TASKS
-from graphut.experiments.training import Evaluation, Run, learner_of
+from graphut.experiments.training import Run, learner_of
 from graphut.experiments.training.progress import Progress
 from graphut.experiments.training.run_files import (
     METRICS,
@@ -23,66 +22,36 @@ from graphut.experiments.training.run_files import (
     read_metrics,
 )
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+MOST_EPOCHS = 50
+"""The number of epochs of which a record has metrics, at most."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The record of a run.
-
-    Parameters
-    ----------
-    name : str
-        That of its file.
-    task : str
-        A key of `TASKS`.
-    task_options, training, model : dict
-        All options.
-    weights : int
-        Numbers that were learned.
-    graphut : str
-        The version that began it.
-    machines : list of dict
-        Where it was trained, and with what: see `describe_machine`.
-    seconds : float
-        Of training, and of judging each epoch.
-    updates, epochs : int
-        How many there were.
-    best_epoch : int
-        The one whose model was kept, on account of the validation set.
-    end : str, optional
-        Why it was over; nothing if it was stopped.
-    metrics : dict
-        Columns of the metrics of at most 50 epochs.
-    validation : dict
-        The evaluation of the best epoch.
-    evaluations : dict
-        What was found on each test set.
-    """
+    """The record of a run."""
 
     FORMAT: ClassVar[int] = 1
 
-    name: str
-    task: str
+    name: str  # the name of the record's file
+    task: str  # a key of `TASKS`
     task_options: dict[str, Any]
     training: dict[str, Any]
     model: dict[str, Any]
-    weights: int
-    graphut: str
-    machines: list[dict[str, Any]]
-    seconds: float
+    weights: int  # number of learned parameters
+    graphut: str  # the version that began the run
+    machines: list[dict[str, Any]]  # by `describe_machine`
+    seconds: float  # of the training, and of the validation after each epoch
     updates: int
     epochs: int
-    best_epoch: int
-    end: str | None
-    metrics: dict[str, Any]
-    validation: dict[str, Any]
-    evaluations: dict[str, dict[str, Any]]
+    best_epoch: int  # the epoch whose model was kept, because of the validation set
+    end: str | None  # why the training was over; `None` if it was stopped
+    metrics: dict[str, Any]  # columns of the metrics of at most `MOST_EPOCHS` epochs
+    validation: dict[str, Any]  # the evaluation of the best epoch
+    evaluations: dict[str, dict[str, Any]]  # the evaluation on each test set
 
     @classmethod
-    def of(cls, folder: str | Path, name: str | None = None) -> Self:
-        """The record of the run in a folder.
+    def of(cls, folder: str | Path, name: str | None = None) -> RunRecord:
+        """Return the record of the run in a folder.
 
         Raises
         ------
@@ -96,7 +65,7 @@ class RunRecord:
         if not lines:
             raise ValueError(f"{folder}: no epoch is done yet")
         progress = Progress.replayed(lines, run.training, run.learner.evaluation)
-        found = cls(
+        record = cls(
             name=name or "",
             task=run.task_name,
             task_options=without_folders(run.task_options),
@@ -114,11 +83,11 @@ class RunRecord:
             validation=rounded(lines[progress.best_epoch - 1]["validation"]),
             evaluations=rounded(_evaluations(run.folder)),
         )
-        return found if name else replace(found, name=found.setup.name)
+        return record if name else replace(record, name=record.setup.name)
 
     @cached_property
     def setup(self) -> Setup:
-        """What was asked for, in terms of today's presets."""
+        """The options in terms of today's presets."""
         from_task = learner_of(TASKS[self.task]).from_task
         model = {key: value for key, value in self.model.items() if key not in from_task}
         return Setup.of(self.task, {**self.task_options, **self.training, **model})
@@ -127,29 +96,29 @@ class RunRecord:
     def commands(self) -> list[str]:
         """Command lines that make the run again, and judge it."""
         if self.end is not None:
-            return [self.setup.command(), *_eval_commands(self.judging)]
-        # One that is stopped does not judge.
+            return [self.setup.command(), *_eval_commands(self.eval_options)]
+        # A run that is stopped does not judge.
         minutes = f" --minutes {math.ceil(self.seconds / 60)}"
-        judging = _eval_commands(self.judging) or [eval_command({})]
+        judging = _eval_commands(self.eval_options) or [eval_command({})]
         return [self.setup.command() + minutes, *judging]
 
     @property
-    def judging(self) -> dict[str, dict[str, Any]]:
+    def eval_options(self) -> dict[str, dict[str, Any]]:
         """The options of `graphut eval` with which each test set was judged."""
         return {name: found.get("options", {}) for name, found in self.evaluations.items()}
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """How good it was on the validation set; the better one's is the greater."""
-        return _evaluation(self.task, self.validation).rank
+        """The quality on the validation set; the better run has the greater rank."""
+        return learner_of(TASKS[self.task]).evaluation(**self.validation).rank
 
     def to_dict(self) -> dict[str, Any]:
-        """What its file holds."""
+        """Return the content of the record's file."""
         return {"kind": "run", "format": self.FORMAT, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, name: str, state: Mapping[str, Any]) -> Self:
-        """What `to_dict` has made.
+    def from_dict(cls, name: str, state: Mapping[str, Any]) -> RunRecord:
+        """Return the record that `to_dict` has written.
 
         Raises
         ------
@@ -163,17 +132,71 @@ class RunRecord:
             )
         values = {key: value for key, value in state.items() if key not in ("kind", "format")}
         try:
-            found = cls(**values)
-            _ = found.setup, found.rank
+            record = cls(**values)
+            _ = record.setup, record.rank
         except (KeyError, TypeError) as error:
             raise ValueError(f"it is no whole record of this version: {error!r}") from None
-        if found.name != name:
-            raise ValueError(f"it is the record of {found.name!r}: files keep their names")
-        return found
+        if record.name != name:
+            raise ValueError(f"it is the record of {record.name!r}: files keep their names")
+        return record
 
 
-def _evaluation(task: str, values: Mapping[str, Any]) -> Evaluation:
-    return learner_of(TASKS[task]).evaluation(**values)
+def best_run(records: Sequence[RunRecord]) -> RunRecord:
+    """Return the run that is best on the validation set."""
+    return max(records, key=lambda record: record.rank)
+
+
+def eval_command(options: Mapping[str, Any]) -> str:
+    """Return the command line that judges a run.
+
+    Examples
+    --------
+    >>> eval_command({"beam_size": 4})
+    'graphut eval RUN --beam-size 4'
+    """
+    words = [word for name, value in options.items() for word in option_words(name, value)]
+    return shlex.join(["graphut", "eval", "RUN", *words])
+
+
+def thinned(lines: Sequence[Mapping[str, Any]], best: int) -> dict[str, Any]:
+    """Return the columns of a metrics file, of at most `MOST_EPOCHS` epochs.
+
+    The lines are one for each epoch, all with the same keys. The first one, the last one and the
+    one at `best` are never left out.
+
+    Raises
+    ------
+    ValueError
+        If two lines have different keys.
+
+    Examples
+    --------
+    >>> thinned([{"epoch": 1, "validation": {"x": 0.1234567}}, {"epoch": 2, "validation":
+    ...     {"x": 1}}], best=1)
+    {'epoch': [1, 2], 'validation': {'x': [0.123457, 1]}}
+    """
+    last, intervals = len(lines) - 1, MOST_EPOCHS - 2
+    chosen = {round(i * last / intervals) for i in range(intervals + 1)} | {best}
+    return _columns([rounded(lines[index]) for index in sorted(chosen)])
+
+
+def rounded(value: Any) -> Any:
+    """Return a value of JSON with six significant digits in each float."""
+    if isinstance(value, Mapping):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _columns(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if any(line.keys() != lines[0].keys() for line in lines):
+        raise ValueError("the metrics do not have the same keys in every epoch")
+    columns = {key: [line[key] for line in lines] for key in lines[0]}
+    return {
+        key: _columns(values) if isinstance(values[0], Mapping) else values
+        for key, values in columns.items()
+    }
 
 
 def _evaluations(folder: Path) -> dict[str, dict[str, Any]]:
@@ -191,25 +214,11 @@ def _evaluations(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _eval_commands(judging: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The commands that judge: training ends with the set "test" and no option."""
-    first = next(iter(judging.values()))
-    if judging == {"test": {}}:
+def _eval_commands(by_set: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the commands that judge; training ends with the set "test" and no option."""
+    first = next(iter(by_set.values()))
+    if by_set == {"test": {}}:
         return []
-    if all(options == first for options in judging.values()):
+    if all(options == first for options in by_set.values()):
         return [eval_command(first)]
-    return [eval_command({"set": name, **options}) for name, options in judging.items()]
-
-
-def eval_command(options: Mapping[str, Any]) -> str:
-    """The command line that judges a run.
-
-    Examples
-    --------
-    >>> eval_command({"beam_size": 4})
-    'graphut eval RUN --beam-size 4'
-    """
-    words = ["graphut", "eval", "RUN"]
-    for name, value in options.items():
-        words += option_words(name, value)
-    return shlex.join(words)
+    return [eval_command({"set": name, **options}) for name, options in by_set.items()]

@@ -4,10 +4,14 @@ import pytest
 import torch
 
 from graphut.experiments.bench import timing
-from graphut.experiments.bench.timing import Times, interleaved
+from graphut.experiments.bench.timing import interleaved, quartiles
 
 
-def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def same(seconds: float) -> dict[str, float]:
+    return dict.fromkeys(("lower", "median", "upper"), seconds)
+
+
+def test_interleaved_runs_programs_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock)))
     order: list[str] = []
@@ -20,10 +24,10 @@ def test_programs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         {"short": lambda: order.append("short"), "long": long}, 3, torch.device("cpu")
     )
     assert order == ["short", "long"] * 4  # once before
-    assert times == {"short": Times(1, 1, 1), "long": Times(2, 2, 2)}
+    assert times == {"short": same(1.0), "long": same(2.0)}
 
 
-def test_short_programs_are_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interleaved_warms_up_short_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
     order: list[str] = []
@@ -35,8 +39,8 @@ def test_short_programs_are_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = {"short": lambda: run("short", 0.02), "long": lambda: run("long", 0.6)}
     times = interleaved(programs, 1, torch.device("cpu"))
     assert order == ["short", "long", *["short"] * 4, "long"]
-    assert times["short"].median == pytest.approx(0.02)
+    assert times["short"]["median"] == pytest.approx(0.02)
 
 
-def test_one_time_is_all_quartiles() -> None:
-    assert Times.of([2.0]) == Times(2.0, 2.0, 2.0)
+def test_quartiles_of_one_time() -> None:
+    assert quartiles([2.0]) == same(2.0)

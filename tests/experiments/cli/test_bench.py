@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,11 @@ import pytest
 
 from graphut.attention import BACKENDS, autotune
 from graphut.attention.backend import AttentionResult
+from graphut.experiments.bench import Sizes, backend_names
+from graphut.experiments.bench.scaling import NODES
 from graphut.experiments.cli import main
+from graphut.experiments.cli.bench import bench_parser
+from graphut.topology import Causal, Complete, Window
 
 SMALL = ["--sentences", "2", "--lengths", "2-4", "--dim", "8", "--heads", "2", "--repeats", "1"]
 ATTENTION = ["bench", "attention", *SMALL, "--device", "cpu", "--backends", "torch", "--peers"]
@@ -23,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     return tmp_path / "cache"
 
 
-def test_attention_prints_a_table_and_writes_json(
+def test_bench_attention_prints_a_table_and_writes_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "result.json"
@@ -37,13 +42,15 @@ def test_attention_prints_a_table_and_writes_json(
     assert result["machine"]["threads"] and result["problem"]["frontier"] == 0.5
 
 
-def test_one_sentence_forward_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_attention_of_one_sentence_forward_only(capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["bench", "attention", "--nodes", "5", "--dim", "8", "--repeats", "1", "--forward-only"]
     assert main([*argv, "--device", "cpu", "--backends", "torch", "--peers"]) == 0
     assert "complete on 1x5 tokens: 25 edges" in capsys.readouterr().out
 
 
-def test_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_model_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "result.json"
     argv = ["bench", "model", "--shape", "2x2-4", "--shape", "2x3", "--topology", "causal"]
     argv += ["--dim", "8", "--heads", "2", "--repeats", "1", "--backend", "torch"]
@@ -58,7 +65,9 @@ def test_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_scaling_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "result.json"
     argv = ["bench", "scaling", "--nodes", "9", "30", "--topology", "window:2", "--dim", "8"]
     argv += ["--heads", "2", "--repeats", "1", "--backend", "torch", "--device", "cpu"]
@@ -69,14 +78,16 @@ def test_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["nodes"] for row in json.loads(out.read_text())["rows"]] == [9, 30]
 
 
-def test_the_fastest_is_remembered(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_attention_remembers_the_fastest(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*ATTENTION, "--remember"]) == 0
     assert str(cache) in capsys.readouterr().err
     content = json.loads((cache / "backends.json").read_text())
     assert content["backends"] == {"interval cpu float32 plain": "torch"}
 
 
-def test_nothing_is_remembered_of_what_is_wrong(
+def test_bench_attention_remembers_nothing_wrong(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     zeros = replace(BACKENDS["torch"], attend=lambda call: AttentionResult(0 * call.query))
@@ -103,9 +114,62 @@ def test_nothing_is_remembered_of_what_is_wrong(
         (["scaling", "--heads", "7"], "64 features do not divide into 7 heads"),
     ],
 )
-def test_what_cannot_be_measured_takes_one_line(
+def test_bench_refuses_in_one_line(
     argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", *argv, "--device", "cpu"]) == 2
+    text = capsys.readouterr().err
+    assert message in text and text.startswith("graphut: ") and text.count("\n") == 1
+
+
+def parsed(line: str) -> Namespace:
+    return bench_parser().parse_args(line.split())
+
+
+def test_bench_parser_defaults() -> None:
+    attention = parsed("attention")
+    assert (attention.topology, attention.dim, attention.heads) == (Complete(), 128, 8)
+    assert (attention.dtype, attention.fraction, attention.repeats) == ("float32", 1.0, 9)
+    assert attention.backends is attention.peers is attention.out is None
+    assert parsed("model").backend == "auto"
+    scaling = parsed("scaling")
+    assert (scaling.topology, scaling.nodes, scaling.dim) == (Window(16), NODES, 64)
+    assert (scaling.backend, scaling.repeats) == ("auto", 5)
+
+
+def test_bench_parser_values() -> None:
+    arguments = parsed("attention --topology causal --lengths 10-60 --peers --backends torch dgl")
+    assert arguments.topology == Causal() and arguments.lengths == (10, 60)
+    assert arguments.peers == [] and arguments.backends == ["torch", "dgl"]
+    arguments = parsed("model --shape 8x400 --shape 3x2-4")
+    assert arguments.shape == [Sizes(8, 400, 400), Sizes(3, 2, 4)]
+
+
+def test_backend_names_leave_out_the_reference() -> None:
+    assert "dense" not in backend_names()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("", "the following arguments are required: WHAT"),
+        ("fly", "argument WHAT: invalid choice: 'fly'"),
+        ("attention --topology windw:3", "argument --topology: unknown topology 'windw'"),
+        ("attention --topology window:x", "expected an integer, got 'x'"),
+        ("attention --lengths 9-", "'9-' is no range of lengths"),
+        ("attention --backends dense", "argument --backends: invalid choice: 'dense'"),
+        ("attention --peers jax", "argument --peers: invalid choice: 'jax'"),
+        ("attention --dtype int8", "argument --dtype: invalid choice: 'int8'"),
+        ("model --shape 8y3", "argument --shape: '8y3' is no shape"),
+        ("scaling --nodes many", "argument --nodes: invalid int value: 'many'"),
+        ("model --backend fast", "argument --backend: invalid choice: 'fast'"),
+    ],
+)
+def test_bench_parser_refuses_in_one_line(
+    argv: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(argv)
+    assert ended.value.code == 2
     text = capsys.readouterr().err
     assert message in text and text.startswith("graphut: ") and text.count("\n") == 1

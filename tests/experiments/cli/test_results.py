@@ -40,7 +40,7 @@ def add(page: Path, *measured: Path, options: Sequence[str] = ()) -> int:
     return main(["results", "add", *paths, "--to", str(page.parent / "kept"), *options])
 
 
-def test_a_run_comes_to_stand_on_the_page(
+def test_results_puts_a_run_on_the_page(
     page: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert add(page, finished_run, options=["--name", "tiny"]) == 0
@@ -57,7 +57,7 @@ def test_a_run_comes_to_stand_on_the_page(
     assert results(page, "--check") == 0
 
 
-def test_a_figure_that_is_typed_by_hand_is_found(
+def test_results_check_finds_a_figure_typed_by_hand(
     page: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add(page, finished_run)
@@ -71,7 +71,7 @@ def test_a_figure_that_is_typed_by_hand_is_found(
     assert results(page, "--check") == 0
 
 
-def test_a_picture_of_other_data_is_found(
+def test_results_check_finds_a_picture_of_other_data(
     page: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add(page, finished_run)
@@ -81,7 +81,7 @@ def test_a_picture_of_other_data_is_found(
     assert "depth.png is not what the records make" in capsys.readouterr().out
 
 
-def test_a_run_that_no_table_shows_is_named(
+def test_results_names_a_run_that_no_table_shows(
     page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pairs = tmp_path / "pairs.tsv"
@@ -105,12 +105,14 @@ def test_a_run_that_no_table_shows_is_named(
         (["add", "a", "b", "--name", "x"], "--name is for one run"),
     ],
 )
-def test_bad_input(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_refuses_bad_input(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["results", *argv]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_the_page_of_this_repository(
+def test_results_check_of_this_repository(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(EXAMPLES.parent)
@@ -119,7 +121,7 @@ def test_the_page_of_this_repository(
 
 
 @pytest.mark.parametrize("record", RECORDS.runs, ids=lambda record: record.name)
-def test_the_command_on_the_page_makes_the_run_again(record: RunRecord) -> None:
+def test_record_commands_make_the_run_again(record: RunRecord) -> None:
     """Every option that a record has is what its command gives today."""
     task, *argv = shlex.split(record.commands[0])[2:]
     given = read_options([task, *argv])

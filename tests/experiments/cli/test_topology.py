@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -8,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.training import Run
 from graphut.topology.registry import registry
-from tests.experiments.cli.tiny import TINY
 
 
-def test_the_terminal_shows_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_prints_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "show", "window:3|global:0"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "window:3|global:0 over 24 tokens",
@@ -24,12 +21,12 @@ def test_the_terminal_shows_the_numbers(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_other_nodes_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_counts_other_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "show", "star", "--nodes", "1"]) == 0
     assert capsys.readouterr().out.startswith("star over 1 token and 1 other node\n")
 
 
-def test_tokens_that_never_hear_of_each_other_are_named(
+def test_topology_show_names_tokens_that_never_hear_of_each_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["topology", "show", "causal", "--nodes", "4"]) == 0
@@ -38,7 +35,7 @@ def test_tokens_that_never_hear_of_each_other_are_named(
     assert last == "token 0 never hears of token 1, in any number of steps"
 
 
-def test_help_says_what_a_spec_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_help_lists_specs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["topology", "show", "--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -47,13 +44,13 @@ def test_help_says_what_a_spec_is_made_of(capsys: pytest.CaptureFixture[str]) ->
     assert "window:radius" in text
 
 
-def test_a_picture_is_drawn_where_asked(tmp_path: Path) -> None:
+def test_topology_show_draws_a_picture(tmp_path: Path) -> None:
     out = tmp_path / "topology.png"
     assert main(["topology", "show", "bigbird:1,1,2@7", "--nodes", "9", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
-def test_only_a_picture_needs_matplotlib(
+def test_topology_show_needs_matplotlib_for_a_picture_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -70,76 +67,15 @@ def test_only_a_picture_needs_matplotlib(
         (["window:3", "--nodes", "0"], "graphut: distances are found for 1 to 2048 tokens, got 0"),
     ],
 )
-def test_bad_input(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_refuses_bad_input(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["topology", "show", *argv]) == 2
     assert capsys.readouterr().err.startswith(message)
 
 
-def test_an_unknown_kind_of_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topology_show_refuses_an_unknown_kind_of_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["topology", "show", "causal", "--out", str(tmp_path / "x.foo")]) == 2
     assert "'foo' is not supported" in capsys.readouterr().err
-
-
-class TestCompare:
-    ARGV = ("topology", "compare", "complete", "window:1|global:0", "--task", "sort", *TINY)
-
-    def test_it_prints_a_table(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main([*self.ARGV]) == 0
-        out, err = capsys.readouterr()
-        title, _, head, *rows = out.splitlines()
-        assert title == "encoder topologies on sort, at most 2 epochs, seed 0"
-        assert head.startswith("encoder topology ")
-        assert [row.split()[0] for row in rows] == ["complete", "window:1|global:0"]
-        assert "window:1|global:0, seed 0: epoch 2: loss" in err
-
-    def test_out_keeps_runs_figures_and_a_picture(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        out = tmp_path / "found"
-        assert main([*self.ARGV, "--seeds", "1", "2", "--out", str(out)]) == 0
-        found = json.loads((out / "comparison.json").read_text())
-        assert [row["topology"] for row in found["rows"]] == ["complete", "window:1|global:0"]
-        assert (out / "comparison.png").read_bytes().startswith(b"\x89PNG")
-        run = Run.open(out / "2-seed-2")
-        assert run.model().config.encoder_topology == "window:1|global:0"
-        assert run.model().config.d_model == 8 and run.task().held_out == 4
-        assert main([*self.ARGV, "--seeds", "1", "2", "--out", str(out)]) == 2
-        assert "there is a run in" in capsys.readouterr().err
-
-    @pytest.mark.parametrize(
-        ("argv", "message"),
-        [
-            (["--encoder-topology", "star"], "--encoder-topology is what is compared"),
-            (["--part", "decoder"], "decoder_topology must be causal"),
-            (["--epochs", "0"], "epochs must be positive"),
-        ],
-    )
-    def test_bad_input(
-        self, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main([*self.ARGV, *argv]) == 2
-        assert message in capsys.readouterr().err
-
-    @pytest.mark.parametrize(
-        ("argv", "message"),
-        [
-            (["complete"], "the following arguments are required: --task"),
-            (["complete", "--task", "knit"], "argument --task: invalid choice: 'knit'"),
-            (["--task", "sort"], "the following arguments are required: SPEC"),
-            (["complete", "--task", "sort", "--seed", "3"], "unrecognized arguments: --seed"),
-        ],
-    )
-    def test_a_wrong_command_line(
-        self, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit):
-            main(["topology", "compare", *argv])
-        assert message in capsys.readouterr().err
-
-    def test_a_missing_matplotlib_is_known_before_the_training(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-        assert main([*self.ARGV, "--out", str(tmp_path / "found")]) == 2
-        assert "pip install graphut[plot]" in capsys.readouterr().err
-        assert not (tmp_path / "found").exists()

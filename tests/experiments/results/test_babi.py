@@ -22,7 +22,7 @@ def make_runs(
     ]
 
 
-def test_nothing_is_measured_yet() -> None:
+def test_babi_table_without_runs() -> None:
     table = babi_table([], "10k", joint=False)
     assert row(table, "average error, %")["small --epochs 40"] == "not measured yet"
     assert row(table, "average error, %")["published"] == "0.21 (0.20 without qa3)"
@@ -31,7 +31,7 @@ def test_nothing_is_measured_yet() -> None:
     assert "--size 10k" in table
 
 
-def test_each_task_by_itself() -> None:
+def test_babi_table_of_single_tasks() -> None:
     runs = make_runs("1k", {1: 0.0, 2: 0.1, 20: 0.05})
     runs += make_runs("10k", {3: 0.5})
     table = babi_table(runs, "1k", joint=False)
@@ -45,7 +45,7 @@ def test_each_task_by_itself() -> None:
     assert "- small: seeds 0 (3 runs); `graphut train babi" in table
 
 
-def test_other_depths_are_left_to_their_own_table() -> None:
+def test_babi_table_leaves_out_other_depths() -> None:
     for option, value in (("max_steps", 1), ("halting_gain", 1.0)):
         runs = make_runs("1k", {1: 0.5}, options={option: value})
         assert option.replace("_", "-") not in babi_table(runs, "1k", joint=False)
@@ -58,7 +58,7 @@ def test_other_depths_are_left_to_their_own_table() -> None:
     )
 
 
-def test_more_questions_have_fewer_epochs_and_no_baselines() -> None:
+def test_babi_table_of_10k_has_fewer_epochs_and_no_baselines() -> None:
     runs = make_runs("10k", {1: 0.5}, options={"epochs": 40})
     runs += make_runs("10k", {1: 0.25}, preset="fixed", options={"epochs": 40})
     table = babi_table(runs, "10k", joint=False)
@@ -67,13 +67,13 @@ def test_more_questions_have_fewer_epochs_and_no_baselines() -> None:
     assert "fixed" not in table and "transformer" not in table
 
 
-def test_all_twenty() -> None:
+def test_babi_table_of_all_twenty_tasks() -> None:
     table = babi_table(make_runs("1k", {n: 0.01 * n for n in range(1, 21)}), "1k", joint=False)
     assert row(table, "average error, %")["small"] == "10.50"
     assert row(table, "failed (over 5%)")["small"] == "15"
 
 
-def test_the_seed_is_chosen_by_validation() -> None:
+def test_babi_table_chooses_the_seed_by_validation() -> None:
     runs = make_runs("1k", {1: 0.2}, validation={"accuracy": 0.9}, seed=3)
     runs += make_runs("1k", {1: 0.1}, validation={"accuracy": 0.8}, seed=4)
     table = babi_table(runs, "1k", joint=False)
@@ -81,7 +81,7 @@ def test_the_seed_is_chosen_by_validation() -> None:
     assert "seeds 3 (1 run), 4 (1 run)" in table
 
 
-def test_all_together() -> None:
+def test_babi_table_of_joint_runs() -> None:
     groups = [{"group": f"qa{n}", "error": n / 100, **STEPS} for n in range(1, 21)]
     record = make_record(
         "babi", options={"data": "DATA/x", "tasks": "all"}, test={"by_group": groups}

@@ -4,13 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.results import rebuild, stale_tables
+from graphut.experiments.results.page import rebuild, stale_tables
 
 PROSE = st.text(st.sampled_from("ab\n |#*<!-"), max_size=20)
 
 
 @given(PROSE, PROSE, PROSE, st.text("| x\n", max_size=9), st.text("| y\\1\n", max_size=9))
-def test_the_tables_alone_change(before: str, between: str, after: str, old: str, new: str) -> None:
+def test_rebuild_changes_nothing_but_tables(
+    before: str, between: str, after: str, old: str, new: str
+) -> None:
     def page(first: str) -> str:
         return (
             f"{before}<!-- table: a -->\n{first}<!-- end -->{between}"
@@ -35,7 +37,7 @@ def test_the_tables_alone_change(before: str, between: str, after: str, old: str
         ("<!-- table: b -->\n<!-- end -->", r"has a table 'b'; known are: a"),
     ],
 )
-def test_marks_that_are_wrong(page: str, message: str) -> None:
+def test_rebuild_and_stale_tables_refuse_wrong_marks(page: str, message: str) -> None:
     for act in (rebuild, stale_tables):
         with pytest.raises(ValueError, match=message):
             act(page, {"a": "| 1 |"})

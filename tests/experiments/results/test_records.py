@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphut._files import read_json, write_json
 from graphut.experiments.results import RunRecord, add_bench, add_run, read_records
+from graphut.experiments.results.records import short_json
 
 REPORT: dict[str, Any] = {
     "command": ["graphut", "bench", "model", "--out", "/home/me/x.json", "--dim", "8"],
@@ -17,7 +21,7 @@ REPORT: dict[str, Any] = {
 }
 
 
-def test_what_is_added_is_read(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_read_records_reads_what_add_run_writes(runs: dict[str, Path], tmp_path: Path) -> None:
     path = add_run(runs["small"], tmp_path / "kept")
     assert path == tmp_path / "kept" / "sort-small-seed0.json"
     assert path.stat().st_size < 50_000
@@ -30,7 +34,7 @@ def test_what_is_added_is_read(runs: dict[str, Path], tmp_path: Path) -> None:
     assert found.benches == []
 
 
-def test_a_record_of_another_setup_stays(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_add_run_keeps_a_record_of_another_setup(runs: dict[str, Path], tmp_path: Path) -> None:
     path = add_run(runs["small"], tmp_path, "mine")
     before = path.read_bytes()
     with pytest.raises(FileExistsError, match=r"mine\.json is the record of another setup"):
@@ -38,13 +42,13 @@ def test_a_record_of_another_setup_stays(runs: dict[str, Path], tmp_path: Path) 
     assert path.read_bytes() == before
 
 
-def test_a_record_stays_in_its_folder(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_add_run_refuses_a_name_in_another_folder(runs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"name is that of a file.*got '\.\./mine'"):
         add_run(runs["small"], tmp_path / "kept", "../mine")
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_benchmark_keeps_no_date(tmp_path: Path) -> None:
+def test_add_bench_leaves_out_the_date(tmp_path: Path) -> None:
     write_json(tmp_path / "model-8.json", REPORT)
     path = add_bench(tmp_path / "model-8.json", tmp_path / "kept")
     assert path == tmp_path / "kept" / "bench" / "model-8.json"
@@ -55,7 +59,7 @@ def test_a_benchmark_keeps_no_date(tmp_path: Path) -> None:
         "rows": [{"dense_seconds": 1.23457}],
     }
     [bench] = read_records(tmp_path / "kept").benches
-    assert (bench.kind, bench.command) == ("model", "graphut bench model --dim 8")
+    assert (bench["bench"], bench["command"][2:]) == ("model", ["model", "--dim", "8"])
 
 
 @pytest.mark.parametrize(
@@ -65,14 +69,16 @@ def test_a_benchmark_keeps_no_date(tmp_path: Path) -> None:
         ({**REPORT, "bench": "wings"}, r"it has a benchmark 'wings'"),
     ],
 )
-def test_what_is_no_report(report: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_add_bench_refuses_what_is_no_report(
+    report: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     write_json(tmp_path / "x.json", report)
     with pytest.raises(ValueError, match=message):
         add_bench(tmp_path / "x.json", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_broken_record_is_named(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_read_records_names_a_broken_record(runs: dict[str, Path], tmp_path: Path) -> None:
     path = add_run(runs["small"], tmp_path)
     whole = path.read_text()
     path.write_text(whole.replace('"format": 1', '"format": 7'))
@@ -83,18 +89,52 @@ def test_a_broken_record_is_named(runs: dict[str, Path], tmp_path: Path) -> None
         read_records(tmp_path)
 
 
-def test_no_folder(tmp_path: Path) -> None:
+def test_read_records_refuses_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         read_records(tmp_path / "nowhere")
 
 
-def test_no_run(tmp_path: Path) -> None:
+def test_add_run_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"it has no run\.json"):
         add_run(tmp_path, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
 
-def test_copies_of_a_run_are_one_record(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_add_run_makes_one_record_of_copies(runs: dict[str, Path], tmp_path: Path) -> None:
     copytree(runs["small"], tmp_path / "moved")
     first = add_run(runs["small"], tmp_path / "kept").read_bytes()
     assert add_run(tmp_path / "moved", tmp_path / "kept").read_bytes() == first
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=4))
+def test_short_json_can_be_read(record: dict[str, Any]) -> None:
+    text = short_json(record)
+    assert json.loads(text) == record
+    assert short_json(dict(reversed(record.items()))) == text
+
+
+def test_short_json_writes_numbers_of_a_list_in_one_line() -> None:
+    assert short_json({"b": [1, 2], "a": {"d": [{"z": 1, "y": 2}], "c": []}}) == (
+        '{\n "a": {\n  "c": [],\n  "d": [\n   {"y": 2, "z": 1}\n  ]\n },\n "b": [1, 2]\n}'
+    )
+
+
+def test_add_bench_refuses_what_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(json.dumps({**REPORT, "rows": [float("nan")]}))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        add_bench(tmp_path / "x.json", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_read_records_refuses_a_list(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"x\.json is no record: it holds list, no object"):
+        read_records(tmp_path)

@@ -8,17 +8,20 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.results import RunRecord
+from graphut.experiments.results.run_record import MOST_EPOCHS, rounded, thinned
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.results.tiny import make_record
 
 
-def test_it_says_what_the_folder_says(runs: dict[str, Path]) -> None:
+def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     record, run = RunRecord.of(runs["fixed"]), Run.open(runs["fixed"])
     lines = read_metrics(runs["fixed"] / METRICS)
     assert record.name == "sort-max_steps-1-fixed-seed0"
@@ -40,13 +43,13 @@ def test_it_says_what_the_folder_says(runs: dict[str, Path]) -> None:
     assert record.evaluations["test"]["flops_share"] == 1
 
 
-def test_it_reads_what_it_writes(runs: dict[str, Path]) -> None:
+def test_run_record_from_dict_reads_to_dict(runs: dict[str, Path]) -> None:
     record = RunRecord.of(runs["small"])
     state = json.loads(json.dumps(record.to_dict()))
     assert RunRecord.from_dict(record.name, state) == record
 
 
-def test_a_run_that_was_stopped(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_run_record_of_a_stopped_run(runs: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(copytree(runs["small"], tmp_path / "run"))
     [first, _] = (folder / METRICS).read_text().splitlines()
     line = {**json.loads(first), "seconds": 61.0}
@@ -70,28 +73,32 @@ def test_a_run_that_was_stopped(runs: dict[str, Path], tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_commands_that_judge(
+def test_run_record_commands_that_judge(
     evaluations: dict[str, dict[str, Any]], commands: list[str]
 ) -> None:
     found = {name: {"options": options} for name, options in evaluations.items()}
     assert make_record("sort", **found).commands[1:] == commands
 
 
-def test_a_run_without_an_epoch(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_run_record_refuses_a_run_without_an_epoch(runs: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(copytree(runs["small"], tmp_path / "run"))
     (folder / METRICS).unlink()
     with pytest.raises(ValueError, match="no epoch is done yet"):
         RunRecord.of(folder)
 
 
-def test_a_run_that_was_not_judged(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_run_record_refuses_a_run_that_was_not_judged(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
     folder = Path(copytree(runs["small"], tmp_path / "my run"))
     (folder / "evaluation-test.json").unlink()
     with pytest.raises(ValueError, match=r"has no evaluation: graphut eval '.*my run'"):
         RunRecord.of(folder)
 
 
-def test_a_set_that_another_model_was_judged_on(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_run_record_refuses_an_evaluation_of_another_model(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
     folder = Path(copytree(runs["small"], tmp_path / "run"))
     model = Run.open(runs["small"]).model()
     model.save_pretrained(folder)
@@ -104,7 +111,7 @@ def test_a_set_that_another_model_was_judged_on(runs: dict[str, Path], tmp_path:
     RunRecord.of(folder)
 
 
-def test_no_folder_of_this_machine_is_kept(tmp_path: Path) -> None:
+def test_run_record_keeps_no_folder_of_this_machine(tmp_path: Path) -> None:
     folder, text = tmp_path / "run", tmp_path / "input.txt"
     text.write_text("to be or not to be " * 20)
     argv = ["train", "char-lm", "--data", str(text), "--window", "8", "--epoch-size", "8"]
@@ -130,7 +137,7 @@ def test_no_folder_of_this_machine_is_kept(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_record_that_is_none(
+def test_run_record_from_dict_refuses_bad_records(
     change: Callable[[dict[str, Any]], dict[str, Any]], message: str
 ) -> None:
     record = make_record("sort")
@@ -138,8 +145,34 @@ def test_a_record_that_is_none(
         RunRecord.from_dict(record.name, change(record.to_dict()))
 
 
-def test_another_machine(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_run_record_has_all_machines(runs: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(copytree(runs["small"], tmp_path / "run"))
     machines = read_json(folder / "machines.json")
     write_json(folder / "machines.json", [*machines, {**machines[0], "gpu": "Loom 1"}])
     assert [m["gpu"] for m in RunRecord.of(folder).machines] == [None, "Loom 1"]
+
+
+@given(st.data())
+def test_thinned_keeps_first_best_and_last(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 300))
+    best = data.draw(st.integers(0, count - 1))
+    lines = [{"epoch": i + 1, "validation": {"x": i / 8}} for i in range(count)]
+    found = thinned(lines, best)
+    epochs: list[int] = found["epoch"]
+    assert len(epochs) <= MOST_EPOCHS
+    assert len(epochs) >= min(count, MOST_EPOCHS - 1)
+    assert epochs == sorted(set(epochs)) and {1, best + 1, count} <= set(epochs)
+    assert found["validation"]["x"] == [(epoch - 1) / 8 for epoch in epochs]
+
+
+def test_rounded_to_six_digits() -> None:
+    value: Any = {"a": [1.23456789, 12345678, True, None], "b": {"c": 1e-9 / 3, "d": "x"}}
+    assert rounded(value) == {
+        "a": [1.23457, 12345678, True, None],
+        "b": {"c": 3.33333e-10, "d": "x"},
+    }
+
+
+def test_thinned_refuses_epochs_that_differ() -> None:
+    with pytest.raises(ValueError, match="do not have the same keys"):
+        thinned([{"epoch": 1}, {"epoch": 2, "more": 1}], 0)

@@ -1,0 +1,129 @@
+"""Sentences padded to the longest of a batch, their masks, and a dense model over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from graphut.attention import EdgeLayout
+from graphut.nn import UniversalTransformerStep, coordinate_signal
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedBatch:
+    """The places of rows when all sentences are padded to the longest.
+
+    Examples
+    --------
+    >>> batch = PaddedBatch.of(torch.tensor([1, 2]))
+    >>> batch.pad(torch.tensor([5, 6, 7]))
+    tensor([[5, 0],
+            [6, 7]])
+    >>> batch.unpad(batch.pad(torch.tensor([5, 6, 7])))
+    tensor([5, 6, 7])
+    """
+
+    present: Tensor  # (batch, longest) bool, true where there is a row
+
+    @classmethod
+    def of(cls, counts: Tensor) -> PaddedBatch:
+        """Return the batch of sentences that have these numbers of rows."""
+        return cls(torch.arange(int(counts.max()), device=counts.device) < counts[:, None])
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """Return `(N, ...)` as `(batch, longest, ...)`, with zeros where there is no row."""
+        table = rows.new_zeros(*self.present.shape, *rows.shape[1:])
+        table[self.present] = rows
+        return table
+
+    def unpad(self, table: Tensor) -> Tensor:
+        """Return `(batch, longest, ...)` as `(N, ...)`."""
+        return table[self.present]
+
+    @property
+    def index(self) -> Tensor:
+        """`(N, 2)`, sentence and column of each row."""
+        return self.present.nonzero()
+
+
+def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
+    """Count the active destinations of each sentence, `(batch,)`."""
+    lengths = layout.dst_lengths.to(layout.device)
+    if frontier is None:
+        return lengths
+    sentence = torch.repeat_interleave(lengths)[frontier]
+    return torch.bincount(sentence, minlength=lengths.numel())
+
+
+def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor, Tensor]) -> Tensor:
+    """Return the attention mask, `(batch, 1, rows, sources)` bool, of `(row, source)` edges.
+
+    It has one row for all where all rows attend to the same sources. A padded row attends to all
+    real sources of its sentence, or its softmax would be undefined.
+    """
+    row, source = in_edges
+    (sentence, line), column = rows.index[row].T, sources.index[source, 1]
+    mask = sources.present[:, None] & ~rows.present[..., None]
+    mask[sentence, line, column] = True
+    if bool((mask == mask[:, :1]).all()):
+        mask = mask[:, :1]
+    return mask[:, None]
+
+
+class PaddedModel(nn.Module):
+    """All nodes at all steps on `(batch, longest, d)`; halted ones are masked out.
+
+    Others attend to the last state of a halted node, with the signal of the present step
+    (`halted="copied"`).
+
+    Parameters
+    ----------
+    step : UniversalTransformerStep
+        The step whose weights to use: post-norm, with a position-wise transition.
+    mask : Tensor
+        `(batch, 1, longest or 1, longest)` bool, the columns to which each row attends.
+    max_steps : int
+        The cap.
+    share : float
+        Halting probability of a node before its last step.
+    """
+
+    def __init__(
+        self, step: UniversalTransformerStep, mask: Tensor, *, max_steps: int, share: float
+    ) -> None:
+        super().__init__()
+        self.step, self.mask, self.max_steps, self.share = step, mask, max_steps, share
+
+    def forward(self, x: Tensor, depth: Tensor) -> Tensor:
+        """Return the output states of first states `(batch, longest, d)`.
+
+        `depth` is the step at which each node halts, `(batch, longest)` int64; 0 for padding.
+        """
+        longest, d = x.shape[1:]
+        columns = torch.arange(1, longest + 1, device=x.device)
+        position = coordinate_signal(columns, d, x.dtype)
+        out, spent = torch.zeros_like(x), x.new_zeros(x.shape[:2])
+        for t in range(1, self.max_steps + 1):
+            time = torch.tensor(t, device=x.device)
+            new = self._step(x + position + coordinate_signal(time, d, x.dtype))
+            active, last = depth >= t, depth == t
+            weight = torch.where(last, 1 - spent, self.share) * active
+            out = out + weight[..., None] * new
+            spent = spent + weight
+            x = torch.where(active[..., None], new, x)
+        return out
+
+    def _step(self, y: Tensor) -> Tensor:
+        step, attention = self.step, self.step.attention
+        heads = (*y.shape[:2], attention.num_heads, attention.head_feats)
+        query = attention.query(y).view(heads).transpose(1, 2)
+        key, value = (
+            part.reshape(heads).transpose(1, 2) for part in attention.key_value(y).chunk(2, -1)
+        )
+        attended = scaled_dot_product_attention(query, key, value, attn_mask=self.mask)
+        a = step.attention_norm(y + attention.output(attended.transpose(1, 2).flatten(2)))
+        new: Tensor = step.transition_norm(a + step.transition.layers(a))
+        return new

@@ -1,0 +1,133 @@
+"""The Markdown tables of benchmarks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from graphut.experiments.machine import machine_name
+from graphut.experiments.tables import (
+    NOT_MEASURED,
+    code,
+    markdown_table,
+    milliseconds,
+    percent,
+    three_digits,
+)
+from graphut.plotting.figure import shortened
+
+Row = Mapping[str, Any]
+_NATIVE = {"cpu": "native", "cuda": "triton"}
+_PEERS = ("dgl", "pyg", "padded", "sentences", "flex")
+
+
+def attention_table(benches: Sequence[Row]) -> str:
+    """Return the table of attention calls for all nodes, by the kernels written for the device."""
+    return _attention_table(benches, lambda frontier: frontier == 1, "")
+
+
+def frontier_table(benches: Sequence[Row]) -> str:
+    """Return the same table of calls where only some of the nodes are active."""
+    return _attention_table(benches, lambda frontier: frontier < 1, " --frontier 0.25")
+
+
+def _attention_table(benches: Sequence[Row], shown: Callable[[float], bool], options: str) -> str:
+    head = ["topology", "tokens", "d", "active", "kernels", "ms", "GFLOP/s", "of matmul",
+            *(f"x {peer}" for peer in _PEERS), "fastest"]  # fmt: skip
+    rows = [
+        [*_attention_cells(bench, row), *_origin(bench)]
+        for bench in _of_kind("attention", benches)
+        for row in bench["rows"]
+        if shown(bench["problem"]["frontier"])
+        # Only graphut's kernels, if they ran.
+        and row["name"] == _NATIVE[bench["problem"]["device"].partition(":")[0]]
+        and row.get("seconds")
+    ]
+    shape = "--topology causal --nodes 4096 --dim 128"
+    return _table(head, rows, f"graphut bench attention {shape}{options} --out FILE.json")
+
+
+def _attention_cells(bench: Row, row: Row) -> list[str]:
+    problem = bench["problem"]
+    return [
+        _topology(problem),
+        problem["sizes"],
+        str(problem["dim"]),
+        f"{percent(problem['frontier'])}%",
+        row["name"],
+        milliseconds(row["seconds"]["median"]),
+        three_digits(row["flops_per_second"] / 1e9),
+        f"{percent(row['share_of_matmul'])}%",
+        *(_known(row["times_faster_than"].get(peer)) for peer in _PEERS),
+        bench["best"],
+    ]
+
+
+def model_table(benches: Sequence[Row]) -> str:
+    """Return the table of the adaptive recurrence against a dense, padded, masked model."""
+    head = ["topology", "tokens", "d", "pass", "halting", "dense ms", "adaptive ms", "x faster",
+            "x by FLOPs", "share", "x less memory"]  # fmt: skip
+    rows = [
+        [*_model_cells(row), *_origin(bench)]
+        for bench in _of_kind("model", benches)
+        for row in bench["rows"]
+    ]
+    return _table(head, rows, "graphut bench model --shape 64x10-60 --dim 128 --out FILE.json")
+
+
+def _model_cells(row: Row) -> list[str]:
+    start = [_topology(row), row["sizes"], str(row["dim"]), row["pass"], row["halting"]]
+    if row["reason"] is not None:
+        return [*start, row["reason"], *[NOT_MEASURED] * 5]
+    return [
+        *start,
+        milliseconds(row["dense_seconds"]["median"]),
+        milliseconds(row["adaptive_seconds"]["median"]),
+        three_digits(row["speed_up"]),
+        three_digits(row["bound_by_flops"]),
+        f"{percent(row['share_of_bound'])}%",
+        _known(row["memory_ratio"]),
+    ]
+
+
+def scaling_table(benches: Sequence[Row]) -> str:
+    """Return the table of how time and memory grow with the length of one sentence."""
+    head = ["topology", "tokens", "d", "slope of time", "slope of memory", "ms at the longest"]
+    scaling = _of_kind("scaling", benches)
+    rows = [[*_scaling_cells(bench), *_origin(bench)] for bench in scaling]
+    return _table(head, rows, "graphut bench scaling --out FILE.json")
+
+
+def _scaling_cells(bench: Row) -> list[str]:
+    shortest, longest = bench["rows"][0], bench["rows"][-1]
+    return [
+        _topology(bench),
+        f"{shortest['nodes']} to {longest['nodes']}",
+        str(bench["dim"]),
+        three_digits(bench["time_slope"]),
+        _known(bench["memory_slope"]),
+        milliseconds(longest["seconds"]["median"]),
+    ]
+
+
+def _of_kind(kind: str, benches: Iterable[Row]) -> list[Row]:
+    return [bench for bench in benches if bench["bench"] == kind]
+
+
+def _origin(bench: Row) -> list[str]:
+    return [machine_name([bench["machine"]]), code(shlex.join(bench["command"]))]
+
+
+def _topology(row: Row) -> str:
+    return code(shortened(row["topology"]))
+
+
+def _known(value: float | None) -> str:
+    return NOT_MEASURED if value is None else three_digits(value)
+
+
+def _table(head: list[str], rows: list[list[str]], command: str) -> str:
+    if rows:
+        return markdown_table([*head, "on", "command"], rows)
+    return f"Not measured yet: {code(command)}"

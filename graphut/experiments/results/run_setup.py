@@ -1,0 +1,111 @@
+"""The setup of a run: a task, a preset of it, and the options that differ from the preset."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from graphut._files import is_path
+from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.experiments.training import TrainingConfig, learner_of
+from graphut.experiments.wording import flag
+
+DATA = "DATA/"
+"""Stands before the last part of a path, in place of the folders where the user has it."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The options that make a run again.
+
+    Examples
+    --------
+    >>> setup = Setup("sort", "fixed", {"max_steps": 3}, 1)
+    >>> setup.command()
+    'graphut train sort --preset fixed --max-steps 3 --seed 1 --out RUN'
+    >>> setup.name
+    'sort-max_steps-3-fixed-seed1'
+    """
+
+    task: str  # a key of `TASKS`
+    preset: str | None  # one of the task's presets, if it has any
+    options: Mapping[str, Any]  # that differ from the preset; a path as `DATA/` and its last part
+    seed: int = 0
+
+    @classmethod
+    def of(cls, task: str, values: Mapping[str, Any]) -> Setup:
+        """Return the setup with the preset, of today's, from which the fewest options differ.
+
+        `values` has every option of the run, by name. An option that is newer than the run may be
+        missing: the run was made with its default, whatever a preset says today.
+
+        Raises
+        ------
+        ValueError
+            If there is no option of a name.
+        """
+        presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
+        setups = [
+            cls(task, preset, _differing(task, preset, values), values["seed"])
+            for preset in presets
+        ]
+        return min(setups, key=lambda setup: len(setup.options))
+
+    @property
+    def name(self) -> str:
+        """The name of the run's record."""
+        options = [f"{name}-{value}" for name, value in self.options.items() if name != "data"]
+        parts = [self.task, *options, *([self.preset] if self.preset else []), f"seed{self.seed}"]
+        return re.sub(r"[^a-zA-Z0-9._-]", "_", "-".join(parts).replace(DATA, ""))
+
+    def command(self) -> str:
+        """Return the command line that trains the run."""
+        preset = ["--preset", self.preset] if self.preset else []
+        words = [word for name, value in self.options.items() for word in option_words(name, value)]
+        start = ["graphut", "train", self.task]
+        return shlex.join([*start, *preset, *words, "--seed", str(self.seed), "--out", "RUN"])
+
+
+def option_words(name: str, value: Any) -> list[str]:
+    """Return an option in the words of a command line.
+
+    Examples
+    --------
+    >>> option_words("adaptive", False), option_words("max_steps", 3)
+    (['--no-adaptive'], ['--max-steps', '3'])
+    """
+    if isinstance(value, bool):
+        return [flag(name if value else f"no_{name}")]
+    return [flag(name), str(value)]
+
+
+def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with `DATA/` in place of the folders in which the user has a file."""
+    return {
+        name: f"{DATA}{Path(value).name}" if is_path(value) else value
+        for name, value in options.items()
+    }
+
+
+def _differing(task: str, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options, in the order of the help, that differ from a preset."""
+    learner = learner_of(TASKS[task])
+    defaults = {
+        field.name: field.default
+        for kind in (TASKS[task], TrainingConfig, learner.config_kind)
+        for field in fields(kind)
+        if field.name not in learner.from_task
+    }
+    unknown = [name for name in values if name not in defaults]
+    if unknown:
+        raise ValueError(f"{flag(unknown[0])} is no option of the task {task}")
+    usual = {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
+    return {
+        name: value
+        for name, value in {**defaults, **values}.items()
+        if name != "seed" and value != usual[name]
+    }

@@ -1,0 +1,110 @@
+"""Tables as plain text and as Markdown, and the numbers in their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+NOT_MEASURED = "-"
+
+
+def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table for the terminal: the first column flush left, the others flush right.
+
+    The last cell of a row that is shorter than the head may be of any length.
+
+    Examples
+    --------
+    >>> print(plain_table(["who", "ms"], [["a", "10.5"], ["bee", "9"], ["c", "7"]]))
+    who    ms
+    a    10.5
+    bee     9
+    c       7
+    """
+    lines = [head, *rows]
+    full = [line for line in lines if len(line) == len(head)]
+    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
+    first = max(len(line[0]) for line in lines)
+    texts = []
+    for line in lines:
+        cells = line[1:]
+        if len(line) == len(head):
+            cells = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        texts.append("  ".join([line[0].ljust(first), *cells]).rstrip())
+    return "\n".join(texts)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""Return a Markdown table whose cells are not padded; a pipe in a cell is escaped.
+
+    Examples
+    --------
+    >>> print(markdown_table(["a", "b"], [["1", "x|y"]]))
+    | a | b |
+    | --- | --- |
+    | 1 | x\|y |
+    """
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *escaped])
+
+
+def code(*commands: str) -> str:
+    """Return commands as Markdown code, such as `make`, `run`."""
+    return ", ".join(f"`{command}`" for command in commands)
+
+
+def three_digits(value: float) -> str:
+    """Return a number with three significant digits, and with all digits before the point.
+
+    Examples
+    --------
+    >>> three_digits(0.01234), three_digits(3.456), three_digits(45.67), three_digits(1234.5)
+    ('0.0123', '3.46', '45.7', '1234')
+    """
+    text = f"{value:#.3g}"
+    return f"{value:.0f}" if "e" in text else text.rstrip(".")
+
+
+def two_decimals(value: float) -> str:
+    """Return a number with two decimals, such as 3.14."""
+    return f"{value:.2f}"
+
+
+def percent(value: float) -> str:
+    """Return a share of one in percent, without the sign: 0.0456 is 4.56."""
+    return f"{100 * value:.2f}"
+
+
+def share(value: float) -> str:
+    """Return a share of one with three decimals; only an exact 1 is written as 1.000.
+
+    Examples
+    --------
+    >>> share(0.5), share(1.0), share(0.99996)
+    ('.500', '1.000', '.999')
+    """
+    text = f"{value:.3f}"
+    return ".999" if text == "1.000" and value < 1 else text.removeprefix("0")
+
+
+def with_prefix(value: float) -> str:
+    """Return a count with three digits and a metric prefix.
+
+    Examples
+    --------
+    >>> with_prefix(950), with_prefix(98_304), with_prefix(1.25e9)
+    ('950', '98.3 k', '1.25 G')
+    """
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{three_digits(value / factor)} {prefix}"
+    return three_digits(value)
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a time in milliseconds, without the unit: 0.0123 is 12.3."""
+    return three_digits(1e3 * seconds)
+
+
+def mebibytes(size: int | None) -> str:
+    """Return a number of bytes in MiB, without the unit; "?" if it is not known."""
+    return "?" if size is None else f"{size / (1 << 20):.1f}"

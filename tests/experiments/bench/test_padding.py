@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from graphut.experiments.bench.padding import (
+    PaddedBatch,
+    PaddedModel,
+    padded_mask,
+    rows_by_sentence,
+)
+from graphut.nn import (
+    AdaptiveRecurrence,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    ScheduledHalting,
+    UniversalTransformerStep,
+)
+from graphut.topology import Causal, Complete, Topology
+from tests.experiments.bench.cases import TOPOLOGIES
+from tests.helpers import assert_same, normal
+
+LENGTHS = torch.tensor([2, 3])
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_padded_mask_is_the_topologys_in_each_sentence(topology: Topology) -> None:
+    padded = PaddedBatch.of(LENGTHS)
+    mask = padded_mask(padded, padded, topology.layout(LENGTHS).in_edges()[:2])
+    mask = mask.expand(2, 1, 3, 3)[:, 0]
+    for sentence, length in enumerate(LENGTHS.tolist()):
+        assert mask[sentence, :length, :length].equal(topology.mask(length))
+        assert not mask[sentence, :, length:].any()
+        assert mask[sentence, length:, :length].all()
+
+
+def test_padded_mask_has_one_row_where_all_rows_are_equal() -> None:
+    padded = PaddedBatch.of(LENGTHS)
+    for topology, rows in ((Complete(), 1), (Causal(), 3)):
+        edges = topology.layout(LENGTHS).in_edges()[:2]
+        assert padded_mask(padded, padded, edges).shape == (2, 1, rows, 3)
+
+
+def test_rows_by_sentence_counts_a_frontier() -> None:
+    layout = Causal().layout([2, 3, 1])
+    assert rows_by_sentence(layout, None).tolist() == [2, 3, 1]
+    assert rows_by_sentence(layout, torch.tensor([0, 2, 4])).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_padded_model_equals_the_recurrence(topology: Topology) -> None:
+    lengths, depth = torch.tensor([3, 1, 4]), torch.tensor([1, 3, 2, 3, 1, 1, 3, 2])
+    step = UniversalTransformerStep(
+        MultiHeadAttention(8, 2, backend="torch"),
+        PositionwiseTransition(8, 16, activation=nn.GELU()),
+    ).double()
+    layer = AdaptiveRecurrence(step, ScheduledHalting(depth, share=0.1), max_steps=3)
+    feat, layout, padded = normal(8, 8), topology.layout(lengths), PaddedBatch.of(lengths)
+    place = padded.index[:, 1] + 1
+    expected, _ = layer(layout, feat, positions=place)
+
+    mask = padded_mask(padded, padded, layout.in_edges()[:2])
+    model = PaddedModel(step, mask, max_steps=3, share=0.1)
+    out = model(padded.pad(feat), padded.pad(depth))
+    assert_same([padded.unpad(out)], [expected])

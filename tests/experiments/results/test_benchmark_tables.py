@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphut.experiments.results.benchmark_tables import (
+    attention_table,
+    frontier_table,
+    model_table,
+    scaling_table,
+)
+from graphut.experiments.results.records import bench_record
+from tests.experiments.results.tiny import cells, row
+
+MACHINE = {"cpu": "Abacus 9", "gpu": None, "threads": 2}
+SECONDS = {"lower": 0.001, "median": 0.002, "upper": 0.003}
+
+
+def make(bench: str, **content: Any) -> dict[str, Any]:
+    command = ["graphut", "bench", bench]
+    state = {"bench": bench, "command": command, "machine": MACHINE, "rows": [], **content}
+    return bench_record("x", state)
+
+
+def attention(frontier: float, device: str = "cpu") -> dict[str, Any]:
+    problem = {"topology": "window:3|global:0", "sizes": "8x400", "dim": 128, "device": device,
+               "frontier": frontier}  # fmt: skip
+    rows = [
+        {"name": "dgl", "seconds": SECONDS, "reason": None},
+        {"name": "native", "reason": None, "seconds": SECONDS, "flops_per_second": 5e9,
+         "share_of_matmul": 0.25, "times_faster_than": {"dgl": 12.345}},
+        {"name": "triton", "reason": "cannot run"},
+    ]  # fmt: skip
+    return make("attention", problem=problem, rows=rows, best="native")
+
+
+def test_attention_table_and_frontier_table() -> None:
+    table = attention_table([attention(1.0), attention(0.25), make("scaling")])
+    [_, only] = cells(table)
+    assert only == [
+        "`window:3\\|global:0`", "8x400", "128", "100.00%", "native", "2.00", "5.00", "25.00%",
+        "12.3", "-", "-", "-", "-", "native", "Abacus 9, 2 threads", "`graphut bench attention`",
+    ]  # fmt: skip
+    [_, only] = cells(frontier_table([attention(1.0), attention(0.25)]))
+    assert only[3] == "25.00%"
+
+
+def test_attention_table_leaves_out_kernels_that_did_not_run() -> None:
+    assert attention_table([attention(1.0, "cuda:0")]).startswith("Not measured yet: `graphut")
+
+
+def test_model_table() -> None:
+    measured = {"topology": "causal", "sizes": "8x400", "dim": 8, "pass": "forward",
+                "halting": "schedule", "reason": None, "dense_seconds": SECONDS,
+                "adaptive_seconds": SECONDS, "speed_up": 1.5, "bound_by_flops": 3.0,
+                "share_of_bound": 0.5, "memory_ratio": None}  # fmt: skip
+    failed = {**measured, "pass": "backward", "reason": "too large", "speed_up": None}
+    table = model_table([make("model", rows=[measured, failed])])
+    found = row(table, "`causal`", "8x400", "8", "forward")
+    assert (found["x faster"], found["share"], found["x less memory"]) == ("1.50", "50.00%", "-")
+    assert row(table, "`causal`", "8x400", "8", "backward")["dense ms"] == "too large"
+
+
+def test_scaling_table() -> None:
+    rows = [{"nodes": nodes, "seconds": SECONDS} for nodes in (10, 1000)]
+    content = {"topology": "causal", "dim": 8, "time_slope": 1.0312, "memory_slope": None}
+    found = row(scaling_table([make("scaling", rows=rows, **content)]), "`causal`")
+    assert (found["tokens"], found["slope of time"]) == ("10 to 1000", "1.03")
+    assert found["slope of memory"] == "-"
+
+
+@pytest.mark.parametrize(
+    "make_table", [attention_table, frontier_table, model_table, scaling_table]
+)
+def test_tables_without_records_name_a_command(make_table: Any) -> None:
+    assert make_table([]).startswith("Not measured yet: `graphut bench ")

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
+from tests.experiments.results.tiny import PAIRS, make_record, row
+
+
+def test_difficulty_table_by_supporting_facts() -> None:
+    rows = [{"supporting": n, "steps": n / 2, "question_steps": n + 0.25} for n in (1, 2, 3)]
+    options = {"data": "DATA/x", "tasks": "1,2,4-20", "size": "10k", "epochs": 40}
+    record = make_record("babi", options=options, test={"by_supporting": rows})
+    found = row(difficulty_table([record]), "bAbI, 10k, joint")
+    assert (found["from easy to hard"], found["mean steps"]) == ("1, 2, 3", "0.50, 1.00, 1.50")
+    assert found["paper"] == "2.30, 3.10, 3.80"
+    asked = row(difficulty_table([record]), "bAbI, 10k, joint, the question")
+    assert (asked["mean steps"], asked["paper"]) == ("1.25, 2.25, 3.25", "")
+    panels = [[series.label for series in p.series] for p in difficulty_chart([record]).panels]
+    assert panels == [["measured", "paper"], ["measured"]]
+
+
+def test_difficulty_table_joins_single_tasks() -> None:
+    runs = [
+        make_record(
+            "babi",
+            options={"data": "DATA/x", "tasks": str(n)},
+            test={"by_supporting": [{"supporting": n, "steps": n / 4}]},
+        )
+        for n in (1, 2, 3)
+    ]
+    assert row(difficulty_table(runs[:2]), "bAbI, 1k, qa1 to qa3")["mean steps"] == ""
+    found = row(difficulty_table(runs), "bAbI, 1k, qa1 to qa3")
+    assert (found["from easy to hard"], found["mean steps"]) == ("1, 2, 3", "0.25, 0.50, 0.75")
+
+
+def test_difficulty_table_by_surprisal_and_by_attractors() -> None:
+    tenths = [{"from": n / 8, "to": (n + 2) / 8, "tokens": 9, "steps": 1.0 + n} for n in range(3)]
+    groups = [{"group": f"{n} attractors", "accuracy": 0.5, "verb_steps": 2.0 * n} for n in (1, 2)]
+    runs = [
+        make_record("char-lm", options={"data": "DATA/input.txt"}, test={"by_surprisal": tenths}),
+        make_record(
+            "agreement",
+            options={"data": "DATA/x", "sentences": "DATA/y", "split": "small"},
+            test={"by_group": groups},
+        ),
+    ]
+    table = difficulty_table(runs)
+    assert row(table, "characters")["from easy to hard"] == "0.125, 0.25, 0.375"
+    assert row(table, "agreement, before the verb")["mean steps"] == "2.00, 4.00"
+    assert row(table, "copy, decoder")["mean steps"] == ""
+
+
+def test_difficulty_table_by_length() -> None:
+    rows = [
+        {"from": 1, "to": 3, **PAIRS, "decoder_steps": 1.5},
+        {"from": 4, "to": 8, **PAIRS, "decoder_steps": 2.5},
+    ]
+    judged = {**PAIRS, "by_source_length": rows}
+    runs = [make_record("algorithmic-copy", "small", up_to_400=judged)]
+    found = row(difficulty_table(runs), "copy, decoder")
+    assert (found["from easy to hard"], found["mean steps"]) == ("2, 6", "1.50, 2.50")

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import Any
+
+from graphut.experiments.results import Records
+from graphut.experiments.results.page import unshown
+from graphut.experiments.results.run_table import Entry, RunTable
+from graphut.experiments.results.task_tables import TASK_TABLES
+from tests.experiments.results.tiny import PAIRS, make_record, row
+
+LETTERS, SCAN = TASK_TABLES["letters"], TASK_TABLES["scan"]
+
+
+def test_run_table_has_the_command_of_what_is_not_measured() -> None:
+    found = row(LETTERS.markdown([]), "sort", "fixed")
+    assert found["test"] == "not measured yet"
+    assert found["command"] == "`graphut train sort --preset fixed --seed 0 --out RUN`"
+
+
+def test_run_table_judges_what_is_not_measured_alike() -> None:
+    found = row(TASK_TABLES["translation"].markdown([]), "multi30k", "fixed")
+    assert found["command"].endswith("`graphut eval RUN --beam-size 4`")
+
+
+def test_entry_cpu_options_are_not_for_gpu_presets() -> None:
+    entry = Entry("multi30k", cpu_options={"epochs": 3})
+    table = RunTable([entry], TASK_TABLES["translation"].columns).markdown([])
+    assert "--epochs 3" in row(table, "multi30k", "small --epochs 3")["command"]
+    assert "--epochs" not in row(table, "multi30k", "paper")["command"]
+
+
+def test_run_table_row_of_a_run() -> None:
+    judged = {**PAIRS, "sequence_accuracy": 0.25, "token_accuracy": 0.9996}
+    found = row(LETTERS.markdown([make_record("sort", test=judged)]), "sort", "small")
+    assert found == {
+        "task": "sort",
+        "model": "small",
+        "test": ".999 / .250",
+        "steps": "1.00 / 2.00",
+        "weights": "1,234",
+        "updates": "2,000",
+        "minutes": "1.50",
+        "on": "Abacus 9, 2 threads",
+        "seed": "0",
+        "command": "`graphut train sort --preset small --seed 0 --out RUN`",
+    }
+
+
+def test_run_table_shows_the_best_seed_and_the_range() -> None:
+    runs = [
+        make_record(
+            "sort",
+            seed=seed,
+            validation={"sequence_accuracy": validation},
+            test={**PAIRS, "sequence_accuracy": test},
+        )
+        for seed, validation, test in [(4, 0.5, 0.9), (1, 0.75, 0.25), (2, 0.25, 0.125)]
+    ]
+    found = row(LETTERS.markdown(runs), "sort", "small")
+    assert found["test"] == ".500 (.500 to .500) / .250 (.125 to .900)"
+    assert found["seed"] == "1 of 1, 2, 4"
+    assert "--seed 1 " in found["command"]
+
+
+def test_run_table_has_a_row_for_other_options() -> None:
+    record = make_record("sort", options={"max_steps": 9}, test=PAIRS)
+    table = LETTERS.markdown([record])
+    assert row(table, "sort", "small")["test"] == "not measured yet"
+    assert row(table, "sort", "small --max-steps 9")["test"] == ".500 / .500"
+
+
+def test_run_table_tells_entries_of_a_task_apart() -> None:
+    options: dict[str, Any] = {"data": "DATA/elsewhere", "split": "jump"}
+    table = SCAN.markdown([make_record("scan", options=options, test=PAIRS)])
+    assert row(table, "scan, jump split", "small")["test"] == ".500 / .500"
+    assert row(table, "scan, simple split", "small")["test"] == "not measured yet"
+    assert row(table, "scan, length split", "small")["test"] == "not measured yet"
+
+
+def test_run_table_leaves_out_runs_judged_in_another_way() -> None:
+    found = {"bleu": 36.0, "encoder_steps": 1.0, "decoder_steps": 2.0}
+    options, bleu = {"data": "DATA/x"}, {"bleu": 30.0}
+    runs = [
+        make_record(
+            "multi30k", options=options, seed=seed, validation=bleu, test={**found, **judged}
+        )
+        for seed, judged in enumerate([{"options": {"beam_size": 4}}, {}])
+    ]
+    table = TASK_TABLES["translation"].markdown(runs)
+    assert row(table, "multi30k", "small")["seed"] == "0"
+    assert unshown(Records(runs, [])) == runs[1:]
+
+
+def test_run_table_leaves_out_runs_with_another_file() -> None:
+    run = make_record("agreement", options={"data": "DATA/x", "split": "small"}, test={})
+    table = TASK_TABLES["agreement"].markdown([run])
+    assert row(table, "agreement, small split", "small")["all"] == "not measured yet"
+    assert unshown(Records([run], [])) == [run]
