@@ -124,8 +124,12 @@ class GraphContext:
     key_value: Tensor | None = field(default=None, init=False)
     combined: Tensor | None = field(default=None, init=False)  # what a convolution reads, (N, d)
     weights: list[Tensor] = field(default_factory=list, init=False)
-    work: Work = field(default_factory=Work, init=False)
+    work: Work = field(init=False)
     _step: int = field(default=1, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin an empty record of the work."""
+        self.work = Work()  # torch.compile does not trace a default_factory
 
     @property
     def num_src(self) -> int:
