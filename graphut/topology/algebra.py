@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Interval, Topology
+from graphut.topology.base import Topology
+from graphut.topology.batch import Interval
 from graphut.topology.registry import operators
 
 
 @dataclass(frozen=True)
 class _Pair(Topology, named=False):
-    """The part that unions and intersections share."""
+    """The part that unions and intersections share; the extra nodes of `left` come first."""
 
     left: Topology
     right: Topology
@@ -35,12 +36,23 @@ class _Pair(Topology, named=False):
     def has_extra_nodes(self) -> bool:
         return self.left.has_extra_nodes or self.right.has_extra_nodes
 
+    def extra_nodes(self, n: Tensor) -> Tensor:
+        return self.left.extra_nodes(n) + self.right.extra_nodes(n)
+
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        other = extra - self.left.extra_nodes(n)
+        return _where(other < 0, self.left.extra_spans(extra, n), self.right.extra_spans(other, n))
+
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        other = extra - self.left.extra_nodes(n)
+        left, right = self.left.extra_starts(extra, n), self.right.extra_starts(other, n)
+        return _where(other < 0, left, right)
+
     def _clipped_intervals(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor
     ) -> tuple[Interval, Interval] | None:
         """Return the intervals of both sides where both have them."""
-        # The two sides number their extra nodes differently.
-        if self.has_extra_nodes:
+        if self.has_extra_nodes:  # which the two sides number differently
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)
         right = self.right.clipped_interval(dst, n_dst, n_src)
@@ -82,21 +94,6 @@ class Union(_Pair, named=False):
         before = self.left.extra_nodes(n_dst)
         left = _keys_of_part(self.left, torch.zeros_like(before), dst, n_dst, width)
         return merge(left, _keys_of_part(self.right, before, dst, n_dst, width))
-
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return the number of extra nodes of both sides."""
-        return self.left.extra_nodes(n) + self.right.extra_nodes(n)
-
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the spans of the side that has each extra node."""
-        other = extra - self.left.extra_nodes(n)
-        return _where(other < 0, self.left.extra_spans(extra, n), self.right.extra_spans(other, n))
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the starts of the side that has each extra node."""
-        other = extra - self.left.extra_nodes(n)
-        left, right = self.left.extra_starts(extra, n), self.right.extra_starts(other, n)
-        return _where(other < 0, left, right)
 
     def spec(self) -> str:
         """Return `left|right`, with parentheses around a union on the right."""
@@ -163,18 +160,6 @@ class Intersection(_Pair, named=False):
         if interval is not None:
             return keys[(source >= interval[0][row]) & (source < interval[1][row])]
         return keys[contains(other._edge_keys(dst, n_dst, n_src, width), row * width + source)]
-
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return the number of extra nodes of the side that has extra nodes."""
-        return self._sides()[0].extra_nodes(n)
-
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the spans of the side that has extra nodes."""
-        return self._sides()[0].extra_spans(extra, n)
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the starts of the side that has extra nodes."""
-        return self._sides()[0].extra_starts(extra, n)
 
     def _sides(self) -> tuple[Topology, Topology]:
         """Return the two topologies, first the one that may have extra nodes."""

@@ -13,6 +13,7 @@ from graphut.attention.layout import EdgeLayout
 
 Lengths = Sequence[int] | Tensor
 EdgeType = tuple[str, str, str]
+Interval = tuple[Tensor, Tensor]  # from `lo`, up to but without `hi`
 
 _CANONICAL = torch.empty(0, dtype=torch.int64)  # no edge ids: DGL numbers the edges as they come
 

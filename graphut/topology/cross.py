@@ -9,8 +9,8 @@ from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, layout_from_edges
 from graphut.topology.algebra import merge
-from graphut.topology.base import Interval, Topology
-from graphut.topology.batch import Lengths, as_lengths, positions
+from graphut.topology.base import Topology
+from graphut.topology.batch import Interval, Lengths, as_lengths, positions
 from graphut.topology.extra_nodes import token_nodes
 from graphut.topology.parse import parse
 
