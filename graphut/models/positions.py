@@ -9,14 +9,14 @@ from torch import Tensor
 def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     """Draw a position for each of the positions 0, 1, ..., `length` of each sentence.
 
-    A model so meets in training the positions of longer sentences. The drawn ones are whole
-    numbers that rise, at most `length + max_offset`. Without `spread` all of a sentence move by
-    one number, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4). With it they are a
-    random subset, in order, of a range of random width and start: so they lie apart by chance
-    ("Randomized Positional Encodings Boost Length Generalization of Transformers", arXiv
-    2305.16843, where the range is always the whole). Here the logarithm of the width is uniform,
-    and half of the ranges start at 0, so that a model also sees neighbours side by side and the
-    first positions, as in evaluation.
+    So a model meets the positions of longer sentences in training. The drawn positions are whole
+    numbers that rise, at most `length + max_offset`. Without `spread` all positions of a sentence
+    move by one number, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4). With `spread`
+    they are a random subset, in order, of a range of random width and start ("Randomized
+    Positional Encodings Boost Length Generalization of Transformers", arXiv 2305.16843, where the
+    range is always the whole). Here the logarithm of the width is uniform, and half of the ranges
+    start at 0, so that a model also sees neighbours side by side and the first positions, as in
+    evaluation.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
 def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
     """Count tokens 1, 2, ... from the start of a sentence, and from 1 again after a separator.
 
-    Parts of a sequence whose symbols belong together so get the same positions
+    So symbols that belong together, each in its part of a sequence, get the same position
     ("Position Coupling", arXiv 2405.20671).
 
     Parameters
