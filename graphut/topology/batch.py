@@ -84,8 +84,7 @@ def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     """Return one batched graph with an edge type for each layout, edges in canonical order.
 
     The layouts, by `(source type, edge type, destination type)`, are in canonical order; those that
-    share a node type agree on its lengths. The graph has `batch_num_nodes` and `batch_num_edges`,
-    and keeps the layouts (`graphut.attention.as_layout` finds them).
+    share a node type agree on its lengths. The graph keeps them, for `graphut.attention.as_layout`.
 
     Examples
     --------

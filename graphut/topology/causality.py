@@ -1,4 +1,4 @@
-"""Find out if tokens can hear of later ones, be it through extra nodes."""
+"""Find out if tokens can hear of later ones, by edges or through extra nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) 
     """Return True if some token of a batch can hear of a later one without a third token.
 
     The arguments are `topology.layout(lengths)`, the tokens of each sentence, `(batch,)` int64,
-    and `topology.extra_starts`. Where tokens hear only of earlier ones, they do so in any number
-    of steps. Extra nodes are not in that order, so all that they can hear of is found first.
+    and `topology.extra_starts`. If all edges between tokens lead from earlier ones, so do all
+    paths. Extra nodes have no place in that order: first is found all that they can hear of.
 
     Examples
     --------
