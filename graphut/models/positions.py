@@ -18,19 +18,8 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     start at 0, so that a model also sees neighbours side by side and the first positions, as in
     evaluation.
 
-    Parameters
-    ----------
-    lengths : Tensor
-        `(batch,)` int64, the last position of each sentence.
-    max_offset : int
-        How much higher a position can become.
-    spread : bool
-        Whether positions lie apart by chance.
-
-    Returns
-    -------
-    Tensor
-        `(batch, longest + 1)` int64; after its own `length` a row goes on one by one.
+    `lengths`, `(batch,)` int64, are the last positions of sentences. The result is
+    `(batch, longest + 1)` int64; after its own `length` a row goes on one by one.
     """
     position = torch.arange(int(lengths.max()) + 1)
     if not spread:
@@ -51,14 +40,8 @@ def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
     So symbols that belong together, each in its part of a sequence, get the same position
     ("Position Coupling", arXiv 2405.20671).
 
-    Parameters
-    ----------
-    token : Tensor
-        `(num_tokens,)` int64, the tokens of all sentences.
-    first : Tensor
-        `(num_tokens,)` int64, the index of the token of the same sentence that counts as 1.
-    separator : int
-        The token after which positions restart.
+    `token`, `(num_tokens,)` int64, are the tokens of all sentences; `first`, of the same shape, is
+    for each the index of the token of its sentence that counts as 1.
     """
     index = torch.arange(len(token), device=token.device)
     after = torch.where(token == separator, index + 1, 0).roll(1)

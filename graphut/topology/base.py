@@ -266,10 +266,10 @@ class Topology(NamedValue, ExtraNodes, named=False):
 
     @final
     def sees_future(self, n: int) -> bool:
-        """Return True if one of `n` tokens can hear of a later one, other than by a third token.
+        """Return True if information of a later token can reach an earlier one of `n` tokens.
 
-        It can by an edge, through extra nodes that see the later token, or from an extra node
-        that starts as a mean with the later token in it.
+        It can by an edge, through extra nodes, and from an extra node that starts as a mean of
+        tokens.
 
         Examples
         --------

@@ -20,8 +20,8 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     first half: `n - 1` spans in all. A span sees its tokens, and starts as their mean. A token
     sees itself and, on either side and on every level, the next `spans` spans, without gaps or
     overlaps: of a span that is half seen already, only the other half is seen. At most
-    `n * (2 * spans + 1) * (log2(n) + 1)` edges, and any token has heard of any other after two
-    steps. In `causal()`, which fits a language model, a token sees the spans that end before it.
+    `n * (2 * spans + 1) * (log2(n) + 1)` edges, and two steps lead from any token to any other. In
+    `causal()`, which fits a language model, a token sees the spans that end before it.
 
     Parameters
     ----------

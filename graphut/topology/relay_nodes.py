@@ -62,10 +62,10 @@ class Star(Topology):
     side (the first and the last are neighbours) and the relay, which starts as the mean of the
     tokens. `5n + 1` edges from 3 tokens on; two have one neighbour, one has none.
 
-    In `causal()` only the last token sees the relay, which has heard of all tokens. In training
-    that is the end of the sentence, in generation each new token: so a decoder should have
-    spans (`binary_partition:1&causal`), or a token in the relay's place
-    (`window:1&causal|global:0&causal`), whose edges stay as a sentence grows.
+    In `causal()` only the last token sees the relay. In training that is the end of the sentence,
+    in generation each new token: so a decoder should have spans (`binary_partition:1&causal`), or
+    a token in the relay's place (`window:1&causal|global:0&causal`), whose edges stay as a
+    sentence grows.
 
     Examples
     --------

@@ -67,19 +67,11 @@ class EncodedSource:
 
 
 class LiveHypotheses:
-    """A batch of equally long rows of ids, one id longer with each `extend`.
-
-    Attributes
-    ----------
-    ids : Tensor
-        `(B, length)` int64 on the CPU.
-    sentences : Tensor
-        `(B,)` int64 on the CPU, the sentence that each row belongs to.
-    """
+    """A batch of equally long rows of ids, one id longer with each `extend`."""
 
     def __init__(self) -> None:
-        self.ids = torch.zeros(0, 0, dtype=torch.int64)
-        self.sentences = torch.zeros(0, dtype=torch.int64)
+        self.ids = torch.zeros(0, 0, dtype=torch.int64)  # (B, length), on the CPU
+        self.sentences = torch.zeros(0, dtype=torch.int64)  # (B,), that of each row, on the CPU
 
     @property
     def length(self) -> int:
