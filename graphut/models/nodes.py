@@ -65,9 +65,10 @@ class SentenceNodes:
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]
 
     def positions(self, drawn: Tensor | None, position: Tensor | None = None) -> Tensor:
-        """Return the given or the nodes' own positions, or what was drawn for each, `(num_nodes,)`.
+        """Return the position of each node, `(num_nodes,)`.
 
-        `drawn` is from `draw_positions`; between two whole numbers it is interpolated.
+        That is `self.position`, or `position` in its place. `drawn`, from `draw_positions`, says
+        what replaces the positions 0, 1, 2, ... of each sentence; others are interpolated.
         """
         position = self.position if position is None else position
         if drawn is None:

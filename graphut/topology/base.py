@@ -41,7 +41,7 @@ class Topology(NamedValue, ExtraNodes, named=False):
 
     A sentence's nodes are its tokens, and after them its *extra nodes*, which are no tokens:
     relays, virtual nodes, spans. A topology that has some defines `extra_nodes`, and `extra_spans`
-    where each stands for other tokens.
+    if they do not stand for all tokens of a sentence.
 
     Attributes
     ----------

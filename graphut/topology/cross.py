@@ -48,11 +48,11 @@ class _CrossTopology(Topology, named=False):
 
 
 def cross_topology(topology: Topology | str) -> Topology:
-    """Return a topology from source to target tokens, with a source for every late target.
+    """Return a topology from source to target tokens that also fits targets longer than sources.
 
-    A target may be longer than its source, beyond the reach of a window. A token at or beyond the
-    source's end that would see nothing sees the last source token; all others see what the
-    topology says. ValueError if the topology, or that of the spec string, has extra nodes.
+    A target token at or beyond the source's end that would see nothing, as beyond the reach of a
+    window, sees the last source token; all others see what the topology says. ValueError if the
+    topology, or that of the spec string, has extra nodes.
 
     Examples
     --------

@@ -106,9 +106,9 @@ def node_positions(topology: ExtraNodes, lengths: Lengths) -> Tensor:
     """Return the position of each node of a layout, `(num_nodes,)`, for its position encoding.
 
     Tokens are at 1, 2, ... An extra node is at the mean position of the tokens of
-    `topology.extra_starts`, or at 0 without any. Those that start alike stand each one position
-    before the last, and so become different: virtual nodes are at 0, -1, -2, ... Positions are
-    int64, or float64 if the topology has extra nodes.
+    `topology.extra_starts`, or at 0 without any. Of those that start alike, only the first is
+    there, and each other one stands one position before the last, so that they become different:
+    virtual nodes are at 0, -1, -2, ... Positions are int64, or float64 if there are extra nodes.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _starts_of_extra_nodes(topology: ExtraNodes, lengths: Tensor) -> tuple[Tenso
 
 
 def _alike_before(topology: ExtraNodes, lengths: Tensor) -> Tensor:
-    """Count the extra nodes of its sentence before each one that start as the same tokens."""
+    """Count, for each extra node, those before it in its sentence that start as the same tokens."""
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
     _, same, count = start.unique(dim=0, return_inverse=True, return_counts=True)
