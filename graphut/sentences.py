@@ -12,14 +12,7 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
-from graphut.topology import (
-    Causal,
-    Complete,
-    Topology,
-    node_positions,
-    parse,
-    token_nodes,
-)
+from graphut.topology import Causal, Complete, Topology, node_positions, parse, token_nodes
 from graphut.topology.batch import graph_from_layouts, starts
 from graphut.topology.causality import sees_future
 from graphut.topology.cross import cross_layout
@@ -58,9 +51,10 @@ def sentence_graph(
         As many, without `bos` and `eos`; one may be empty. Without them the graph has only
         the node type `source` and the edge type `encode`.
     encoder, decoder, cross : Topology or str
-        Who attends to whom: source to source, target to target, and source to target; a
-        topology or its spec string. The decoder's must be causal, and `cross` without extra
-        nodes; it is taken as `graphut.topology.cross.cross_topology` takes it.
+        Who attends to whom: sources to sources, targets to targets, and targets to sources; a
+        topology or its spec string. The decoder's must be causal; `cross` is without extra nodes,
+        and lets targets longer than their sources see the last source token
+        (`graphut.topology.cross.cross_topology`).
     bos, eos : int
         The tokens that begin and end every target sentence.
 
@@ -69,8 +63,8 @@ def sentence_graph(
     DGLGraph
         Node types `source` and `target`; edge types `(source, encode, source)`,
         `(target, decode, target)` and `(source, cross, target)`. Node data: `token` and, for
-        targets, `label`, int64, -1 at the extra nodes of a topology that has some; and
-        `position`, from `graphut.topology.node_positions`.
+        targets, `label`, int64, -1 at extra nodes; and `position`, from
+        `graphut.topology.node_positions`.
 
     Raises
     ------
@@ -119,19 +113,7 @@ def sentence_graph(
 
 
 def token_lengths(graph: DGLGraph, side: str) -> Tensor:
-    """Count the tokens of each sentence of a graph, without extra nodes.
-
-    Parameters
-    ----------
-    graph : DGLGraph
-        From `sentence_graph`.
-    side : {"source", "target"}
-        Of which sentences.
-
-    Returns
-    -------
-    Tensor
-        `(batch,)` int64.
+    """Count the tokens of each "source" or "target" sentence of a graph, `(batch,)` int64.
 
     Examples
     --------
@@ -157,12 +139,7 @@ def target_labels(graph: DGLGraph) -> Tensor:
 
 
 def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
-    """Return the edges of a decoder's topology among sentences of these lengths.
-
-    Raises
-    ------
-    ValueError
-        If it sees the future.
+    """Return the layout of a decoder's topology; ValueError if the topology sees the future.
 
     Examples
     --------
@@ -170,7 +147,7 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
     6
     """
     layout = decoder.layout(lengths)
-    # The first test fails whatever the batch is; the second knows the batch's own lengths.
+    # `is_causal` tries some lengths, whatever the batch is; the second test those of the batch.
     if not decoder.is_causal() or sees_future(layout, lengths, decoder.extra_starts):
         raise ValueError(
             f"the decoder's topology {str(decoder)!r} sees tokens that are still to come: "

@@ -23,15 +23,8 @@ class UniversalTransformerClassifier(EncoderModel):
     Masks are drawn around one: were all of them ones, "a is above b" would begin as "b is above
     a", and a model may never learn to tell them apart. One step is repeated over the graph of a
     document's sentences, and the class is read from the last one: the question, where a document
-    is facts and a question.
-
-    A document may be a plain sequence, each of its symbols a sentence of one word: then this is a
-    sequence classifier.
-
-    Parameters
-    ----------
-    config : UniversalTransformerClassifierConfig
-        The configuration.
+    is facts and a question. A sequence of symbols is classified as a document whose sentences are
+    of one word.
 
     Examples
     --------
@@ -42,9 +35,7 @@ class UniversalTransformerClassifier(EncoderModel):
     >>> output.logits.shape, output.lengths
     (torch.Size([2, 6]), tensor([3, 1]))
 
-    A document that is a plain sequence:
-
-    >>> model([[[symbol] for symbol in (2, 5, 3, 4)]]).lengths
+    >>> model([[[symbol] for symbol in (2, 5, 3, 4)]]).lengths  # a sequence
     tensor([4])
     """
 
@@ -70,11 +61,6 @@ class UniversalTransformerClassifier(EncoderModel):
         ----------
         documents : sequence of sequences of sequences of int
             The words of each sentence of each document, as token ids.
-
-        Returns
-        -------
-        ClassifierOutput
-            Logits, and how long the sentences pondered.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The base of models that are an encoder alone and read the answer from the last node."""
+"""The base of models without a decoder, which read the answer from the last node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphut.topology import node_positions, parse
 class EncoderModel(AdaptiveModel):
     """An encoder over the nodes of each text, of which the last one asks the question.
 
-    Nodes are counted from the first one, or back from the last one, so that what was said just
-    before the question is always at the same position (arXiv 1503.08895, section 4.1).
+    Positions count from the first node, or back from the last one, so that those just before the
+    question are always the same (arXiv 1503.08895, section 4.1).
     """
 
     config: EncoderConfig

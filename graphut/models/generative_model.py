@@ -46,9 +46,9 @@ class GenerativeModel(AdaptiveModel):
     ) -> list[Generation]:
         """Answer sources or continue prompts: greedily, by beam search, or by sampling.
 
-        Every token, of a prompt too, is computed once, over a cache as deep as each earlier token
-        pondered. The result for a sequence does not depend on the others in the batch, except
-        for random numbers.
+        Every token, of a prompt too, is computed once, over a cache of the steps that each earlier
+        token took. Each result is without the prompt, and does not depend on the other sequences
+        of the batch, except for random numbers.
 
         Parameters
         ----------
@@ -59,19 +59,13 @@ class GenerativeModel(AdaptiveModel):
         beam_size : int
             Hypotheses kept for each sequence; 1 is greedy.
         length_penalty : float
-            Of beam search: 0 ranks by log-probability, more favours longer sequences.
+            Of beam search: 0 ranks by log-probability, more prefers longer sequences.
         temperature : float, optional
-            Samples in place of taking the likeliest token; below 1 sharpens.
+            Draw tokens, at this temperature; below 1, likely tokens become likelier.
         top_p : float, optional
-            Samples among the likeliest tokens that together have this probability.
+            Draw among the likeliest tokens that together have this probability.
         generator : torch.Generator, optional
-            Of the samples, on the CPU; torch's own if not given.
-
-        Returns
-        -------
-        list of Generation
-            One for each sequence, in order, without the prompt. `source_steps` are the ponder
-            steps of the source's or the prompt's tokens.
+            Of the drawn tokens, on the CPU; torch's own if not given.
 
         Raises
         ------

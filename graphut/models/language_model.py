@@ -20,13 +20,8 @@ from graphut.topology.batch import starts
 class UniversalTransformerLM(GenerativeModel):
     """A decoder-only adaptive Universal Transformer (arXiv 1807.03819, sections 3.2 and 3.3).
 
-    One step is repeated over a causal graph of each text's tokens, each node for as long as it
-    ponders. The input begins with `bos`, and each token predicts the next one.
-
-    Parameters
-    ----------
-    config : UniversalTransformerLMConfig
-        The configuration.
+    One step is repeated over a causal graph of each text's tokens until each node halts. The input
+    begins with `bos`, and each token predicts the next one.
 
     Examples
     --------
@@ -60,11 +55,6 @@ class UniversalTransformerLM(GenerativeModel):
             Whether `eos` is to be predicted at the end of each text; `False` for windows out of
             longer texts.
 
-        Returns
-        -------
-        LMOutput
-            Logits, the tokens that come next, and how long the nodes pondered.
-
         Raises
         ------
         TypeError
@@ -86,15 +76,8 @@ class UniversalTransformerLM(GenerativeModel):
     def log_likelihood(self, texts: Sentences, *, ends: bool = True) -> list[Tensor]:
         """Return the log-probability, in nats, of every token of each text, given earlier ones.
 
-        Parameters
-        ----------
-        texts, ends
-            As for `forward`.
-
-        Returns
-        -------
-        list of Tensor
-            `(tokens,)` for each text, that of `eos` at the end where the texts end.
+        The result is `(tokens,)` for each text, with that of `eos` at the end if the texts end.
+        Parameters are as for `forward`.
 
         Examples
         --------

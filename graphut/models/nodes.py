@@ -17,24 +17,12 @@ from graphut.topology.batch import starts
 
 @dataclass(frozen=True, eq=False)
 class SentenceNodes:
-    """The tokens of all sources or targets, and the extra nodes of their topology.
+    """The tokens of all sources or targets, and the extra nodes of their topology."""
 
-    Parameters
-    ----------
-    topology : Topology
-        Who attends to whom on this side.
-    lengths : Tensor
-        `(batch,)` int64 on the CPU, tokens of each sentence.
-    token : Tensor
-        `(num_tokens,)` int64.
-    position : Tensor
-        `(num_nodes,)`
-    """
-
-    topology: Topology
-    lengths: Tensor
-    token: Tensor
-    position: Tensor
+    topology: Topology  # who attends to whom on this side
+    lengths: Tensor  # (batch,) int64 on the CPU, tokens of each sentence
+    token: Tensor  # (num_tokens,) int64
+    position: Tensor  # (num_nodes,)
 
     @classmethod
     def from_graph(
@@ -42,10 +30,7 @@ class SentenceNodes:
     ) -> SentenceNodes:
         """Return the nodes of type `side` of a graph from `sentence_graph`.
 
-        Raises
-        ------
-        ValueError
-            If they are not those of the topology.
+        ValueError if they are not those of the topology.
         """
         lengths = token_lengths(graph, side)
         if not torch.equal(lengths + topology.extra_nodes(lengths), graph.batch_num_nodes(side)):
@@ -62,13 +47,7 @@ class SentenceNodes:
         return with_extra_nodes(self.topology, embed(self.token), self.lengths)
 
     def checked_layout(self, layout: EdgeLayout) -> EdgeLayout:
-        """Return the layout of the edges among the nodes, on the nodes' device.
-
-        Raises
-        ------
-        ValueError
-            If a node has no in-edge.
-        """
+        """Return a layout among the nodes on their device; ValueError if a node has no in-edge."""
         if layout.has_empty_rows:
             node = int((layout.in_degrees == 0).nonzero()[0])
             first = starts(layout.dst_lengths)
@@ -86,15 +65,10 @@ class SentenceNodes:
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]
 
     def positions(self, drawn: Tensor | None, position: Tensor | None = None) -> Tensor:
-        """Return a position for each node, `(num_nodes,)`.
+        """Return the position of each node, `(num_nodes,)`.
 
-        Parameters
-        ----------
-        drawn : Tensor, optional
-            From `draw_positions`: replaces each position; one between two whole numbers is
-            interpolated.
-        position : Tensor, optional
-            `(num_nodes,)`, in place of the nodes' own `position`.
+        That is `self.position`, or `position` in its place. `drawn`, from `draw_positions`, says
+        what replaces the positions 0, 1, 2, ... of each sentence; others are interpolated.
         """
         position = self.position if position is None else position
         if drawn is None:

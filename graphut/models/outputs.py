@@ -19,8 +19,7 @@ class SequenceOutput(NamedTuple):
         `(target tokens, target vocabulary)`, of the token that comes next at each target token;
         `graphut.sentences.target_labels` are the right ones.
     encoder, decoder : Ponder
-        How long the source and the target nodes pondered. The extra nodes of a topology are
-        computed like tokens: they are nodes of these records, and count in their costs.
+        How long the source and the target nodes pondered, the extra nodes of a topology too.
     """
 
     logits: Tensor

@@ -12,18 +12,13 @@ from graphut.sentences import Sentences, flatten
 
 
 class UniversalTransformerPointer(EncoderModel):
-    """An adaptive Universal Transformer that answers with a word of what it reads.
+    """An adaptive Universal Transformer that answers with a word of the passage.
 
-    Reading comprehension as in arXiv 1807.03819, section 3.3: a passage that breaks off is to be
-    continued by a word that it has. A node is a word. The state of the last one is the question,
-    every state is scored against it, and a word is as likely as all of its positions together:
-    the attention-sum reader (arXiv 1603.01547, Eq. 1 and 2), but with a learned map `W, b` of the
+    Reading comprehension as in arXiv 1807.03819, section 3.3: the next word of a passage is one
+    that the passage has. A node is a word. The state of the last one is the question, every state
+    is scored against it, and the probability of a word is the sum over its positions: the
+    attention-sum reader (arXiv 1603.01547, Eq. 1 and 2), but with a learned map `W, b` of the
     question, since here one encoder reads both: `score_i = x_i . (W x_last + b) / sqrt(d)`.
-
-    Parameters
-    ----------
-    config : UniversalTransformerPointerConfig
-        The configuration.
 
     Examples
     --------
@@ -51,12 +46,7 @@ class UniversalTransformerPointer(EncoderModel):
         Parameters
         ----------
         passages : sequence of sequences of int
-            Words before the one that is to come, as token ids: lists, 1-D tensors or arrays.
-
-        Returns
-        -------
-        PointerOutput
-            A log-probability for each position, and how long the words pondered.
+            The words before the answer, as token ids: lists, 1-D tensors or arrays.
 
         Raises
         ------
@@ -102,12 +92,7 @@ class UniversalTransformerPointer(EncoderModel):
 def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
     """Return the log-probability of a word in each passage, `(batch,)`, over all its positions.
 
-    Parameters
-    ----------
-    output : PointerOutput
-        From a `UniversalTransformerPointer`.
-    answers : Tensor
-        `(batch,)` int64, a word for each; the result is `-inf` where the passage lacks the word.
+    `answers`, `(batch,)` int64, is a word for each; it is `-inf` where the passage lacks the word.
     """
     passage = _passages(output.lengths, output.scores.device)
     here = (output.tokens == answers.to(passage.device)[passage]).nonzero()[:, 0]
@@ -117,7 +102,7 @@ def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
 def likeliest(output: PointerOutput) -> tuple[Tensor, Tensor]:
     """Return the likeliest word of each passage and its log-probability, `(batch,)` each.
 
-    Of words that are equally likely it is the one with the least id.
+    Of equally likely words, the one with the least id is returned.
     """
     passage = _passages(output.lengths, output.scores.device)
     pairs, index = torch.stack([passage, output.tokens], 1).unique(dim=0, return_inverse=True)

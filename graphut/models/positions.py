@@ -9,28 +9,17 @@ from torch import Tensor
 def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     """Draw a position for each of the positions 0, 1, ..., `length` of each sentence.
 
-    A model so meets in training the positions of longer sentences. The drawn ones are whole
-    numbers that rise, at most `length + max_offset`. Without `spread` all of a sentence move by
-    one number, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4). With it they are a
-    random subset, in order, of a range of random width and start: so they lie apart by chance
-    ("Randomized Positional Encodings Boost Length Generalization of Transformers", arXiv
-    2305.16843, where the range is always the whole). Here the logarithm of the width is uniform,
-    and half of the ranges start at 0, so that a model also sees neighbours side by side and the
-    first positions, as in evaluation.
+    So a model meets the positions of longer sentences in training. The drawn positions are whole
+    numbers that rise, at most `length + max_offset`. Without `spread` all positions of a sentence
+    move by one number, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4). With `spread`
+    they are a random subset, in order, of a range of random width and start ("Randomized
+    Positional Encodings Boost Length Generalization of Transformers", arXiv 2305.16843, where the
+    range is always the whole). Here the logarithm of the width is uniform, and half of the ranges
+    start at 0, so that a model also sees neighbours side by side and the first positions, as in
+    evaluation.
 
-    Parameters
-    ----------
-    lengths : Tensor
-        `(batch,)` int64, the last position of each sentence.
-    max_offset : int
-        How much higher a position can become.
-    spread : bool
-        Whether positions lie apart by chance.
-
-    Returns
-    -------
-    Tensor
-        `(batch, longest + 1)` int64; after its own `length` a row goes on one by one.
+    `lengths`, `(batch,)` int64, are the last positions of sentences. The result is
+    `(batch, longest + 1)` int64; after its own `length` a row goes on one by one.
     """
     position = torch.arange(int(lengths.max()) + 1)
     if not spread:
@@ -48,17 +37,11 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
 def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
     """Count tokens 1, 2, ... from the start of a sentence, and from 1 again after a separator.
 
-    Parts of a sequence whose symbols belong together so get the same positions
+    So symbols that belong together, each in its part of a sequence, get the same position
     ("Position Coupling", arXiv 2405.20671).
 
-    Parameters
-    ----------
-    token : Tensor
-        `(num_tokens,)` int64, the tokens of all sentences.
-    first : Tensor
-        `(num_tokens,)` int64, the index of the token of the same sentence that counts as 1.
-    separator : int
-        The token after which positions restart.
+    `token`, `(num_tokens,)` int64, are the tokens of all sentences; `first`, of the same shape, is
+    for each the index of the token of its sentence that counts as 1.
     """
     index = torch.arange(len(token), device=token.device)
     after = torch.where(token == separator, index + 1, 0).roll(1)

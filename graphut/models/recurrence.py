@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from graphut.models.config import ModelConfig
 from graphut.nn import (
@@ -28,32 +28,30 @@ def make_recurrence(
     Parameters
     ----------
     config : ModelConfig
-        Its shape.
+        The shape of the recurrence.
     causal : bool
-        Whether its tokens are written one by one, so that a transition reads earlier ones alone.
+        Whether a transition reads earlier tokens alone, as the decoder writes one by one.
     cross_attention : bool
-        Whether it reads the output of another one.
+        Whether there is cross-attention to the output of another recurrence.
     extra_nodes : bool
-        Whether it has nodes that are no tokens: they read nothing by cross-attention.
+        Whether some nodes are no tokens: they read nothing by cross-attention.
 
     Examples
     --------
     >>> make_recurrence(ModelConfig(max_steps=6)).max_steps
     6
     """
-
-    def attention(**options: Any) -> MultiHeadAttention:
-        return MultiHeadAttention(
-            config.d_model,
-            config.num_heads,
-            attn_drop=config.attention_dropout,
-            scale_by_degree=config.scale_by_degree,
-            symmetric_init=config.symmetric_init,
-            **options,
-        )
+    attention = partial(
+        MultiHeadAttention,
+        config.d_model,
+        config.num_heads,
+        attn_drop=config.attention_dropout,
+        scale_by_degree=config.scale_by_degree,
+        symmetric_init=config.symmetric_init,
+    )
 
     def step(is_last: bool = True) -> UniversalTransformerStep:
-        # Extra nodes see no source; that all tokens do, the sentence graph has made sure.
+        # Extra nodes see no source; the sentence graph has checked that all tokens do.
         cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
             attention(),
@@ -65,10 +63,9 @@ def make_recurrence(
         )
 
     halting = HaltingUnit(config.d_model, bias_init=config.halting_bias, gain=config.halting_gain)
+    layers = [False] * (config.max_steps - 1) + [True]
     return AdaptiveRecurrence(
-        step()
-        if config.share_weights
-        else [step(t == config.max_steps) for t in range(1, config.max_steps + 1)],
+        step() if config.share_weights else [step(is_last) for is_last in layers],
         halting if config.adaptive else None,
         max_steps=config.max_steps,
         threshold=config.threshold,

@@ -26,13 +26,8 @@ class UniversalTransformer(GenerativeModel):
     """The adaptive Universal Transformer (arXiv 1807.03819) over sentence graphs.
 
     An encoder repeats one step over the source's graph, a decoder another one over the target's,
-    each node for as long as it ponders. The extra nodes of a topology take steps like tokens, and
-    count in the ponder cost; cross-attention is between tokens, and only tokens are read out.
-
-    Parameters
-    ----------
-    config : UniversalTransformerConfig
-        The configuration.
+    and each node takes steps until it halts. The extra nodes of a topology take steps like tokens
+    and count in the ponder cost; cross-attention and the output are of tokens alone.
 
     Examples
     --------
@@ -88,21 +83,13 @@ class UniversalTransformer(GenerativeModel):
     def forward(self, graph: DGLGraph) -> SequenceOutput:
         """Predict the token that comes next at every target token.
 
-        Parameters
-        ----------
-        graph : DGLGraph
-            From `sentence_graph`, with targets; its edges say who attends to whom.
-
-        Returns
-        -------
-        SequenceOutput
-            Logits, and the ponder records of encoder and decoder.
+        The graph is from `sentence_graph`, with targets; its edges say who attends to whom.
 
         Raises
         ------
-        ValueError
-            If the graph has no target nodes or other extra nodes than the model's topologies, a
-            node sees none, a token lies outside the vocabulary, or a sentence is longer than
+        TypeError, ValueError
+            If it is no graph, has no target nodes or other extra nodes than the model's topologies,
+            a node sees none, a token lies outside the vocabulary, or a sentence is longer than
             `config.max_length`.
         """
         if not isinstance(graph, DGLGraph):
@@ -147,7 +134,7 @@ class UniversalTransformer(GenerativeModel):
         return out
 
     def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
-        """Return positions from the start, or from both ends, `(num_nodes, 2)`; `bos` is 0."""
+        """Return positions from the start, or `(num_nodes, 2)` from both ends; `bos` is at 0."""
         framed, separator = int(self.config.frame_source), self.config.restart_after
         if separator:
             first = source.expand(starts(source.lengths)) + framed

@@ -8,22 +8,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Colours of Okabe and Ito, and wine of Tol. Blue, orange and wine differ to readers with any colour
-# vision; green and blue are alike to readers without blue cones: such lines need another mark.
+# vision; green and blue look alike without blue cones: such lines need another mark.
 BLUE, ORANGE, GREEN, WINE = "#0072B2", "#D55E00", "#009E73", "#882255"
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure whose parts are laid out so that nothing is cut off.
+    """Return an empty figure of a size in inches, laid out so that nothing is cut off.
 
-    Parameters
-    ----------
-    width, height : float
-        In inches.
-
-    Raises
-    ------
-    ImportError
-        If there is no matplotlib; the message says how to install it.
+    ImportError if there is no matplotlib; the message says how to install it.
     """
     try:
         from matplotlib.figure import Figure

@@ -24,22 +24,11 @@ KINDS = {
 
 
 def draw_topology(topology: Topology, n: int) -> Figure:
-    """Draw the mask and the arcs of a sentence side by side.
+    """Draw the mask and the arcs of a sentence of `n` tokens side by side.
 
-    Rows of the mask are destinations. Arcs run clockwise, from source to destination:
-    above the line from earlier tokens, below it from later ones.
-
-    Parameters
-    ----------
-    topology : Topology
-        The topology to draw.
-    n : int
-        Tokens of the sentence.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        `figure.savefig("topology.png")` writes it.
+    Rows of the mask are destinations. Arcs run clockwise, from source to destination: above the
+    line from earlier tokens, below it from later ones. `figure.savefig("topology.png")` writes
+    the figure.
 
     Raises
     ------
@@ -55,10 +44,9 @@ def draw_topology(topology: Topology, n: int) -> Figure:
     >>> [axes.get_title() for axes in figure.axes]
     ['who sees whom', 'edges, clockwise from source to destination: 54']
     """
-    if topology.num_nodes(n) > MAX_NODES:
-        raise ValueError(
-            f"{topology.num_nodes(n)} nodes are too many for a picture: at most {MAX_NODES}"
-        )
+    nodes = topology.num_nodes(n)
+    if nodes > MAX_NODES:
+        raise ValueError(f"{nodes} nodes are too many for a picture: at most {MAX_NODES}")
     mask = topology.mask(n)
     figure = new_figure(11, 5.6)
     figure.suptitle(f"{shortened(str(topology), 80)}, length {n}")

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Interval, Topology
+from graphut.topology.base import Topology
+from graphut.topology.batch import Interval
 from graphut.topology.registry import operators
 
 
 @dataclass(frozen=True)
 class _Pair(Topology, named=False):
-    """The part that unions and intersections share."""
+    """The part that unions and intersections share; the extra nodes of `left` come first."""
 
     left: Topology
     right: Topology
@@ -35,12 +36,23 @@ class _Pair(Topology, named=False):
     def has_extra_nodes(self) -> bool:
         return self.left.has_extra_nodes or self.right.has_extra_nodes
 
+    def extra_nodes(self, n: Tensor) -> Tensor:
+        return self.left.extra_nodes(n) + self.right.extra_nodes(n)
+
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        other = extra - self.left.extra_nodes(n)
+        return _where(other < 0, self.left.extra_spans(extra, n), self.right.extra_spans(other, n))
+
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        other = extra - self.left.extra_nodes(n)
+        left, right = self.left.extra_starts(extra, n), self.right.extra_starts(other, n)
+        return _where(other < 0, left, right)
+
     def _clipped_intervals(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor
     ) -> tuple[Interval, Interval] | None:
         """Return the intervals of both sides where both have them."""
-        # The two sides number their extra nodes differently.
-        if self.has_extra_nodes:
+        if self.has_extra_nodes:  # which the two sides number differently
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)
         right = self.right.clipped_interval(dst, n_dst, n_src)
@@ -65,12 +77,13 @@ class Union(_Pair, named=False):
     name = "|"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the hull of both intervals where no gap is between them."""
+        """Return the intervals from the lower start to the higher end, if no gap is between."""
         both = self._clipped_intervals(dst, n_dst, n_src)
         if both is None:
             return None
-        # Beside an empty interval, the other is the union whatever lies between them.
-        left, right = _or_where_empty(*both), _or_where_empty(*reversed(both))
+        # The union with an empty interval is the other one, wherever the empty one lies.
+        empty_left, empty_right = (interval[0] == interval[1] for interval in both)
+        left, right = _where(empty_left, both[1], both[0]), _where(empty_right, both[0], both[1])
         if bool((torch.maximum(left[0], right[0]) > torch.minimum(left[1], right[1])).any()):
             return None
         return torch.minimum(left[0], right[0]), torch.maximum(left[1], right[1])
@@ -83,21 +96,6 @@ class Union(_Pair, named=False):
         left = _keys_of_part(self.left, torch.zeros_like(before), dst, n_dst, width)
         return merge(left, _keys_of_part(self.right, before, dst, n_dst, width))
 
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return the number of extra nodes of both sides."""
-        return self.left.extra_nodes(n) + self.right.extra_nodes(n)
-
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the spans of the side that has each extra node."""
-        other = extra - self.left.extra_nodes(n)
-        return _where(other < 0, self.left.extra_spans(extra, n), self.right.extra_spans(other, n))
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the starts of the side that has each extra node."""
-        other = extra - self.left.extra_nodes(n)
-        left, right = self.left.extra_starts(extra, n), self.right.extra_starts(other, n)
-        return _where(other < 0, left, right)
-
     def spec(self) -> str:
         """Return `left|right`, with parentheses around a union on the right."""
         right = f"({self.right})" if isinstance(self.right, Union) else str(self.right)
@@ -108,7 +106,7 @@ class Union(_Pair, named=False):
 class Intersection(_Pair, named=False):
     """The edges that both topologies have; written `left & right`.
 
-    One of them may have extra nodes; to the other each of them is the last token of its span.
+    One of them may have extra nodes; to the other, an extra node is the last token of its span.
 
     Raises
     ------
@@ -150,36 +148,21 @@ class Intersection(_Pair, named=False):
         return torch.maximum(left[0], right[0]), torch.minimum(left[1], right[1])
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        whole, other = self._sides()
-        # The edges of intervals are not listed if those of the other side can be.
-        if not whole.has_extra_nodes and whole.interval(dst, n_dst, n_src) is not None:
-            whole, other = other, whole
-        keys = whole._edge_keys(dst, n_dst, n_src, width)
+        # List the edges of one side, that with extra nodes or else without intervals, and keep
+        # those that the other side has.
+        listed, other = self.left, self.right
+        by_interval = not listed.has_extra_nodes and listed.interval(dst, n_dst, n_src) is not None
+        if other.has_extra_nodes or by_interval:
+            listed, other = other, listed
+        keys = listed._edge_keys(dst, n_dst, n_src, width)
         row, source = keys // width, keys % width
-        if whole.has_extra_nodes:
-            source = _last_token(whole, source, n_src[row])
-            dst = _last_token(whole, dst, n_dst)
+        if listed.has_extra_nodes:
+            source = _last_token(listed, source, n_src[row])
+            dst = _last_token(listed, dst, n_dst)
         interval = other.clipped_interval(dst, n_dst, n_src)
         if interval is not None:
             return keys[(source >= interval[0][row]) & (source < interval[1][row])]
         return keys[contains(other._edge_keys(dst, n_dst, n_src, width), row * width + source)]
-
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return the number of extra nodes of the side that has extra nodes."""
-        return self._sides()[0].extra_nodes(n)
-
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the spans of the side that has extra nodes."""
-        return self._sides()[0].extra_spans(extra, n)
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the starts of the side that has extra nodes."""
-        return self._sides()[0].extra_starts(extra, n)
-
-    def _sides(self) -> tuple[Topology, Topology]:
-        """Return the two topologies, first the one that may have extra nodes."""
-        swapped = self.right.has_extra_nodes
-        return (self.right, self.left) if swapped else (self.left, self.right)
 
     def spec(self) -> str:
         """Return `left&right`, with parentheses where they are needed."""
@@ -191,16 +174,15 @@ class Intersection(_Pair, named=False):
 operators.update({"|": Union, "&": Intersection})
 
 
-def _or_where_empty(interval: Interval, other: Interval) -> Interval:
-    return _where(interval[0] == interval[1], other, interval)
-
-
 def _where(condition: Tensor, one: Interval, other: Interval) -> Interval:
     return torch.where(condition, one[0], other[0]), torch.where(condition, one[1], other[1])
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:
-    """Return the edge keys of one side of a union, after `before` extra nodes of the other."""
+    """Return the edge keys of one side of a union.
+
+    In each sentence, its extra nodes come after `before` extra nodes of the other side.
+    """
     extra = dst - n - before
     index = ((dst < n) | (extra >= 0) & (extra < part.extra_nodes(n))).nonzero()[:, 0]
     if not len(index):

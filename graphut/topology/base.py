@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from abc import ABC
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -15,6 +13,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import EdgeLayout, IntervalLayout, layout_from_edges
 from graphut.topology.batch import (
+    Interval,
     Lengths,
     as_lengths,
     graph_from_layouts,
@@ -23,41 +22,31 @@ from graphut.topology.batch import (
     starts,
 )
 from graphut.topology.causality import sees_future
-from graphut.topology.registry import operators, register, registry
+from graphut.topology.extra_nodes import ExtraNodes
+from graphut.topology.registry import operators, registry
+from graphut.topology.value import NamedValue
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-Interval = tuple[Tensor, Tensor]
-
-LONGEST = 4096  # the longest sentence in which `is_causal` looks for the future
+LONGEST = 4096  # tokens: in longer sentences `is_causal` does not look for the future
 
 
 @dataclass(frozen=True)
-class Topology(ABC):
+class Topology(NamedValue, ExtraNodes, named=False):
     """A rule that says which sources each destination of a sentence attends to.
 
-    A subclass is a frozen dataclass with a `name`, whose fields, if any, are integers (the
-    last of which may be a `seed`) or a tuple of integers that `__init__` takes one by one,
-    and with one of the two methods `interval` and `in_edges`. From it come the DGL graph,
-    the dense mask, the layout that kernels run, and the spec string both ways. The keyword
-    `minimum` of the class statement gives the least values of fields that have one.
+    A subclass is a frozen dataclass with a `name` and one of the two methods `interval` and
+    `in_edges`. From it come the DGL graph, the dense mask, the layout that kernels run, and the
+    spec string both ways. Its fields, if any, are integers, of which the last may be a `seed`, or
+    a tuple of integers that `__init__` takes one by one; the keyword `minimum` of the class
+    statement gives the least values of fields that have one.
 
-    A sentence's nodes are its tokens, and after them those *extra nodes* that stand for no
-    token of their own: relays, virtual nodes, spans. A topology that has some defines
-    `extra_nodes` and `extra_spans` too.
+    A sentence's nodes are its tokens, and after them its *extra nodes*, which are no tokens:
+    relays, virtual nodes, spans. A topology that has some defines `extra_nodes`, and `extra_spans`
+    if they do not stand for all tokens of a sentence.
 
     Attributes
     ----------
     name : str
         The topology's name in spec strings.
-
-    Raises
-    ------
-    TypeError
-        If a field is not an integer.
-    ValueError
-        If a field is less than its minimum.
 
     Examples
     --------
@@ -76,49 +65,18 @@ class Topology(ABC):
             [0, 1, 1]], dtype=torch.int32)
     """
 
-    name: ClassVar[str]
-    _minimum: ClassVar[Mapping[str, int]] = {}
-
-    def __init_subclass__(
-        cls, *, named: bool = True, minimum: Mapping[str, int] | None = None
-    ) -> None:
-        """Keep the least values of fields; let spec strings use the subclass if it is named."""
-        super().__init_subclass__()
-        cls._minimum = cls._minimum if minimum is None else minimum
-        if named:
-            if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
-                raise TypeError(f"{cls.__name__} must define interval() or in_edges()")
-            register(cls.__dict__.get("name"), cls)
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuse a subclass with parameters that are no fields: all of them would be equal."""
-        if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
-            raise TypeError(
-                f"{cls.__name__} must keep its parameters as a dataclass does: decorate it with "
-                "@dataclass(frozen=True), and leave out __init__"
-            )
-        return super().__new__(cls)
-
-    def __post_init__(self) -> None:
-        """Check that fields are integers and at least their minimum."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            several = isinstance(value, tuple) and "tuple" in str(field.type)
-            for number in value if several else (value,):
-                if type(number) is not int:
-                    raise TypeError(f"{self.name}: {field.name} must be an integer, got {number!r}")
-        for name, least in self._minimum.items():
-            value = getattr(self, name)
-            if value < least:
-                must = "not be negative" if least == 0 else f"be at least {least}"
-                raise ValueError(f"{self.name}: {name} must {must}, got {value}")
+    def __init_subclass__(cls, *, named: bool = True, **options: Any) -> None:
+        """Check that a named subclass defines its edges."""
+        if named and cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
+            raise TypeError(f"{cls.__name__} must define interval() or in_edges()")
+        super().__init_subclass__(named=named, **options)
 
     @property
     def stable(self) -> bool:
         """Whether the edges among the first `n` tokens stay as they are when a sentence grows.
 
-        `mask(n)` is then the corner of `mask(n + 1)` for every `n`, and a cached decode may
-        rely on it. `False` unless the class says otherwise.
+        Then `mask(n)` is the corner of `mask(n + 1)`, and cached decoding is exact. `False` unless
+        the class says otherwise.
         """
         return False
 
@@ -133,11 +91,11 @@ class Topology(ABC):
         Parameters
         ----------
         dst : Tensor
-            `(D,)` int64, positions of destinations in their sentences, from 0. They may be
-            of many sentences. In a sentence of `n` tokens, `n + k` is its extra node `k`.
+            `(D,)` int64, positions of destinations, each in its own sentence, from 0. In a
+            sentence of `n` tokens, `n + k` is its extra node `k`.
         n_dst, n_src : Tensor
-            `(D,)` int64, the number of tokens of each one's sentence, as destinations and
-            as sources.
+            `(D,)` int64, the number of tokens of each destination's sentence, as destinations
+            and as sources; they differ in cross graphs.
 
         Returns
         -------
@@ -154,50 +112,10 @@ class Topology(ABC):
         -------
         tuple of Tensor
             `(row, source)`, one entry an edge in any order: the index into `dst`, and the
-            source's position in the sentence. Positions outside the sentence and edges that
-            occur before are dropped.
+            source's position in the sentence. Positions outside the sentence and repeated edges
+            are dropped.
         """
         return self.sorted_in_edges(dst, n_dst, n_src)
-
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return how many extra nodes a sentence of `n` tokens has; none by default."""
-        return torch.zeros_like(n)
-
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the interval of tokens that each extra node stands for.
-
-        An intersection with a topology of tokens treats an extra node as the last token of
-        its span: `causal()` leaves a span to those tokens that come after it.
-
-        Parameters
-        ----------
-        extra, n : Tensor
-            `(K,)` int64, the number of an extra node in its sentence, from 0, and that
-            sentence's number of tokens.
-
-        Returns
-        -------
-        tuple of Tensor
-            `(lo, hi)`, each `(K,)`: the tokens `lo, ..., hi - 1`; by default all of them.
-        """
-        return torch.zeros_like(n), n
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the interval of tokens whose mean an extra node starts as: zero if it is empty.
-
-        Arguments and result as for `extra_spans`, which it is by default.
-        """
-        return self.extra_spans(extra, n)
-
-    @property
-    def has_extra_nodes(self) -> bool:
-        """Whether some nodes are not tokens."""
-        return type(self).extra_nodes is not Topology.extra_nodes
-
-    @final
-    def num_nodes(self, n: int) -> int:
-        """Return the number of nodes of a sentence of `n` tokens: these, and the extra nodes."""
-        return n + int(self.extra_nodes(torch.tensor([n])))
 
     def num_edges(self, n: int) -> int:
         """Return the number of edges of a sentence of `n` tokens, in closed form if there is one.
@@ -249,17 +167,30 @@ class Topology(ABC):
         return keys if bool((keys[1:] > keys[:-1]).all()) else torch.unique(keys)
 
     @final
+    def layout_of_rows(
+        self, dst: Tensor, n_dst: Tensor, n_src: Tensor, first: Tensor, **batch: Any
+    ) -> EdgeLayout:
+        """Return the layout whose rows are the destinations `dst`.
+
+        `first`, `(D,)`, is the node at which the source sentence of each destination starts;
+        `batch` are the other fields of an `EdgeLayout`; the rest as for `interval`.
+        """
+        interval = self.clipped_interval(dst, n_dst, n_src)
+        if interval is not None:
+            return IntervalLayout(lo=interval[0] + first, hi=interval[1] + first, **batch)
+        row, source = self.sorted_in_edges(dst, n_dst, n_src)
+        return layout_from_edges(source + first[row], row, num_dst=len(dst), **batch)
+
+    @final
     def layout(self, lengths: Lengths, src_lengths: Lengths | None = None) -> EdgeLayout:
         """Return the edges of a batch of sentences as kernels read them; no graph is built.
 
         Parameters
         ----------
         lengths : sequence of int or Tensor
-            Tokens of each sentence. Its nodes in the layout are these, and then its extra
-            nodes.
+            Tokens of each sentence. In the layout its extra nodes come after them.
         src_lengths : sequence of int or Tensor, optional
-            For a cross graph: tokens of each source sentence, where `lengths` are those
-            of the destination sentences.
+            For a cross graph: tokens of each source sentence; `lengths` are the destinations'.
 
         Raises
         ------
@@ -283,31 +214,24 @@ class Topology(ABC):
         if src_lengths is not None and self.has_extra_nodes:
             raise ValueError(f"{str(self)!r} has nodes that are no tokens: not for a cross graph")
         num_dst, num_src = (n + self.extra_nodes(n) for n in (tokens, sources))
-        dst = positions(num_dst)
         sentence = torch.repeat_interleave(num_dst)
-        each = dst, tokens[sentence], sources[sentence]
-        first = starts(num_src)[sentence]
-        batch: dict[str, Any] = {
-            "num_src": int(num_src.sum()),
-            "dst_lengths": num_dst,
-            "src_lengths": num_src,
-            "extra_nodes": self.has_extra_nodes,
-        }
-        interval = self.clipped_interval(*each)
-        if interval is not None:
-            return IntervalLayout(lo=interval[0] + first, hi=interval[1] + first, **batch)
-        row, source = self.sorted_in_edges(*each)
-        return layout_from_edges(source + first[row], row, num_dst=dst.numel(), **batch)
+        return self.layout_of_rows(
+            positions(num_dst),
+            tokens[sentence],
+            sources[sentence],
+            starts(num_src)[sentence],
+            num_src=int(num_src.sum()),
+            dst_lengths=num_dst,
+            src_lengths=num_src,
+            extra_nodes=self.has_extra_nodes,
+        )
 
     @final
     def graph(self, lengths: Lengths, src_lengths: Lengths | None = None) -> DGLGraph:
         """Return one batched DGL graph of sentences; arguments and errors as for `layout`.
 
-        Returns
-        -------
-        DGLGraph
-            Homogeneous without `src_lengths`; with them bipartite, its edge type
-            `('source', 'attends', 'target')`. Edges are by destination, then by source.
+        It is homogeneous without `src_lengths`; with them bipartite, with the edge type
+        `('source', 'attends', 'target')`. Edges are by destination, then by source.
 
         Examples
         --------
@@ -322,19 +246,10 @@ class Topology(ABC):
 
     @final
     def mask(self, n_dst: int, n_src: int | None = None) -> Tensor:
-        """Return the edges of one sentence as a dense matrix.
+        """Return the edges of one sentence as a bool matrix, whose rows are destinations.
 
-        Parameters
-        ----------
-        n_dst : int
-            Number of tokens that are destinations.
-        n_src : int, optional
-            For a cross graph: number of tokens that are sources.
-
-        Returns
-        -------
-        Tensor
-            `(n_dst, n_src)` bool; rows are destinations. Extra nodes come after the tokens.
+        It is `(n, n)` for a sentence of `n_dst` tokens and extra nodes after them, `n` together,
+        or `(n_dst, n_src)` for a cross graph from `n_src` source tokens.
 
         Examples
         --------
@@ -351,10 +266,10 @@ class Topology(ABC):
 
     @final
     def sees_future(self, n: int) -> bool:
-        """Return True if a token of `n` can hear of a later one without a third token.
+        """Return True if information of a later token can reach an earlier one of `n` tokens.
 
-        By an edge, or by edges through extra nodes: from a later token to a relay and on to an
-        earlier one, or from an extra node that started as a mean of later tokens.
+        It can by an edge, through extra nodes, and from an extra node that starts as a mean of
+        tokens.
 
         Examples
         --------
@@ -366,9 +281,9 @@ class Topology(ABC):
 
     @final
     def is_causal(self, n: int = 64) -> bool:
-        """Return True if no token can see the future (`sees_future`).
+        """Return True if `sees_future` is False for sentences of any length.
 
-        Tried at the lengths 1 to `n`, and at one beyond every number of its spec, or 4096.
+        Tried are the lengths 1 to `n`, and one beyond every number of the spec, 4096 at most.
 
         Examples
         --------
@@ -380,7 +295,7 @@ class Topology(ABC):
 
     @final
     def causal(self) -> Topology:
-        """Return the edges of this topology that lead from no later token: `self & Causal()`.
+        """Return the topology without edges from later tokens, `self & Causal()`.
 
         Examples
         --------
@@ -391,39 +306,15 @@ class Topology(ABC):
         causal: Topology = registry["causal"]()
         return self & causal
 
-    def spec(self) -> str:
-        """Return the topology as `topology.parse` reads it.
-
-        Examples
-        --------
-        >>> from graphut.topology import Causal, Random, Window
-        >>> (Window(8) & Causal() | Random(2, seed=7)).spec()
-        'window:8&causal|random:2@7'
-        """
-        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
-        seed = f"@{numbers.pop('seed')}" if "seed" in numbers else ""
-        tuples = [value if isinstance(value, tuple) else (value,) for value in numbers.values()]
-        values = ",".join(str(value) for several in tuples for value in several)
-        return self.name + ":" * bool(values) + values + seed
-
-    @final
-    def __str__(self) -> str:
-        """Return `spec()`."""
-        return self.spec()
-
     @final
     def __or__(self, other: Topology) -> Topology:
         """Return the edges of either topology, a `Union`."""
-        if not isinstance(other, Topology):
-            return NotImplemented
         union: Topology = operators["|"](self, other)
         return union
 
     @final
     def __and__(self, other: Topology) -> Topology:
         """Return the edges that both topologies have, an `Intersection`."""
-        if not isinstance(other, Topology):
-            return NotImplemented
         intersection: Topology = operators["&"](self, other)
         return intersection
 

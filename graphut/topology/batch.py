@@ -13,6 +13,7 @@ from graphut.attention.layout import EdgeLayout
 
 Lengths = Sequence[int] | Tensor
 EdgeType = tuple[str, str, str]
+Interval = tuple[Tensor, Tensor]  # from `lo`, up to but without `hi`
 
 _CANONICAL = torch.empty(0, dtype=torch.int64)  # no edge ids: DGL numbers the edges as they come
 
@@ -83,8 +84,7 @@ def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     """Return one batched graph with an edge type for each layout, edges in canonical order.
 
     The layouts, by `(source type, edge type, destination type)`, are in canonical order; those that
-    share a node type agree on its lengths. The graph has `batch_num_nodes` and `batch_num_edges`,
-    and keeps the layouts (`graphut.attention.as_layout` finds them).
+    share a node type agree on its lengths. The graph keeps them, for `graphut.attention.as_layout`.
 
     Examples
     --------

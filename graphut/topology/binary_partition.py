@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Interval, Topology
-from graphut.topology.batch import ragged_arange
+from graphut.topology.base import Topology
+from graphut.topology.batch import Interval, ragged_arange
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,9 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     of `2^l` tokens; the last may be shorter, and one whose second half is missing *is* its
     first half: `n - 1` spans in all. A span sees its tokens, and starts as their mean. A token
     sees itself and, on either side and on every level, the next `spans` spans, without gaps or
-    overlaps: where a span begins with tokens already seen, its other half takes its place.
-    At most `n * (2 * spans + 1) * (log2(n) + 1)` edges, and any token has heard of any other
-    after two steps.
-
-    `causal()` leaves a token the spans that end before it, and so fits a language model.
+    overlaps: of a span that is half seen already, only the other half is seen. At most
+    `n * (2 * spans + 1) * (log2(n) + 1)` edges, and two steps lead from any token to any other. In
+    `causal()`, which fits a language model, a token sees the spans that end before it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Find out if tokens can hear of later ones, be it through extra nodes."""
+"""Find out if information of later tokens can reach earlier ones, also through extra nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ExtraStarts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) -> bool:
-    """Return True if some token of a batch can hear of a later one without a third token.
+    """Return True if information of a later token can reach an earlier one in some sentence.
 
     The arguments are `topology.layout(lengths)`, the tokens of each sentence, `(batch,)` int64,
-    and `topology.extra_starts`. Where tokens hear only of earlier ones, they do so in any number
-    of steps. Extra nodes are not in that order, so all that they can hear of is found first.
+    and `topology.extra_starts`. If no edge between tokens leads from a later one, no path does.
+    Extra nodes have no place in that order: for each, the latest token that can reach it is found.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def _sees_future_through_extras(
     n = torch.repeat_interleave(lengths, layout.dst_lengths)
     extra = position >= n
     lo, hi = extra_starts(position[extra] - n[extra], n[extra])
-    latest = position.clone()  # the last token of its sentence that each node has heard of
+    latest = position.clone()  # the last token whose information has reached each node
     latest[extra] = torch.where(hi > lo, hi, 0) - 1
     row, source, _ = layout.in_edges()
     into_extra = extra[row]

@@ -14,12 +14,8 @@ from graphut.topology.window import Window
 def longformer(radius: int, global_tokens: int) -> Topology:
     """Return a window whose first tokens are global (arXiv 2004.05150).
 
-    Parameters
-    ----------
-    radius : int
-        Of the window, at least 0.
-    global_tokens : int
-        Number of tokens that see all tokens and are seen by all, at least 1.
+    `radius` is as for `Window`; `global_tokens`, at least 1, is the number of tokens that see all
+    and are seen by all.
 
     Examples
     --------

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, layout_from_edges
 from graphut.topology.algebra import merge
-from graphut.topology.base import Interval, Topology
-from graphut.topology.batch import Lengths, as_lengths, positions
+from graphut.topology.base import Topology
+from graphut.topology.batch import Interval, Lengths, as_lengths, positions
 from graphut.topology.extra_nodes import token_nodes
 from graphut.topology.parse import parse
 
 
 @dataclass(frozen=True)
 class _CrossTopology(Topology, named=False):
-    """A topology in which tokens beyond the source's end see the last source, if no other."""
+    """A topology in which tokens beyond the source's end see its last token, if they see none."""
 
     inner: Topology
 
@@ -48,13 +48,11 @@ class _CrossTopology(Topology, named=False):
 
 
 def cross_topology(topology: Topology | str) -> Topology:
-    """Return a topology from source to target tokens, with a source for every late target.
+    """Return a topology from source to target tokens that also fits targets longer than sources.
 
-    A target may be longer than its source, and a window's tokens then have no source within
-    their reach. A token at or beyond the source's end that would see nothing sees the last
-    source token; all others see what the topology says.
-
-    The topology, or its spec string, is one of tokens alone: ValueError if it has extra nodes.
+    A target token at or beyond the source's end that would see nothing, as beyond the reach of a
+    window, sees the last source token; all others see what the topology says. ValueError if the
+    topology, or that of the spec string, has extra nodes.
 
     Examples
     --------
@@ -81,23 +79,10 @@ def cross_layout(
     decoder: Topology,
     encoder: Topology,
 ) -> EdgeLayout:
-    """Return the edges from source to target tokens, in the layouts of decoder and encoder.
+    """Return the edges of `cross_topology(cross)`, numbered like the nodes of decoder and encoder.
 
-    The extra nodes of either side have no edges.
-
-    Parameters
-    ----------
-    cross : Topology or str
-        Source tokens that each target token sees; as for `cross_topology`.
-    lengths, src_lengths : sequence of int or Tensor
-        Tokens of each target and each source sentence.
-    decoder, encoder : Topology
-        Topologies whose layouts number the nodes of targets and sources.
-
-    Raises
-    ------
-    ValueError
-        If a target token sees no source token.
+    The extra nodes of either side have no edges. `lengths` and `src_lengths` are the tokens of each
+    target and each source sentence. ValueError if a target token sees no source token.
 
     Examples
     --------

@@ -62,12 +62,7 @@ class Edges(Topology):
 
 
 def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Tensor) -> Edges:
-    """Make the topology of an edge list.
-
-    Parameters
-    ----------
-    sources, destinations : sequence of int or Tensor
-        Positions of the two ends of each edge.
+    """Make the topology of an edge list, given the positions of the two ends of each edge.
 
     Raises
     ------
@@ -86,12 +81,7 @@ def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Te
 
 
 def from_mask(mask: Tensor) -> Edges:
-    """Make the topology of a mask.
-
-    Parameters
-    ----------
-    mask : Tensor
-        `(n_dst, n_src)` bool; true where the row's token sees the column's.
+    """Make the topology of a mask, `(n_dst, n_src)` bool, in which rows see columns.
 
     Raises
     ------
@@ -113,14 +103,8 @@ def from_mask(mask: Tensor) -> Edges:
 def from_parents(parents: Sequence[int], *, ancestors: bool = False) -> Edges:
     """Make the topology of a tree or a forest, such as the parse of a sentence.
 
-    Each token sees itself, its parent and its children, or itself and all its ancestors.
-
-    Parameters
-    ----------
-    parents : sequence of int
-        Position of each token's parent; -1 for a root.
-    ancestors : bool
-        Whether to see all ancestors and no children.
+    Each token sees itself, its parent and its children, or with `ancestors` itself and all its
+    ancestors. `parents` are the positions of the tokens' parents, -1 for a root.
 
     Raises
     ------
@@ -135,11 +119,10 @@ def from_parents(parents: Sequence[int], *, ancestors: bool = False) -> Edges:
             [0, 1, 1]], dtype=torch.int32)
     """
     paths = [_path_to_root(parents, token) for token in range(len(parents))]
-    if ancestors:
-        pairs = [(above, path[0]) for path in paths for above in path]
-    else:
-        up = [(above, path[0]) for path in paths for above in path[:2]]
-        pairs = up + [(token, above) for above, token in up]
+    seen = None if ancestors else 2  # of each path: the token itself and its parent
+    pairs = [(above, path[0]) for path in paths for above in path[:seen]]
+    if not ancestors:
+        pairs += [(token, above) for above, token in pairs]
     return Edges(*(end for pair in pairs for end in pair))
 
 

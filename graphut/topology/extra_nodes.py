@@ -1,28 +1,63 @@
-"""Extra nodes: their first features and positions, and the nodes of the tokens beside them."""
+"""Extra nodes: how many a sentence has, what they start as, and where they stand among tokens."""
 
 from __future__ import annotations
+
+from typing import final
 
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Topology
-from graphut.topology.batch import Lengths, as_lengths, positions, ragged_arange, starts
+from graphut.topology.batch import Interval, Lengths, as_lengths, positions, ragged_arange, starts
 
 
-def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
-    """Return the node of each token in `topology.layout(lengths)`: those that a model reads out.
+class ExtraNodes:
+    """The part of a topology that says which nodes a sentence has besides its tokens."""
 
-    Parameters
-    ----------
-    topology : Topology
-        The topology of the layout.
-    lengths : sequence of int or Tensor
-        Tokens of each sentence.
+    def extra_nodes(self, n: Tensor) -> Tensor:
+        """Return how many extra nodes a sentence of `n` tokens has; none by default."""
+        return torch.zeros_like(n)
 
-    Returns
-    -------
-    Tensor
-        `(num_tokens,)` int64.
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the interval of tokens that each extra node stands for.
+
+        An intersection with a topology of tokens treats an extra node as the last token of its
+        span: in `causal()`, a span is seen by that token and those after it.
+
+        Parameters
+        ----------
+        extra, n : Tensor
+            `(K,)` int64, the number of an extra node in its sentence, from 0, and that
+            sentence's number of tokens.
+
+        Returns
+        -------
+        tuple of Tensor
+            `(lo, hi)`, each `(K,)`: the tokens `lo, ..., hi - 1`; by default all of them.
+        """
+        return torch.zeros_like(n), n
+
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the tokens whose mean an extra node starts as; it is zero without any.
+
+        Arguments and result are as for `extra_spans`, whose result is the default.
+        """
+        return self.extra_spans(extra, n)
+
+    @property
+    def has_extra_nodes(self) -> bool:
+        """Whether some nodes are not tokens."""
+        return type(self).extra_nodes is not ExtraNodes.extra_nodes
+
+    @final
+    def num_nodes(self, n: int) -> int:
+        """Return the number of nodes of a sentence of `n` tokens, extra nodes included."""
+        return n + int(self.extra_nodes(torch.tensor([n])))
+
+
+def token_nodes(topology: ExtraNodes, lengths: Lengths) -> Tensor:
+    """Return the node of each token in `topology.layout(lengths)`, `(num_tokens,)` int64.
+
+    Models read out these nodes alone.
 
     Examples
     --------
@@ -35,22 +70,10 @@ def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
     return torch.arange(int(lengths.sum())) + torch.repeat_interleave(before, lengths)
 
 
-def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tensor:
-    """Return features of all nodes of a layout: the given ones of tokens, and first ones of extras.
+def with_extra_nodes(topology: ExtraNodes, feat: Tensor, lengths: Lengths) -> Tensor:
+    """Return features `(num_nodes, ...)` of all nodes, given those `(num_tokens, ...)` of tokens.
 
     An extra node starts as the mean of the tokens of `topology.extra_starts`, or as zero.
-
-    Parameters
-    ----------
-    topology, lengths
-        As for `token_nodes`.
-    feat : Tensor
-        `(num_tokens, ...)`, the features of the tokens.
-
-    Returns
-    -------
-    Tensor
-        `(num_nodes, ...)`
 
     Raises
     ------
@@ -79,22 +102,13 @@ def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tens
     return torch.cat([feat, extra])[order.to(feat.device)]
 
 
-def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
-    """Return the position of each node of a layout, for its position encoding.
+def node_positions(topology: ExtraNodes, lengths: Lengths) -> Tensor:
+    """Return the position of each node of a layout, `(num_nodes,)`, for its position encoding.
 
     Tokens are at 1, 2, ... An extra node is at the mean position of the tokens of
-    `topology.extra_starts`, or at 0 without any. Each that starts like an earlier one is one
-    position before it: virtual nodes are at 0, -1, -2, ... and so become different.
-
-    Parameters
-    ----------
-    topology, lengths
-        As for `token_nodes`.
-
-    Returns
-    -------
-    Tensor
-        `(num_nodes,)`, int64, or float64 if the topology has extra nodes.
+    `topology.extra_starts`, or at 0 without any. Of those that start alike, only the first is
+    there, and each other one stands one position before the last, so that they become different:
+    virtual nodes are at 0, -1, -2, ... Positions are int64, or float64 if there are extra nodes.
 
     Examples
     --------
@@ -115,15 +129,15 @@ def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
     return position
 
 
-def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _starts_of_extra_nodes(topology: ExtraNodes, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sentence of each extra node, and the interval of tokens that it starts as."""
     extras = topology.extra_nodes(lengths)
     sentence = torch.repeat_interleave(extras)
     return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
 
 
-def _alike_before(topology: Topology, lengths: Tensor) -> Tensor:
-    """Count the extra nodes of its sentence before each one that start as the same tokens."""
+def _alike_before(topology: ExtraNodes, lengths: Tensor) -> Tensor:
+    """Count, for each extra node, those before it in its sentence that start as the same tokens."""
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
     _, same, count = start.unique(dim=0, return_inverse=True, return_counts=True)

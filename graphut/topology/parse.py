@@ -14,21 +14,16 @@ _TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
 
 
 def parse(spec: str | Topology) -> Topology:
-    """Return the topology that a spec string describes.
+    """Return the topology that a spec string describes, or a topology as it is.
 
-    A name with its integers, as in `window:8` or `global:0,1`, and with its seed, as in
-    `random:8@7`; `|` for a union and `&` for an intersection, which binds tighter;
-    parentheses. `parse(t.spec()) == t` for every topology `t`.
-
-    Parameters
-    ----------
-    spec : str or Topology
-        A topology is returned as it is.
+    A spec is a name with its integers, as in `window:8` or `global:0,1`, and with its seed, as in
+    `random:8@7`; or specs joined by `|`, a union, or by `&`, an intersection, which binds tighter;
+    or a spec in parentheses. `parse(t.spec()) == t` for every topology `t`.
 
     Raises
     ------
     TypeError
-        If `spec` is neither.
+        If `spec` is neither a string nor a topology.
     ValueError
         If the string cannot be read; a caret shows where.
 
@@ -69,8 +64,7 @@ def _parameters(make: Callable[..., Topology]) -> tuple[list[Parameter], bool]:
 class _Parser:
     """Recursive descent over the tokens of one spec.
 
-    Python's own `ast` knows `|` and `&`, but its syntax errors say neither where a spec goes
-    wrong nor what is missing there.
+    Python's `ast` knows `|` and `&` too, but its errors do not say what is missing where.
     """
 
     def __init__(self, spec: str) -> None:

@@ -17,11 +17,11 @@ class Random(Topology, minimum={"links": 1}):
     """Random links: each destination sees some tokens, half of them before it and half after.
 
     The random attention of BigBird (arXiv 2007.14062), which draws from the whole sentence at
-    once. Here one half comes from either side, so that what a token sees of its past does
-    not change when the sentence grows: `Random(...).causal()` is stable, and has the first half.
-    Sources are distinct and never the destination itself, and a function of the seed, the
-    destination's position and, after it, the length of its sentence. Where a side has
-    fewer tokens than its half, all of them are seen: `n * links` edges but for the ends.
+    once. Here one half comes from either side, so that what a token sees of its past does not
+    change when the sentence grows: `Random(...).causal()` is stable, and has the half before it.
+    Sources are distinct, never the destination itself, and a function of the seed, the
+    destination's position and, for those after it, the length of its sentence. About `n * links`
+    edges: a side with fewer tokens than its half is seen as a whole.
 
     Parameters
     ----------
@@ -68,10 +68,10 @@ class Expander(Topology, minimum={"degree": 2}):
     """Random rings through the whole sentence: each token sees its neighbours on every ring.
 
     The expander graph of Exphormer (arXiv 2303.06147): random, symmetric and regular, here
-    the union of `degree / 2` rings. Each ring alone connects all tokens, so the graph is connected,
-    and with a degree of 4 or more a few steps lead from any token to any other. At most
-    `degree * n` edges, less where two rings share one or a ring has fewer than 3 tokens; a single
-    token sees itself. A function of the seed and the length of the sentence, so it is not stable.
+    the union of `degree / 2` rings. Each ring alone connects all tokens, and with a degree of 4 or
+    more a few steps lead from any token to any other. At most `degree * n` edges, less where two
+    rings share one or a ring has fewer than 3 tokens; a single token sees itself. A function of
+    the seed and the length of the sentence, so it is not stable.
 
     Parameters
     ----------
@@ -79,11 +79,6 @@ class Expander(Topology, minimum={"degree": 2}):
         Neighbours of a token, even and at least 2.
     seed : int
         Selects the rings; any integer.
-
-    Raises
-    ------
-    ValueError
-        If `degree` is odd.
 
     Examples
     --------
@@ -123,7 +118,7 @@ class Expander(Topology, minimum={"degree": 2}):
 def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
     """Return integers uniform in `0, ..., 2^32 - 1`: a function of a seed and of some keys.
 
-    `seed` is any integer; the keys are integers or tensors, whose shapes are broadcast.
+    The seed is any integer; the keys are integers or tensors, whose shapes are broadcast.
 
     Examples
     --------
@@ -140,13 +135,9 @@ def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
 def random_choice(size: Tensor, count: int, seed: int, *keys: Tensor | int) -> Tensor:
     """Choose `count` distinct numbers below each size, every set as likely as any other.
 
-    Floyd's algorithm. Sizes, `(D,)` int64, are at most `2^31`; below a smaller one than `count`
-    all numbers are chosen. Seed and keys are as for `random_bits`.
-
-    Returns
-    -------
-    Tensor
-        `(D, count)`, -1 where nothing was left to choose; fewer columns if no size has as many.
+    Floyd's algorithm. Sizes, `(D,)` int64, are at most `2^31`; below a size under `count`, all
+    numbers are chosen. Seed and keys are as for `random_bits`. The result is `(D, count)`, -1 where
+    nothing was left to choose, with fewer columns if no size has as many.
 
     Examples
     --------

@@ -35,7 +35,7 @@ def register_composition(make: Maker) -> Maker:
 
 
 def register(name: Any, make: Callable[..., Any]) -> None:
-    """Let spec strings use a name; raise TypeError if it is none, or another topology's."""
+    """Let spec strings use a name; TypeError if it is malformed, or another topology's."""
     label = getattr(make, "__name__", repr(make))
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise TypeError(

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Interval, Topology
-from graphut.topology.batch import ragged_arange
+from graphut.topology.base import Topology
+from graphut.topology.batch import Interval, ragged_arange
 
 
 @dataclass(frozen=True)
 class Virtual(Topology, minimum={"nodes": 1}):
     """Extra nodes that see all tokens and are seen by all tokens.
 
-    The virtual nodes of Exphormer (arXiv 2303.06147): `2 * nodes * n` edges. They start as
-    zero.
-
-    As a decoder's, `causal()` leaves them to the last token alone, like a star's relay; the
-    other tokens see nothing, so join them: `window:8&causal|virtual:1&causal`.
+    The virtual nodes of Exphormer (arXiv 2303.06147): `2 * nodes * n` edges. They start as zero.
+    In `causal()` only the last token sees them, like a star's relay, and the others see nothing,
+    so a decoder needs a union: `window:8&causal|virtual:1&causal`.
 
     Parameters
     ----------
@@ -64,10 +62,10 @@ class Star(Topology):
     side (the first and the last are neighbours) and the relay, which starts as the mean of the
     tokens. `5n + 1` edges from 3 tokens on; two have one neighbour, one has none.
 
-    As a decoder's, `causal()` leaves the relay, which has heard of all tokens, to the last one
-    alone. In training that is the end of the sentence; in writing it is each new token, so that
-    what was trained is not what is asked for. Spans that end (`binary_partition:1&causal`), or a
-    token in the relay's place (`window:1&causal|global:0&causal`), stay as a sentence grows.
+    In `causal()` only the last token sees the relay. In training that is the end of the sentence,
+    in generation each new token: so a decoder should have spans (`binary_partition:1&causal`), or
+    a token in the relay's place (`window:1&causal|global:0&causal`), whose edges stay as a
+    sentence grows.
 
     Examples
     --------

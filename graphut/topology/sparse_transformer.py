@@ -16,7 +16,7 @@ from graphut.topology.window import capped_sum
 class Strided(Topology, minimum={"stride": 1}):
     """Strided attention: `i` sees `j <= i` where `i - j <= stride`, or `stride` divides `i - j`.
 
-    Both heads' patterns of the strided attention of Sparse Transformers (arXiv 1904.10509,
+    The patterns of both heads of strided attention (Sparse Transformers, arXiv 1904.10509,
     section 4.3) in one causal graph of about `n * stride + n^2 / (2 * stride)` edges. A sentence of
     at most `stride + 1` tokens gets the whole causal graph.
 
@@ -62,22 +62,16 @@ class Strided(Topology, minimum={"stride": 1}):
 class Fixed(Topology, minimum={"block": 1, "summary": 1}):
     """Fixed attention: `i` sees its block up to itself, and the last tokens of earlier blocks.
 
-    Both heads' patterns of the fixed attention of Sparse Transformers (arXiv 1904.10509,
-    section 4.3) in one causal graph of about `n * l / 2 + c * n^2 / (2l)` edges for blocks of
-    `l`, the last `c` of which are summaries. A sentence of at most a block gets the whole
-    causal graph.
+    The patterns of both heads of fixed attention (Sparse Transformers, arXiv 1904.10509, section
+    4.3) in one causal graph of about `n * l / 2 + c * n^2 / (2l)` edges for blocks of `l`, the last
+    `c` of which are summaries. A sentence of at most a block gets the whole causal graph.
 
     Parameters
     ----------
     block : int
         Tokens of a block, at least 1.
     summary : int
-        Tokens at the end of a block that all later ones see, at least 1; the paper's `c`.
-
-    Raises
-    ------
-    ValueError
-        If `summary` is larger than `block`.
+        Tokens at the end of a block that all later ones see, 1 to `block`; the paper's `c`.
 
     Examples
     --------

@@ -14,20 +14,11 @@ LONGEST = 2048
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of the graph of one sentence.
+    """Statistics of the graph of one sentence; nodes are its tokens and extra nodes.
 
-    Attributes
-    ----------
-    tokens, nodes, edges : int
-        How many there are; the nodes are the tokens and the extra nodes.
-    min_in_degree, max_in_degree : int
-        In-edges of a node.
-    diameter : int
-        The longest of the shortest paths from one token to another, in edges, among those
-        pairs that have one.
-    unreachable : tuple of int, or None
-        A token and another that no path leads from, the first such pair; `None` if paths of at
-        most `diameter` edges connect all tokens.
+    `diameter` is the longest of the shortest paths from one token to another, in edges, among the
+    pairs that have a path. `unreachable` is the first pair `(i, j)` of tokens without a path from
+    `j` to `i`, or `None`.
     """
 
     tokens: int
@@ -75,8 +66,8 @@ def statistics(topology: Topology, n: int) -> Statistics:
 
 
 def _distances(mask: Tensor, n: int) -> tuple[int, Tensor]:
-    """Return the longest shortest path between tokens, and which of them paths connect."""
-    # Squares of "reached within one step", until nothing more is reached.
+    """Return the diameter, and the matrix of the pairs of tokens that a path connects."""
+    # What is reached within 1, 2, 4, ... steps, until nothing more is reached.
     within = [mask | torch.eye(len(mask), dtype=torch.bool)]
     while not torch.equal(farther := _compose(within[-1], within[-1]), within[-1]):
         within.append(farther)

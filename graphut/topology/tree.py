@@ -53,13 +53,8 @@ class Tree(Topology, minimum={"arity": 1}):
 class Ancestors(Topology, minimum={"arity": 1}):
     """Complete tree of the tokens, level by level: each sees itself and all its ancestors.
 
-    The tree is that of `Tree`. Ancestors come before their descendants, so this is causal:
-    about `n * log(n) / log(arity)` edges. A shorter sentence lacks the last leaves.
-
-    Parameters
-    ----------
-    arity : int
-        Children of a token, at least 1.
+    The tree is that of `Tree`, of the same `arity`. Ancestors come before their descendants, so
+    this is causal: about `n * log(n) / log(arity)` edges.
 
     Examples
     --------

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.topology.base import Interval, Topology
+from graphut.topology.base import Topology
+from graphut.topology.batch import Interval
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,12 @@ from graphut.models.decoding.search import Hypothesis, SearchOptions, exclude
 from graphut.sentences import EOS
 
 
-@dataclass(frozen=True)
-class _Beam:
+@dataclass
+class _Beam(Hypothesis):
     """A hypothesis of a sentence, and the row of its parent in the decoder's last batch."""
 
-    sentence: int
+    sentence: int = 0
     row: int = 0
-    score: float = 0.0
-    tokens: tuple[int, ...] = ()
-    steps: tuple[int, ...] = ()
 
     def rank(self, penalty: float, length: int | None = None) -> float:
         divisor: float = ((5 + (length or len(self.tokens))) / 6) ** penalty
@@ -30,25 +27,20 @@ class _Beam:
 def beam_search(
     decoder: TokenDecoder, first: Tensor, options: SearchOptions, *, never: int | None = None
 ) -> list[Hypothesis]:
-    r"""Return the best finished hypothesis of each sentence.
+    r"""Return the best finished hypothesis of each sentence; parameters as for `sample`.
 
     Hypotheses are ranked by their log-probability over
     :math:`((5 + length) / 6)^{penalty}` (arXiv 1609.08144, Eq. 14), and one that reaches
     `max_length` counts as finished. Sentences do not influence each other.
-
-    Parameters
-    ----------
-    decoder, first, options, never
-        As for `sample`; the options are `max_length`, `beam_size` and `length_penalty`.
     """
     max_length, penalty = options.max_length, options.length_penalty
-    live = [_Beam(sentence) for sentence in range(len(first))]
+    live = [_Beam(sentence=sentence) for sentence in range(len(first))]
     best: list[_Beam | None] = [None] * len(first)
     parents, tokens = torch.arange(len(first)), first
     for length in range(1, max_length + 1):
         logits, steps = decoder.advance(parents, tokens)
         scores = exclude(logits.double().log_softmax(-1), never)
-        # One more than the beam: whatever else is chosen, eos may be among them.
+        # One more than the beam, as `eos` may be among them.
         extended = _extend(live, scores, steps.tolist(), options.beam_size + 1)
         live = []
         for sentence, beams in extended.items():
@@ -56,15 +48,14 @@ def beam_search(
             candidates = [*ended, *([kept] if (kept := best[sentence]) else [])]
             top = best[sentence] = max(candidates, key=lambda b: b.rank(penalty), default=None)
             active = [b for b in beams if b.tokens[-1] != EOS][: options.beam_size]
-            if top is not None:  # a score only falls, and counts least at the end
+            if top is not None:  # drop those that cannot rank higher: a score only falls
                 active = [b for b in active if b.rank(penalty, max_length) > top.rank(penalty)]
             live += active
-        if not live or length == max_length:
+        if not live:  # at `max_length` at the latest, where nothing active is above the best
             break
         parents = torch.tensor([beam.row for beam in live])
         tokens = torch.tensor([beam.tokens[-1] for beam in live], device=first.device)
-    found = [beam for beam in best if beam]  # all: at max_length every hypothesis is finished
-    return [Hypothesis(list(beam.tokens), list(beam.steps), beam.score) for beam in found]
+    return [beam for beam in best if beam]  # all: at `max_length` every hypothesis is finished
 
 
 def _extend(
@@ -76,7 +67,7 @@ def _extend(
     extended: dict[int, list[_Beam]] = {beam.sentence: [] for beam in live}
     for row, (beam, values, tokens, step) in enumerate(rows):
         extended[beam.sentence] += [
-            _Beam(beam.sentence, row, beam.score + s, (*beam.tokens, t), (*beam.steps, step))
+            _Beam([*beam.tokens, t], [*beam.steps, step], beam.score + s, beam.sentence, row)
             for s, t in zip(values, tokens, strict=True)
         ]
     return {i: sorted(beams, key=lambda b: -b.score) for i, beams in extended.items()}

@@ -1,8 +1,8 @@
 """The cached decoder: it computes each token once, over the keys and values of earlier tokens.
 
-With a causal topology a token's whole trajectory depends on earlier tokens alone, so their keys
-and values by step are all that is needed. A hypothesis is a path of nodes; hypotheses that share a
-beginning share its nodes, and choosing among them copies no keys or values.
+With a causal topology all states of a token depend on earlier tokens alone, so their keys and
+values at each step are all that is needed. A hypothesis is a path of nodes; hypotheses that begin
+alike share nodes, and choosing among them copies no keys or values.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ class CachedDecoder(RecurrenceDecoder):
         """Begin with empty caches."""
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
         self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
-        self.combined = RaggedCache(self.recurrence.max_steps)
+        self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a sepconv transition
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each; see `TokenDecoder`."""
         parents = parents.cpu()
         feat = self.embed(tokens)
-        nodes = self.memory.add_nodes(len(parents))
         self.combined.add_nodes(len(parents))
-        self.hypotheses.extend(parents, nodes)
+        self.hypotheses.extend(parents, self.memory.add_nodes(len(parents)))
         length = self.hypotheses.length
         position = torch.tensor(length, device=feat.device)
         encoding = coordinate_signal(position, feat.shape[1], feat.dtype).expand_as(feat)
@@ -118,14 +117,9 @@ def _intervals_of(rows: int, size: int) -> IntervalLayout:
 
 
 class RaggedCache:
-    """A table of nodes by steps that stores a row once, from the step on at which it was written.
+    """The rows of nodes at each step up to `max_steps`, of which each is stored once.
 
     A node that halted early has few rows: at later steps its last row is read.
-
-    Parameters
-    ----------
-    max_steps : int
-        The largest step.
     """
 
     def __init__(self, max_steps: int) -> None:

@@ -14,7 +14,7 @@ from graphut.topology.cross import cross_layout
 class PrefixDecoder(RecurrenceDecoder):
     """A `TokenDecoder` without a cache; parameters as for `RecurrenceDecoder`.
 
-    It is the reference for the cache, and decodes topologies that change as a sentence grows.
+    It is the reference for the cache, and takes topologies that change as a sentence grows.
     """
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:

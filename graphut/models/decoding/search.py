@@ -14,13 +14,7 @@ from graphut.sentences import EOS
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """The options of a search, as `GenerativeModel.generate` explains them.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range; the message quotes it.
-    """
+    """The options of a search, as `GenerativeModel.generate` explains them."""
 
     max_length: int = 100
     beam_size: int = 1
@@ -31,25 +25,22 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         """Raise `ValueError` if an option is out of range."""
-        max_length, beam_size, penalty = self.max_length, self.beam_size, self.length_penalty
         temperature, top_p = self.temperature, self.top_p
-        if max_length < 1:
-            raise ValueError(f"max_length must be at least 1, got {max_length}")
-        if beam_size < 1:
-            raise ValueError(f"beam_size must be at least 1, got {beam_size}")
-        if not 0 <= penalty < math.inf:
-            raise ValueError(f"length_penalty must be 0 or more, got {penalty}")
-        if temperature is not None and not temperature > 0:
+        self._check("max_length", self.max_length >= 1, "be at least 1")
+        self._check("beam_size", self.beam_size >= 1, "be at least 1")
+        self._check("length_penalty", 0 <= self.length_penalty < math.inf, "be 0 or more")
+        positive = temperature is None or temperature > 0
+        self._check("temperature", positive, "be above 0", "; leave it out for greedy")
+        self._check("top_p", top_p is None or 0 < top_p <= 1, "lie in (0, 1]")
+        if self.beam_size > 1 and self.samples:
             raise ValueError(
-                f"temperature must be above 0, got {temperature}; leave it out for greedy"
-            )
-        if top_p is not None and not 0 < top_p <= 1:
-            raise ValueError(f"top_p must lie in (0, 1], got {top_p}")
-        if beam_size > 1 and self.samples:
-            raise ValueError(
-                f"beam_size={beam_size} and sampling (temperature, top_p) exclude each other; "
+                f"beam_size={self.beam_size} and sampling (temperature, top_p) exclude each other; "
                 "give one of them"
             )
+
+    def _check(self, name: str, right: bool, must: str, hint: str = "") -> None:
+        if not right:
+            raise ValueError(f"{name} must {must}, got {getattr(self, name)}{hint}")
 
     @property
     def samples(self) -> bool:
@@ -59,7 +50,7 @@ class SearchOptions:
 
 @dataclass
 class Hypothesis:
-    """A sequence in the making: tokens without `bos`, but with `eos` if it came."""
+    """A sequence that grows token by token, without `bos`, and with `eos` once it has ended."""
 
     tokens: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
@@ -67,7 +58,7 @@ class Hypothesis:
 
 
 def exclude(scores: Tensor, never: int | None) -> Tensor:
-    """Set the scores of one token, if any, to minus infinity, in `(B, vocabulary)` scores."""
+    """Return `(B, vocabulary)` scores with minus infinity for one token, if there is one."""
     if never is None:
         return scores
     return scores.index_fill(-1, torch.tensor(never, device=scores.device), -torch.inf)
@@ -76,7 +67,7 @@ def exclude(scores: Tensor, never: int | None) -> Tensor:
 def sample(
     decoder: TokenDecoder, first: Tensor, options: SearchOptions, *, never: int | None = None
 ) -> list[Hypothesis]:
-    """Draw tokens from the model's distribution, or take the likeliest ones (greedy).
+    """Return a hypothesis for each sentence, of drawn tokens or of the likeliest ones (greedy).
 
     Parameters
     ----------
@@ -85,16 +76,11 @@ def sample(
     first : Tensor
         `(sentences,)` int64, the token that begins each sentence.
     options : SearchOptions
-        Greedy without a `temperature` and `top_p`. The logits are divided by `temperature`; of
-        the tokens only the likeliest are drawn, which have the share `top_p` of the probability
-        between them (nucleus sampling, arXiv 1904.09751).
+        With a `temperature`, which divides the logits, or a `top_p` tokens are drawn: of the
+        likeliest that together have this probability (nucleus sampling, arXiv 1904.09751).
+        Without them decoding is greedy.
     never : int, optional
         A token that is not taken, whatever its probability is.
-
-    Returns
-    -------
-    list of Hypothesis
-        One for each sentence.
     """
     found = [Hypothesis() for _ in range(len(first))]
     active = list(range(len(first)))
@@ -120,7 +106,7 @@ def _choose(logits: Tensor, options: SearchOptions) -> Tensor:
     if not options.samples:
         return logits.argmax(-1)
     temperature = 1.0 if options.temperature is None else options.temperature
-    # From the largest down, and in float64, so that a tiny temperature does not overflow.
+    # Below the largest and in float64, so that a tiny temperature does not overflow.
     below = logits.double() - logits.double().amax(-1, keepdim=True)
     probability = (below / temperature).softmax(-1)
     if options.top_p is not None:

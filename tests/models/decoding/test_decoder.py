@@ -5,7 +5,8 @@ import torch
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import EncodedSource, LiveHypotheses
-from graphut.topology import cross_topology, parse
+from graphut.topology import parse
+from graphut.topology.cross import cross_topology
 from tests.helpers import pairs_of
 
 LENGTHS = [4, 1, 5]
