@@ -11,23 +11,17 @@ from typing import Literal
 
 import numpy as np
 
+from graphut.experiments.tasks import files
 from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask, option
 from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_json, unpack_json
-from graphut.experiments.tasks.files import (
-    DataSet,
-    lines_of,
-    published_checksums,
-    read_text,
-    text_files,
-)
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out, random_windows
 from graphut.experiments.tasks.vocabulary import Words
 
 _FILES = {part: f"lambada_{part}_plain_text.txt" for part in ("development", "test")}
-LAMBADA = DataSet(
+LAMBADA = files.DataSet(
     "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
-    published_checksums("lambada"),
+    files.published_checksums("lambada"),
 )
 _FOLDER = f"folder of the passages, {LAMBADA.origin}"
 _NOVELS = f"the publishers' train-novels are to be had {LAMBADA.origin}"
@@ -41,7 +35,7 @@ _LANGUAGE_MODEL = (
     | model_size(128, 512, 6)
     | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
 )
-# Few passages and many words: most weights are embeddings, and dropout has much to do.
+# Few passages and many words: most weights are embeddings, which need dropout.
 _READING = model_size(64, 256, 4) | {
     "positions": "end",
     "dropout": 0.2,
@@ -52,7 +46,7 @@ _READING = model_size(64, 256, 4) | {
 
 def _read_passages(folder: str | Path, part: Literal["development", "test"]) -> Passages:
     """Return the words of 4869 passages, or of 5153 of other novels; the last one is the answer."""
-    return [line.split() for line in lines_of(LAMBADA.read(folder, _FILES[part]))]
+    return [line.split() for line in files.lines_of(LAMBADA.read(folder, _FILES[part]))]
 
 
 def _split_development(folder: str | Path, held_out: int) -> tuple[Passages, Passages]:
@@ -67,8 +61,8 @@ class Lambada(TextTask):
 
     The task of arXiv 1606.06031 for a language model (arXiv 1807.03819, section 3.3). The
     protocol: train on 2662 novels, validate on the development passages, and judge on the test
-    passages, from other novels. `novels` are files of the user's, since they are as large as they
-    are; an epoch is windows at random places of them.
+    passages, from other novels. `novels` are the user's own files, not checked against checksums;
+    an epoch is windows at random places of them.
 
     Without them a model trains on the development passages, but for those that are held out to
     validate on. That is not the paper's protocol, and its figures are not to be compared.
@@ -164,7 +158,7 @@ class Lambada(TextTask):
 
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
-        return (read_text(file, _NOVELS) for file in text_files(self.novels))
+        return (files.read_text(file, _NOVELS) for file in files.text_files(self.novels))
 
 
 @dataclass(frozen=True)
@@ -178,8 +172,8 @@ class LambadaReading(PassageTask):
     The protocol: train on passages cut out of novels (1.8 million of them), validate on the
     development passages, and judge on the test passages. `passages` is a file of the user's.
 
-    Without it a model trains on the development passages, but for those that are held out to
-    validate on. That is not the paper's protocol, and its figures are not to be compared.
+    Without it a model trains on most of the development passages, which is not the paper's
+    protocol, as in `Lambada`.
 
     The vocabulary has all words of the passages that a model is judged by, so that each can be
     pointed at: those that training does not have keep the embeddings that they were drawn with.
@@ -243,7 +237,7 @@ class LambadaReading(PassageTask):
 
 
 def _read_own_passages(path: str | Path) -> Passages:
-    passages = [line.split() for line in lines_of(read_text(path, _OWN_PASSAGES))]
+    passages = [line.split() for line in files.lines_of(files.read_text(path, _OWN_PASSAGES))]
     for number, passage in enumerate(passages, 1):
         if len(passage) < 2:
             raise ValueError(f"{path}, line {number}: a passage has two words at least")
