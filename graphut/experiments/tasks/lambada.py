@@ -7,7 +7,6 @@ from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_b
 from graphut.experiments.tasks.splits import hold_out, random_windows
 from graphut.experiments.tasks.vocabulary import Words
 
-_FILES = {part: f"lambada_{part}_plain_text.txt" for part in ("development", "test")}
 LAMBADA = files.DataSet(
     "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
     files.published_checksums("lambada"),
@@ -44,15 +42,18 @@ _READING = model_size(64, 256, 4) | {
 }
 
 
-def _read_passages(folder: str | Path, part: Literal["development", "test"]) -> Passages:
-    """Return the words of 4869 passages, or of 5153 of other novels; the last one is the answer."""
-    return [line.split() for line in files.lines_of(LAMBADA.read(folder, _FILES[part]))]
+def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passages]:
+    """Return the passages of each part as words, the last of which is the answer.
 
-
-def _split_development(folder: str | Path, held_out: int) -> tuple[Passages, Passages]:
-    """Split the development passages into those to train on and those to validate on."""
-    passages = _read_passages(folder, "development")
-    return hold_out(passages, held_out, lambda words: " ".join(words).encode())
+    There are 4869 development passages, and 5153 of other novels to test on. If `held_out` is
+    given, so many development passages are validated on, and the others are trained on.
+    """
+    texts = (LAMBADA.read(folder, name) for name in LAMBADA.checksums)
+    validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)
+    train: Passages = []
+    if held_out is not None:
+        train, validation = hold_out(validation, held_out, lambda words: " ".join(words).encode())
+    return {"train": train, "validation": validation, "test": test}
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,7 @@ class Lambada(TextTask):
 
     def load(self, part: str) -> list[Text]:
         """Return the passages of a part."""
-        passages = self._passages[part] if part != "test" else _read_passages(self.data, "test")
-        texts = [Text(self.vocabulary.encode(words)) for words in passages]
+        texts = [Text(self.vocabulary.encode(words)) for words in self._passages[part]]
         unknown = self.vocabulary.unknown
         if part != "train" and all(text.tokens[-1] == unknown for text in texts):
             raise ValueError(
@@ -134,10 +134,7 @@ class Lambada(TextTask):
 
     @cached_property
     def _passages(self) -> dict[str, Passages]:
-        if self.novels is not None:
-            return {"validation": _read_passages(self.data, "development")}
-        train, validation = _split_development(self.data, self.held_out)
-        return {"train": train, "validation": validation}
+        return _read_passages(self.data, self.held_out if self.novels is None else None)
 
     @cached_property
     def _novels(self) -> Arrays:
@@ -228,12 +225,8 @@ class LambadaReading(PassageTask):
     @cached_property
     def _parts(self) -> dict[str, Passages]:
         if self.passages is None:
-            train, validation = _split_development(self.data, self.held_out)
-        else:
-            train = _read_own_passages(self.passages)
-            validation = _read_passages(self.data, "development")
-        test = _read_passages(self.data, "test")
-        return {"train": train, "validation": validation, "test": test}
+            return _read_passages(self.data, self.held_out)
+        return _read_passages(self.data, None) | {"train": _read_own_passages(self.passages)}
 
 
 def _read_own_passages(path: str | Path) -> Passages:
