@@ -20,12 +20,7 @@ _BENCH_PACKAGES = ("torch_geometric", "triton")
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
-    """Return processors, threads and versions: what a measurement depends on.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where the work is done: a GPU is named if it is one.
+    """Return processors, threads and versions: what a measurement on a device depends on.
 
     Examples
     --------
@@ -54,19 +49,14 @@ def dated_machine(device: torch.device) -> dict[str, object]:
 
 
 def machine_name(machines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the names of the processors that did the work, and the threads of a CPU.
-
-    Parameters
-    ----------
-    machines : sequence of mapping
-        Descriptions by `describe_machine`.
+    """Return the processors of descriptions by `describe_machine`, with the threads of a CPU.
 
     Examples
     --------
-    >>> machine_name([{"cpu": "Abacus 9", "gpu": None, "threads": 2}])
-    'Abacus 9, 2 threads'
-    >>> machine_name([{"cpu": "Abacus 9", "gpu": "Loom 1", "threads": 2}])
-    'Loom 1'
+    >>> machine_name([{"cpu": "AMD EPYC", "gpu": None, "threads": 2}])
+    'AMD EPYC, 2 threads'
+    >>> machine_name([{"cpu": "AMD EPYC", "gpu": "NVIDIA H200", "threads": 2}])
+    'NVIDIA H200'
     """
     names = [m["gpu"] or f"{m['cpu']}, {counted(m['threads'], 'thread')}" for m in machines]
     return "; ".join(dict.fromkeys(names))

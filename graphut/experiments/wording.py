@@ -1,4 +1,4 @@
-"""Counts and options as text."""
+"""Counts and options as text, for code that has to load quickly: nothing is imported here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks: which backend is fastest here, what halting saves, what a topology buys."""
+"""Benchmarks: of attention backends, of halting, of long sentences, and of topologies."""
 
 from graphut.experiments.bench.attention import backend_names, bench_attention
 from graphut.experiments.bench.comparison import Comparison, ComparisonReport

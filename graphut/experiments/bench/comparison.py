@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _HEAD = ["sequences right", "tokens right", "edges", "ms a batch", "encoder steps", "decoder steps"]
-_Bars = Sequence[tuple[str, str, list[list[float]]]]  # label, colour, values of each row
 PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
 """The edge types of the sentence graph, by the part of the model."""
 
@@ -37,35 +36,18 @@ PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
 class Comparison:
     """The topologies to compare, and what to train under each of them.
 
-    Parameters
-    ----------
-    topologies : sequence of Topology
-        They take turns as the model's topology.
-    task : PairTask
-        The task to learn.
-    training : TrainingConfig
-        The options of the training; each run has a seed of its own.
-    config : UniversalTransformerConfig
-        The rest of the model.
-    seeds : sequence of int
-        Seeds of the weights, the order of the pairs, and dropout, the same for every topology.
-    part : {"encoder", "decoder", "cross"}
-        The part of the model whose topology differs.
-    device : torch.device
-        Where to train.
-
     Raises
     ------
     ValueError
         If a topology does not fit the part, or there is none, or no seed.
     """
 
-    topologies: Sequence[Topology]
+    topologies: Sequence[Topology]  # they take turns as the model's topology
     task: PairTask
-    training: TrainingConfig
-    config: UniversalTransformerConfig
-    seeds: Sequence[int] = (0,)
-    part: str = "encoder"
+    training: TrainingConfig  # each run has a seed of its own
+    config: UniversalTransformerConfig  # the rest of the model
+    seeds: Sequence[int] = (0,)  # of weights, order and dropout, the same for every topology
+    part: str = "encoder"  # a key of `PARTS`: the part of the model whose topology differs
     device: torch.device = CPU
 
     def __post_init__(self) -> None:
@@ -118,29 +100,26 @@ class Comparison:
         >>> [str(row.topology) for row in found.rows]
         ['complete', 'window:1']
         """
-        # All folders are made first: one that is taken is known before anything is trained.
+        # All folders are made first, so that one that exists is an error before any training.
         runs = [
             [self._begin(Path(folder, f"{n}-seed-{seed}"), topology, seed) for seed in self.seeds]
             for n, topology in enumerate(self.topologies, start=1)
         ]
         models = [[self._train(run, report) for run in of_topology] for of_topology in runs]
         passes = [_TrainingPass(found, self.task, self.training) for found in models]
-        numbered = {str(n): timed for n, timed in enumerate(passes)}
-        times = interleaved(numbered, repeats, self.device)
+        timed = interleaved({str(n): run for n, run in enumerate(passes)}, repeats, self.device)
         rows = [
-            ComparisonRow(
-                topology,
-                edges=timed.edges(PARTS[self.part]),
-                seconds=times[n]["median"] / len(self.seeds),
-                evaluations=[self._evaluate(model) for model in timed.models],
-            )
-            for topology, (n, timed) in zip(self.topologies, numbered.items(), strict=True)
+            self._row(topology, run, times["median"])
+            for topology, run, times in zip(self.topologies, passes, timed.values(), strict=True)
         ]
         machine, epochs = dated_machine(self.device), self.training.epochs
         return ComparisonReport(self.task.name, self.part, self.seeds, epochs, rows, machine)
 
-    def _evaluate(self, model: UniversalTransformer) -> Evaluation:
-        return PairLearner().evaluate(model, self.task.vocabularies, self.task.test)
+    def _row(self, topology: Topology, run: _TrainingPass, seconds: float) -> ComparisonRow:
+        vocabularies, pairs = self.task.vocabularies, self.task.test
+        found = [PairLearner().evaluate(model, vocabularies, pairs) for model in run.models]
+        edges = run.graph.num_edges(PARTS[self.part]) / run.graph.batch_size
+        return ComparisonRow(topology, edges, seconds / len(found), found)
 
     def _begin(self, folder: Path, topology: Topology, seed: int) -> Run:
         training = replace(self.training, seed=seed)
@@ -179,10 +158,6 @@ class _TrainingPass:
             torch.autograd.backward(outcome.total_loss(self.ponder_weight))
             model.zero_grad()
             model.eval()
-
-    def edges(self, etype: tuple[str, str, str]) -> float:
-        """Return the mean number of edges of a sentence."""
-        return float(self.graph.num_edges(etype) / self.graph.batch_size)
 
 
 @dataclass(frozen=True)
@@ -265,30 +240,30 @@ class ComparisonReport:
         figure = new_figure(12, 1.9 + 0.42 * len(rows))
         figure.suptitle(self.title)
         accuracy, edges, time, steps = figure.subplots(1, 4, sharey=True)
-        _bars(accuracy, "right on the test set, %", [
-            ("sequences", BLUE, [row.values("sequence_accuracy", 100) for row in rows]),
-            ("tokens", ORANGE, [row.values("token_accuracy", 100) for row in rows]),
-        ])  # fmt: skip
+        _bars(accuracy, "right on the test set, %", {
+            "sequences": [row.values("sequence_accuracy", 100) for row in rows],
+            "tokens": [row.values("token_accuracy", 100) for row in rows],
+        })  # fmt: skip
         accuracy.set_xlim(0, 105)
-        _bars(edges, f"{self.part} edges of a sentence", [("", BLUE, [[r.edges] for r in rows])])
-        milliseconds = [[1e3 * row.seconds] for row in rows]
-        _bars(time, "forward and backward, ms", [("", BLUE, milliseconds)])
-        _bars(steps, "mean steps of a token", [
-            ("encoder", BLUE, [row.values("encoder_steps") for row in rows]),
-            ("decoder", ORANGE, [row.values("decoder_steps") for row in rows]),
-        ])  # fmt: skip
+        _bars(edges, f"{self.part} edges of a sentence", {"": [[row.edges] for row in rows]})
+        _bars(time, "forward and backward, ms", {"": [[1e3 * row.seconds] for row in rows]})
+        _bars(steps, "mean steps of a token", {
+            "encoder": [row.values("encoder_steps") for row in rows],
+            "decoder": [row.values("decoder_steps") for row in rows],
+        })  # fmt: skip
         accuracy.set_yticks(range(len(rows)), [shortened(str(row.topology)) for row in rows])
         accuracy.invert_yaxis()
         return figure
 
 
-def _bars(axes: Axes, title: str, series: _Bars) -> None:
+def _bars(axes: Axes, title: str, series: Mapping[str, list[list[float]]]) -> None:
     """Draw bars of the means beside each other, and a dot for each of several seeds."""
     height = 0.8 / len(series)
-    for number, (label, colour, rows) in enumerate(series):
+    for number, (label, rows) in enumerate(series.items()):
         offset = (number - (len(series) - 1) / 2) * height
         heights = [row + offset for row in range(len(rows))]
-        axes.barh(heights, [*map(statistics.mean, rows)], height, color=colour, label=label)
+        means, colour = [*map(statistics.mean, rows)], (BLUE, ORANGE)[number]
+        axes.barh(heights, means, height, color=colour, label=label)
         for y, values in zip(heights, rows, strict=True):
             if len(values) > 1:
                 axes.plot(values, [y] * len(values), "ko", markersize=3, clip_on=False)

@@ -11,12 +11,7 @@ from graphut.attention import edge_attention
 from graphut.experiments.bench.workloads import AttentionProblem
 
 # The largest relative error, norm by norm, of a right result.
-TOLERANCE = {
-    torch.float64: 1e-10,
-    torch.float32: 1e-5,
-    torch.float16: 5e-3,
-    torch.bfloat16: 2e-2,
-}
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 # Up to this many scores the reference is the backend "dense", beyond it the backend "torch".
 _SCORES = 1 << 22
 

@@ -22,16 +22,10 @@ class Implementation:
 
     Everything that depends on the edges alone (masks, edge lists) is made before the timing, as
     a layout is.
-
-    Parameters
-    ----------
-    attend : callable
-        Takes query, key, value (and edge bias), and returns the output.
-    rows, sources : PaddedBatch, optional
-        The places of queries and output, and of keys and values, in an implementation that pads.
     """
 
-    attend: Callable[..., Tensor]
+    attend: Callable[..., Tensor]  # from query, key, value (and edge bias) to the output
+    # The places of queries and output, and of keys and values, in an implementation that pads.
     rows: PaddedBatch | None = None
     sources: PaddedBatch | None = None
 

@@ -61,8 +61,8 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
 def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor, Tensor]) -> Tensor:
     """Return the attention mask, `(batch, 1, rows, sources)` bool, of `(row, source)` edges.
 
-    It has one row for all where all rows attend to the same sources. A padded row attends to all
-    real sources of its sentence, or its softmax would be undefined.
+    There is one row for all where all rows attend to the same sources. A padded row attends to all
+    real sources of its sentence: the softmax of no source is undefined.
     """
     row, source = in_edges
     (sentence, line), column = rows.index[row].T, sources.index[source, 1]
@@ -77,18 +77,9 @@ class PaddedModel(nn.Module):
     """All nodes at all steps on `(batch, longest, d)`; halted ones are masked out.
 
     Others attend to the last state of a halted node, with the signal of the present step
-    (`halted="copied"`).
-
-    Parameters
-    ----------
-    step : UniversalTransformerStep
-        The step whose weights to use: post-norm, with a position-wise transition.
-    mask : Tensor
-        `(batch, 1, longest or 1, longest)` bool, the columns to which each row attends.
-    max_steps : int
-        The cap.
-    share : float
-        Halting probability of a node before its last step.
+    (`halted="copied"`). The step, whose weights it uses, is post-norm with a position-wise
+    transition; `mask` is that of `padded_mask`, `max_steps` is the cap, and `share` the halting
+    probability of a node before its last step.
     """
 
     def __init__(

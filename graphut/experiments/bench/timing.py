@@ -43,16 +43,8 @@ def interleaved(
     """Time programs in turns, so that whatever slows the machine down slows all of them.
 
     A short program is run for `warm_up` seconds before each timed run: a model, which runs one
-    program again and again, would not find the caches full of another program's data.
-
-    Parameters
-    ----------
-    runs : mapping of str to callable
-        The programs; each is run once before.
-    repeats : int
-        Timed rounds, at least 1.
-    device : torch.device
-        The device to wait for.
+    program again and again, would not find the caches full of another program's data. Every
+    program is run once before the `repeats` timed rounds.
     """
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {repeats}")

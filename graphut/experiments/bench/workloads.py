@@ -21,21 +21,14 @@ CPU = torch.device("cpu")
 class Sizes:
     """A batch of sentences whose lengths are drawn evenly between two bounds, always the same.
 
-    Parameters
-    ----------
-    sentences : int
-        Number of sentences.
-    shortest, longest : int
-        Bounds of their lengths, both included.
-
     Examples
     --------
     >>> str(Sizes.parse("64x10-60")), str(Sizes.parse("8x400"))
     ('64x10-60', '8x400')
     """
 
-    sentences: int
-    shortest: int
+    sentences: int  # the number of sentences
+    shortest: int  # the bounds of their lengths, both included
     longest: int
 
     def __post_init__(self) -> None:
@@ -85,10 +78,10 @@ class Problem:
     """Attention over a batch of sentences."""
 
     topology: Topology
-    sizes: Sizes
-    dim: int
-    heads: int
-    device: torch.device = CPU
+    sizes: Sizes  # of the sentences
+    dim: int  # features of a node
+    heads: int  # that the features divide into
+    device: torch.device = CPU  # where the features lie
 
     def __post_init__(self) -> None:
         """Raise `ValueError` if features do not divide into heads."""
@@ -110,23 +103,6 @@ class Problem:
 class AttentionProblem(Problem):
     """One attention call over the edges of a batch of sentences; its numbers are always the same.
 
-    Parameters
-    ----------
-    topology : Topology
-        Who attends to whom.
-    sizes : Sizes
-        The sentences.
-    dim, heads : int
-        Features of a node, and the heads that they divide into.
-    dtype, device
-        Type of the features, and where they lie.
-    fraction : float
-        Share of the nodes that are active, in `(0, 1]`.
-    biased : bool
-        Whether there is an edge bias, `(E, H)`.
-    forward_only : bool
-        Leave out the backward pass.
-
     Raises
     ------
     ValueError
@@ -140,10 +116,10 @@ class AttentionProblem(Problem):
     (10, 1120, 'interval cpu float32 plain')
     """
 
-    dtype: torch.dtype = torch.float32
-    fraction: float = 1.0
-    biased: bool = False
-    forward_only: bool = False
+    dtype: torch.dtype = torch.float32  # of the features
+    fraction: float = 1.0  # the share of the nodes that are active, in `(0, 1]`
+    biased: bool = False  # whether there is an edge bias, `(E, H)`
+    forward_only: bool = False  # leave out the backward pass
 
     def __post_init__(self) -> None:
         """Raise `ValueError` if the problem is impossible."""
@@ -227,16 +203,7 @@ class AttentionProblem(Problem):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModelProblem(Problem):
-    """A recurrence to run over a batch of sentences.
-
-    Parameters
-    ----------
-    topology, sizes, dim, heads, device
-        As in `AttentionProblem`; the transition has four times as many features.
-    backend : str
-        The backend of the recurrence's attention.
-    halting : bool
-        Whether nodes halt by the benchmark's schedule, or all at the cap.
+    """A recurrence to run over a batch of sentences; its transition has four times `dim` features.
 
     Raises
     ------
@@ -246,8 +213,8 @@ class ModelProblem(Problem):
 
     dim: int = 128
     heads: int = 8
-    backend: str = "auto"
-    halting: bool = True
+    backend: str = "auto"  # of the recurrence's attention
+    halting: bool = True  # whether nodes halt by the benchmark's schedule, or all at the cap
 
     def __post_init__(self) -> None:
         """Raise `ValueError` if the problem is impossible."""

@@ -54,7 +54,7 @@ def _check(arguments: Namespace, tables: Mapping[str, str], charts: Mapping[str,
     pictures = {Path(arguments.folder, f"{name}.png"): chart for name, chart in charts.items()}
     stale += [f"{path}" for path, chart in pictures.items() if not chart.is_drawn(path)]
     for what in stale:
-        print(f"{what} is not what the records make: graphut results")
+        print(f"{what} does not match the records: run graphut results")
     return 1 if stale else 0
 
 

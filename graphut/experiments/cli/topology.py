@@ -72,7 +72,7 @@ def _parser(argv: Sequence[str]) -> Parser:
     )
     show = actions.add_parser(
         "show",
-        help="print what a topology makes of a sentence, and draw it",
+        help="print the edges, degrees and distances of a topology, and draw it",
         description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
         f"A spec is made of: {', '.join(spec_signatures())}; joined by | (or) and & (and).",
     )
@@ -85,7 +85,7 @@ def _parser(argv: Sequence[str]) -> Parser:
     comparing = actions.add_parser(
         "compare",
         usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
-        help="train the same model under several, and print what each of them buys",
+        help="train the same model under several, and compare accuracy, time and steps",
         description="Train the same model under each topology with the same seeds; print "
         "accuracy on the test set, edges, time of a batch (forward and backward), and steps.",
     )

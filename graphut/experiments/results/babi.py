@@ -11,7 +11,7 @@ from typing import Any
 from graphut.experiments.results.published import BABI_ERROR
 from graphut.experiments.results.run_record import RunRecord, best_run
 from graphut.experiments.results.run_table import Entry, Variant, variant_name
-from graphut.experiments.tables import NOT_MEASURED, code, markdown_table, percent, two_decimals
+from graphut.experiments.tables import NOT_MEASURED, code, markdown_table, percent
 from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
 
@@ -79,7 +79,7 @@ class _Column:
         if task not in self.by_task:
             return NOT_MEASURED
         row = self.by_task[task]
-        steps = f"{two_decimals(row['steps'])}, {two_decimals(row['question_steps'])}"
+        steps = f"{row['steps']:.2f}, {row['question_steps']:.2f}"
         return f"{percent(row['error'])} at {steps}"
 
     def summary(self) -> tuple[str, str]:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from graphut.experiments import tables
 from graphut.experiments.machine import machine_name
-from graphut.experiments.tables import (
-    NOT_MEASURED,
-    code,
-    markdown_table,
-    milliseconds,
-    percent,
-    three_digits,
-)
 from graphut.plotting.figure import shortened
 
 Row = Mapping[str, Any]
@@ -22,30 +15,24 @@ _NATIVE = {"cpu": "native", "cuda": "triton"}
 _PEERS = ("dgl", "pyg", "padded", "sentences", "flex")
 
 
-def attention_table(benches: Sequence[Row]) -> str:
-    """Return the table of attention calls for all nodes, by the kernels written for the device."""
-    return _attention_table(benches, lambda frontier: frontier == 1, "")
+def attention_table(benches: Sequence[Row], *, frontier: bool = False) -> str:
+    """Return the table of attention calls by the kernels written for the device.
 
-
-def frontier_table(benches: Sequence[Row]) -> str:
-    """Return the same table of calls where only some of the nodes are active."""
-    return _attention_table(benches, lambda frontier: frontier < 1, " --frontier 0.25")
-
-
-def _attention_table(benches: Sequence[Row], shown: Callable[[float], bool], options: str) -> str:
+    With `frontier` it has the calls where only some of the nodes are active, else the others.
+    """
     head = ["topology", "tokens", "d", "active", "kernels", "ms", "GFLOP/s", "of matmul",
             *(f"x {peer}" for peer in _PEERS), "fastest"]  # fmt: skip
     rows = [
         [*_attention_cells(bench, row), *_origin(bench)]
         for bench in _of_kind("attention", benches)
         for row in bench["rows"]
-        if shown(bench["problem"]["frontier"])
+        if (bench["problem"]["frontier"] < 1) == frontier
         # Only graphut's kernels, if they ran.
         and row["name"] == _NATIVE[bench["problem"]["device"].partition(":")[0]]
         and row.get("seconds")
     ]
-    shape = "--topology causal --nodes 4096 --dim 128"
-    return _table(head, rows, f"graphut bench attention {shape}{options} --out FILE.json")
+    options = "--topology causal --nodes 4096 --dim 128" + " --frontier 0.25" * frontier
+    return _table(head, rows, f"graphut bench attention {options} --out FILE.json")
 
 
 def _attention_cells(bench: Row, row: Row) -> list[str]:
@@ -54,11 +41,11 @@ def _attention_cells(bench: Row, row: Row) -> list[str]:
         _topology(problem),
         problem["sizes"],
         str(problem["dim"]),
-        f"{percent(problem['frontier'])}%",
+        f"{tables.percent(problem['frontier'])}%",
         row["name"],
-        milliseconds(row["seconds"]["median"]),
-        three_digits(row["flops_per_second"] / 1e9),
-        f"{percent(row['share_of_matmul'])}%",
+        tables.milliseconds(row["seconds"]["median"]),
+        tables.three_digits(row["flops_per_second"] / 1e9),
+        f"{tables.percent(row['share_of_matmul'])}%",
         *(_known(row["times_faster_than"].get(peer)) for peer in _PEERS),
         bench["best"],
     ]
@@ -79,14 +66,14 @@ def model_table(benches: Sequence[Row]) -> str:
 def _model_cells(row: Row) -> list[str]:
     start = [_topology(row), row["sizes"], str(row["dim"]), row["pass"], row["halting"]]
     if row["reason"] is not None:
-        return [*start, row["reason"], *[NOT_MEASURED] * 5]
+        return [*start, row["reason"], *[tables.NOT_MEASURED] * 5]
     return [
         *start,
-        milliseconds(row["dense_seconds"]["median"]),
-        milliseconds(row["adaptive_seconds"]["median"]),
-        three_digits(row["speed_up"]),
-        three_digits(row["bound_by_flops"]),
-        f"{percent(row['share_of_bound'])}%",
+        tables.milliseconds(row["dense_seconds"]["median"]),
+        tables.milliseconds(row["adaptive_seconds"]["median"]),
+        tables.three_digits(row["speed_up"]),
+        tables.three_digits(row["bound_by_flops"]),
+        f"{tables.percent(row['share_of_bound'])}%",
         _known(row["memory_ratio"]),
     ]
 
@@ -105,9 +92,9 @@ def _scaling_cells(bench: Row) -> list[str]:
         _topology(bench),
         f"{shortest['nodes']} to {longest['nodes']}",
         str(bench["dim"]),
-        three_digits(bench["time_slope"]),
+        tables.three_digits(bench["time_slope"]),
         _known(bench["memory_slope"]),
-        milliseconds(longest["seconds"]["median"]),
+        tables.milliseconds(longest["seconds"]["median"]),
     ]
 
 
@@ -116,18 +103,18 @@ def _of_kind(kind: str, benches: Iterable[Row]) -> list[Row]:
 
 
 def _origin(bench: Row) -> list[str]:
-    return [machine_name([bench["machine"]]), code(shlex.join(bench["command"]))]
+    return [machine_name([bench["machine"]]), tables.code(shlex.join(bench["command"]))]
 
 
 def _topology(row: Row) -> str:
-    return code(shortened(row["topology"]))
+    return tables.code(shortened(row["topology"]))
 
 
 def _known(value: float | None) -> str:
-    return NOT_MEASURED if value is None else three_digits(value)
+    return tables.NOT_MEASURED if value is None else tables.three_digits(value)
 
 
 def _table(head: list[str], rows: list[list[str]], command: str) -> str:
     if rows:
-        return markdown_table([*head, "on", "command"], rows)
-    return f"Not measured yet: {code(command)}"
+        return tables.markdown_table([*head, "on", "command"], rows)
+    return f"Not measured yet: {tables.code(command)}"

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphut.experiments import tables
 from graphut.experiments.results.babi import DEPTH_OPTIONS, babi_entry
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_record import RunRecord, best_run
 from graphut.experiments.results.run_table import Entry, Variant, variant_name
 from graphut.experiments.results.task_tables import TASK_TABLES
-from graphut.experiments.tables import (
-    code,
-    markdown_table,
-    percent,
-    share,
-    two_decimals,
-    with_prefix,
-)
 from graphut.experiments.tasks import TASK_PRESETS
 
 
@@ -48,7 +41,7 @@ def depth_table(runs: Sequence[RunRecord]) -> str:
         for task in COMPARISONS
         for variant, records in _variants(task, runs).items()
     ]
-    return markdown_table(head, rows)
+    return tables.markdown_table(head, rows)
 
 
 def depth_chart(runs: Sequence[RunRecord]) -> Chart:
@@ -88,16 +81,16 @@ def _depth_name(variant: Variant) -> str:
 
 def _cells(task: DepthComparison, variant: Variant, records: Sequence[RunRecord]) -> list[str]:
     if not records:
-        return ["not measured yet", "", "", "", code(task.entry.command(variant))]
+        return ["not measured yet", "", "", "", tables.code(task.entry.command(variant))]
     best = best_run(records)
     found = best.evaluations["test"]
-    form = two_decimals if task.measure == "bits" else share
+    form = tables.two_decimals if task.measure == "bits" else tables.share
     return [
         form(found[task.measure]),
-        with_prefix(found["flops_per_example"]),
-        f"{percent(found['flops_share'])}%",
+        tables.with_prefix(found["flops_per_example"]),
+        f"{tables.percent(found['flops_share'])}%",
         str(best.setup.seed),
-        code(*best.commands),
+        tables.code(*best.commands),
     ]
 
 

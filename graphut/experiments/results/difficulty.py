@@ -107,7 +107,7 @@ def _cells(scale: DifficultyScale, records: Sequence[RunRecord]) -> list[str]:
         return [scale.title, scale.unit, "not measured yet", "", paper, code(*commands)]
     difficulties, steps = zip(*_points(scale, records), strict=True)
     return [
-        scale.title, scale.unit, _listed(difficulties, "{:.3g}"), _listed(steps), paper,
+        scale.title, scale.unit, _listed(difficulties, "{:.3g}".format), _listed(steps), paper,
         code(*(command for record in records for command in record.commands)),
     ]  # fmt: skip
 
@@ -118,5 +118,5 @@ def _series(scale: DifficultyScale, records: Sequence[RunRecord]) -> Iterable[Se
         yield Series("paper", [(float(x), y) for x, y in scale.published.items()])
 
 
-def _listed(values: Iterable[float], form: str = "") -> str:
-    return ", ".join(form.format(value) if form else two_decimals(value) for value in values)
+def _listed(values: Iterable[float], form: Callable[[float], str] = two_decimals) -> str:
+    return ", ".join(map(form, values))

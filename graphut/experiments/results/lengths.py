@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_table import Entry
 from graphut.experiments.results.task_tables import TASK_TABLES
+from graphut.experiments.tasks.presets import BASELINES, SMALL
 
 _SET = "up-to-400"
-_PRESETS = ("small", "fixed", "transformer")
 _MEASURES = {
     "token_accuracy": "right symbols",
     "sequence_accuracy": "right sequences",
@@ -21,7 +20,14 @@ _MEASURES = {
 
 def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
     """Return a chart with four panels for each task: two of accuracy, and two of steps."""
-    by_task = {entry.task: _by_preset(entry, runs) for entry in TASK_TABLES["algorithmic"].entries}
+    by_task = {
+        entry.task: {
+            preset: record
+            for preset in (SMALL, *BASELINES)  # without further options
+            if (record := entry.best((preset, ()), _SET, runs)) is not None
+        }
+        for entry in TASK_TABLES["algorithmic"].entries
+    }
     return Chart(
         "Trained on lengths up to 40",
         [
@@ -31,12 +37,6 @@ def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
             if (series := [Series(name, _points(r, measure)) for name, r in records.items()])
         ],
     )
-
-
-def _by_preset(entry: Entry, runs: Sequence[RunRecord]) -> dict[str, RunRecord]:
-    """Return the best seed of each preset without further options."""
-    best = {preset: entry.best((preset, ()), _SET, runs) for preset in _PRESETS}
-    return {preset: record for preset, record in best.items() if record is not None}
 
 
 def _points(record: RunRecord, measure: str) -> list[tuple[float, float]]:

@@ -52,13 +52,7 @@ class Chart:
         return sha256(repr(self).encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Draw the chart into a PNG file, which holds the digest.
-
-        Raises
-        ------
-        ImportError
-            If there is no matplotlib.
-        """
+        """Draw the chart into a PNG file, which holds the digest; that takes matplotlib."""
         rows = -(-len(self.panels) // _COLUMNS)
         columns = min(len(self.panels), _COLUMNS)
         figure = new_figure(4 * columns, 0.6 + 3 * rows)

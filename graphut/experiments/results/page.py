@@ -6,12 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from graphut.experiments.results.babi import ENTRIES, babi_table
-from graphut.experiments.results.benchmark_tables import (
-    attention_table,
-    frontier_table,
-    model_table,
-    scaling_table,
-)
+from graphut.experiments.results.benchmark_tables import attention_table, model_table, scaling_table
 from graphut.experiments.results.depth import depth_chart, depth_table
 from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
 from graphut.experiments.results.lengths import lengths_chart
@@ -32,7 +27,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "depth": lambda records: depth_table(records.runs),
     "difficulty": lambda records: difficulty_table(records.runs),
     "attention": lambda records: attention_table(records.benches),
-    "frontier": lambda records: frontier_table(records.benches),
+    "frontier": lambda records: attention_table(records.benches, frontier=True),
     "model": lambda records: model_table(records.benches),
     "scaling": lambda records: scaling_table(records.benches),
 }

@@ -26,13 +26,7 @@ class Records:
 
 
 def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a report of `graphut bench --out`: without the date, and rounded.
-
-    Raises
-    ------
-    ValueError
-        If it is no report.
-    """
+    """Return the record of a report of `graphut bench --out`: without the date, and rounded."""
     missing = [key for key in ("command", "bench", "machine", "rows") if key not in report]
     if missing or report["bench"] not in _KINDS:
         what = f"no {missing[0]!r}" if missing else f"a benchmark {report['bench']!r}"
@@ -66,19 +60,10 @@ def read_records(folder: str | Path) -> Records:
 
 
 def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Path:
-    """Write the record of a run.
+    """Write the record of the run in a folder, and return its path.
 
-    Parameters
-    ----------
-    run, folder : str or Path
-        The run's folder, and that of the records, which is made if it is not there.
-    name : str, optional
-        The name of the record; made of the run's options, if not given.
-
-    Returns
-    -------
-    Path
-        The file. A record of the same setup is overwritten.
+    The folder of the records is made if it is not there, and a record of the same setup is
+    overwritten. The name of the record is made of the run's options, if none is given.
 
     Raises
     ------
@@ -97,13 +82,7 @@ def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Pat
 
 
 def add_bench(report: str | Path, folder: str | Path) -> Path:
-    """Write the record of a benchmark, under the name of the report's file.
-
-    Parameters
-    ----------
-    report, folder : str or Path
-        The file of `graphut bench --out`, and the folder of the records, made if it is not there.
-    """
+    """Write the record of a report by `graphut bench --out`, under the name of its file."""
     record = _read(Path(report), bench_record)
     return _write(Path(folder, _BENCH, f"{Path(report).stem}.json"), record)
 

@@ -118,13 +118,7 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, name: str, state: Mapping[str, Any]) -> RunRecord:
-        """Return the record that `to_dict` has written.
-
-        Raises
-        ------
-        ValueError
-            If it is of another format, or not whole.
-        """
+        """Return the record that `to_dict` has written, if it is whole and of this format."""
         if state.get("format") != cls.FORMAT:
             raise ValueError(
                 f"it is of format {state.get('format')!r}, and this version of graphut reads "
@@ -154,20 +148,14 @@ def eval_command(options: Mapping[str, Any]) -> str:
     >>> eval_command({"beam_size": 4})
     'graphut eval RUN --beam-size 4'
     """
-    words = [word for name, value in options.items() for word in option_words(name, value)]
-    return shlex.join(["graphut", "eval", "RUN", *words])
+    return shlex.join(["graphut", "eval", "RUN", *option_words(options)])
 
 
 def thinned(lines: Sequence[Mapping[str, Any]], best: int) -> dict[str, Any]:
     """Return the columns of a metrics file, of at most `MOST_EPOCHS` epochs.
 
-    The lines are one for each epoch, all with the same keys. The first one, the last one and the
-    one at `best` are never left out.
-
-    Raises
-    ------
-    ValueError
-        If two lines have different keys.
+    The first epoch, the last one and the one at `best` are never left out. All lines must have
+    the same keys.
 
     Examples
     --------

@@ -42,11 +42,6 @@ class Setup:
 
         `values` has every option of the run, by name. An option that is newer than the run may be
         missing: the run was made with its default, whatever a preset says today.
-
-        Raises
-        ------
-        ValueError
-            If there is no option of a name.
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         setups = [
@@ -65,22 +60,25 @@ class Setup:
     def command(self) -> str:
         """Return the command line that trains the run."""
         preset = ["--preset", self.preset] if self.preset else []
-        words = [word for name, value in self.options.items() for word in option_words(name, value)]
-        start = ["graphut", "train", self.task]
-        return shlex.join([*start, *preset, *words, "--seed", str(self.seed), "--out", "RUN"])
+        start = ["graphut", "train", self.task, *preset, *option_words(self.options)]
+        return shlex.join([*start, "--seed", str(self.seed), "--out", "RUN"])
 
 
-def option_words(name: str, value: Any) -> list[str]:
-    """Return an option in the words of a command line.
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as the words of a command line.
 
     Examples
     --------
-    >>> option_words("adaptive", False), option_words("max_steps", 3)
-    (['--no-adaptive'], ['--max-steps', '3'])
+    >>> option_words({"adaptive": False, "max_steps": 3})
+    ['--no-adaptive', '--max-steps', '3']
     """
-    if isinstance(value, bool):
-        return [flag(name if value else f"no_{name}")]
-    return [flag(name), str(value)]
+    words = []
+    for name, value in options.items():
+        if isinstance(value, bool):
+            words.append(flag(name if value else f"no_{name}"))
+        else:
+            words += [flag(name), str(value)]
+    return words
 
 
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -172,8 +172,7 @@ def variant_name(variant: Variant) -> str:
     'small --max-steps 3'
     """
     preset, rest = variant
-    words = [preset] if preset else []
-    words += [word for name, value in rest for word in option_words(name, value)]
+    words = [*([preset] if preset else []), *option_words(dict(rest))]
     return " ".join(words) or "defaults"
 
 

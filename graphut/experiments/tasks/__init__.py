@@ -45,7 +45,7 @@ from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt
 from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 
 # In the order of the command line's help.
-_BUILT_IN: tuple[type[Task], ...] = (
+BUILT_IN: tuple[type[Task], ...] = (
     Copy,
     Reverse,
     Sort,
@@ -69,7 +69,7 @@ _BUILT_IN: tuple[type[Task], ...] = (
     CharLM,
     Pairs,
 )
-for _task in _BUILT_IN:
+for _task in BUILT_IN:
     register_task(_task)
 
 __all__ = [

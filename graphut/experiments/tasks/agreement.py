@@ -7,10 +7,10 @@ from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from graphut.experiments.tasks import cache
 from graphut.experiments.tasks.base import Text, TextTask, option
-from graphut.experiments.tasks.cache import cached_json, key_of
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out
@@ -19,19 +19,18 @@ from graphut.experiments.tasks.vocabulary import Words
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
 _TESTS = {attractors: f"numpred.test.{attractors}" for attractors in range(6)}
-_CHECKSUMS: dict[str, str | None] = {**published_checksums("agreement")}
+_CHECKSUMS = published_checksums("agreement")
 _SENTENCES = DataSet(
     "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
-    {"wiki-test.txt": _CHECKSUMS.pop("wiki-test.txt")},
+    {"wiki-test.txt": _CHECKSUMS["wiki-test.txt"]},
 )
-_DATA = DataSet(
+_ORIGIN = (
     "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
-    "the folder rnn_agr_simple",
-    {_TRAIN: None, _VALIDATION: None, _TESTS[0]: None, **_CHECKSUMS},
+    "the folder rnn_agr_simple"
 )
-# Shorter beginnings ("this", "it") are common to sentences that have nothing to do with each other.
-_TELLING = 6
-_FORMAT = 2
+# From so many words on, an equal beginning is taken for the same sentence; "this" and "it" are not.
+_SAME_SENTENCE = 6
+_FORMAT = 3
 _SMALL = (
     LANGUAGE_MODEL
     | model_size(64, 256, 6)
@@ -76,7 +75,8 @@ class Agreement(TextTask):
     Parameters
     ----------
     data : str or Path
-        The folder with `numpred.val` and the like in it.
+        The folder with `numpred.val` and the like in it. Of `numpred.train` and `numpred.test.0`
+        no checksum is known.
     split : str
         "published": `numpred.train` (9% of the corpus) is trained on and `numpred.val` (1%)
         validated on, as the publishers have it; the test is 0 to 5 attractors, nouns of the
@@ -92,12 +92,6 @@ class Agreement(TextTask):
     least : int
         How often a word must come in training to be in the vocabulary.
 
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        When texts are asked for: if a file is not there, or not as it was published (of
-        `numpred.train` and `numpred.test.0` no checksum is known).
-
     Examples
     --------
     >>> Agreement("rnn_agr_simple", split="large")
@@ -110,7 +104,7 @@ class Agreement(TextTask):
     presets = with_baselines(_SMALL, {"d_hidden": 64, "max_steps": 2})
     vocabulary_kind = Words
 
-    data: str | Path = option(MISSING, f"folder of the prefixes, {_DATA.origin}")
+    data: str | Path = option(MISSING, f"folder of the prefixes, {_ORIGIN}")
     split: Literal["published", "small"] = option(
         "published", "what is trained on: numpred.train, or most of numpred.val"
     )
@@ -121,7 +115,7 @@ class Agreement(TextTask):
     @cached_property
     def vocabulary(self) -> Words:
         """The words of training."""
-        return Words(self._parsed["words"])
+        return Words(cache.unpack_json(self._parsed["words"]))
 
     def load(self, part: str) -> list[Text]:
         """Return the texts of a part."""
@@ -135,30 +129,30 @@ class Agreement(TextTask):
         return {"test": self.test} | ({_ROWS: self._texts(_ROWS)} if self.sentences else {})
 
     def _texts(self, name: str, group: str = "") -> list[Text]:
-        return [Text(tokens, group=group) for tokens in self._parsed[name]]
+        return [Text(tokens, group=group) for tokens in cache.unpack_lists(self._parsed[name])]
 
     @cached_property
-    def _parsed(self) -> dict[str, Any]:
+    def _parsed(self) -> cache.Arrays:
         """The words of the vocabulary, and the token ids of each set."""
         settings = (self.name, _FORMAT, self.split, self.held_out, self.least)
-        return cached_json(key_of(*settings, texts=self._files.values()), self._parse)
+        return cache.cached(cache.key_of(*settings, texts=self._files.values()), self._parse)
 
-    def _parse(self) -> dict[str, Any]:
+    def _parse(self) -> cache.Arrays:
         train, validation = self._parts
         sets = {"train": train, "validation": validation, **self._tests}
         if self.sentences is not None:
             sets[_ROWS] = self._new_sentences()
         words = Words.learn(([*p.words, p.number] for p in train), least=self.least)
         tokens = {
-            name: [words.encode([*p.words, p.number]) for p in prefixes]
+            name: cache.pack_lists([words.encode([*p.words, p.number]) for p in prefixes])
             for name, prefixes in sets.items()
         }
-        return {"words": words.symbols, **tokens}
+        return {"words": cache.pack_json(words.symbols), **tokens}
 
     def _new_sentences(self) -> list[Prefix]:
         seen = {p.words for p in chain(self._read(_VALIDATION), self._parts[0])}
         found = map(_prefix_of_row, lines_of(self._files[_ROWS])[1:])
-        return [p for p in found if len(p.words) < _TELLING or p.words not in seen]
+        return [p for p in found if len(p.words) < _SAME_SENTENCE or p.words not in seen]
 
     @cached_property
     def _parts(self) -> tuple[list[Prefix], list[Prefix]]:
@@ -168,11 +162,9 @@ class Agreement(TextTask):
         if self.split == "published":
             return [p for p in self._read(_TRAIN) if p.words not in tested], known
         _, held_out = hold_out(known, self.held_out, lambda p: " ".join(p.words).encode())
-        chosen = {prefix.words for prefix in held_out}
-        return (
-            [prefix for prefix in known if prefix.words not in chosen],
-            [prefix for prefix in known if prefix.words in chosen],
-        )
+        chosen = {p.words for p in held_out}
+        train = [p for p in known if p.words not in chosen]
+        return train, [p for p in known if p.words in chosen]
 
     @cached_property
     def _tests(self) -> dict[str, list[Prefix]]:
@@ -190,18 +182,18 @@ class Agreement(TextTask):
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
         """The files that are read and have no known checksum."""
-        names = {name: _DATA.checksums[name] for name in self._names}
-        return DataSet(_DATA.origin, names).unchecked(self.data)
+        return self._data_set.unchecked(self.data)
 
     @property
-    def _names(self) -> list[str]:
-        """The files that are read."""
-        return [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
+    def _data_set(self) -> DataSet:
+        names = [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
+        return DataSet(_ORIGIN, {name: _CHECKSUMS.get(name) for name in names})
 
     @cached_property
     def _files(self) -> dict[str, str]:
         """All text, as it was published."""
-        texts = {name: _DATA.read(self.data, name) for name in self._names}
+        data_set = self._data_set
+        texts = {name: data_set.read(self.data, name) for name in data_set.checksums}
         if self.sentences is not None:
             texts[_ROWS] = _SENTENCES.read(self.sentences, "wiki-test.txt")
         return texts

@@ -22,19 +22,20 @@ _SUMS = Vocabulary([*digits, "+"])
 _PLUS = 10
 _UP_TO, _EXACTLY = 3, 4  # after the numbers of train, validation and test
 
-# Positions lie apart by chance, ends can be seen, and attention over 400 tokens stays as sharp as
-# over 40; wide heads tell all positions apart, and beyond 400 there is room, since positions at the
-# edge are seldom seen. Epochs are long: that all of up to 40 are right is no reason to stop.
+# For lengths beyond training, positions have random gaps, the source stands between `<bos>` and
+# `<eos>`, and scores grow with the in-degree. Two wide heads tell all positions apart, and offsets
+# go beyond 400, since the largest ones are seldom seen. Epochs are long: a validation set of short
+# sequences is all right long before the long ones are.
 _COPY = (
     COPY
     | {"num_heads": 2, "max_offset": 460, "scale_by_degree": True}
     | {"spread_positions": True, "frame_source": True}
     | {"epoch_size": 120_000, "epochs": 4}
 )
-# What the first answer is copied from is the last token: it is found by its place from the end.
+# The answer begins with the last token, which positions from the end find.
 _REVERSE = _COPY | {"source_positions": "both"}
-# Digits of one place have one position, and a carry comes from the place before: the next digits
-# are all that a token needs to see of its own side, however long the numbers are.
+# Positions start again after the plus: digits of the same place have the same one. A carry comes
+# from the place before, so that a token of any number needs to see only its neighbours in it.
 _ADDITION = (
     _COPY
     | {"ponder_weight": 1e-3, "epochs": 6, "restart_after": _SUMS.encode("+")[0]}
@@ -51,24 +52,8 @@ class AlgorithmicTask(PairTask):
     is judged on lengths up to 400. The paper does not say whether its 400 is a limit or
     the length of every test sequence, so there is a test set for each: `up-to-400` and
     `exactly-400`; `test` has the lengths of training. Here every epoch has new sequences,
-    where tensor2tensor has 100,000 once and for all. No curriculum.
-
-    Parameters
-    ----------
-    train_length : int
-        Symbols in the longest training, validation and `test` source.
-    test_length : int
-        Symbols in the longest source of the other two test sets.
-    epoch_size : int
-        Training pairs in an epoch.
-    held_out : int
-        Pairs in the validation set, and in each test set. They depend on the lengths alone,
-        so that runs of different seeds are judged by the same pairs.
-
-    Raises
-    ------
-    ValueError
-        If a length is below 3, room for two digits and a plus, or a size is below 1.
+    where tensor2tensor has 100,000 once and for all. No curriculum. The pairs of validation and
+    test depend on the options alone, so that runs of different seeds are judged by the same pairs.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _DIGITS
@@ -78,8 +63,9 @@ class AlgorithmicTask(PairTask):
     epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
 
+    @staticmethod
     @abstractmethod
-    def answer(self, source: list[int]) -> list[int]:
+    def answer(source: list[int], /) -> list[int]:
         """Return the target of a source; both are digits, not token ids."""
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
@@ -122,10 +108,7 @@ class AlgorithmicCopy(AlgorithmicTask):
 
     name: ClassVar[str] = "algorithmic-copy"
     presets = with_baselines(_COPY, NARROW_LAYERS)
-
-    def answer(self, source: list[int]) -> list[int]:
-        """Return the source."""
-        return list(source)
+    answer = staticmethod(list[int].copy)
 
 
 class AlgorithmicReverse(AlgorithmicTask):
@@ -139,10 +122,7 @@ class AlgorithmicReverse(AlgorithmicTask):
 
     name: ClassVar[str] = "algorithmic-reverse"
     presets = with_baselines(_REVERSE, NARROW_LAYERS)
-
-    def answer(self, source: list[int]) -> list[int]:
-        """Return the source from last to first."""
-        return source[::-1]
+    answer = staticmethod(lambda source, /: source[::-1])
 
 
 class AlgorithmicAddition(AlgorithmicTask):
@@ -162,7 +142,8 @@ class AlgorithmicAddition(AlgorithmicTask):
     presets = with_baselines(_ADDITION, NARROW_LAYERS)
     source_vocabulary = _SUMS
 
-    def answer(self, source: list[int]) -> list[int]:
+    @staticmethod
+    def answer(source: list[int], /) -> list[int]:
         """Return the digits of the sum, lowest first."""
         plus = source.index(_PLUS)
         total, carry = [], 0

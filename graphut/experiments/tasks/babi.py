@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from graphut.experiments.tasks import cache
 from graphut.experiments.tasks.base import Question, QuestionTask, option
-from graphut.experiments.tasks.cache import cached_json, key_of
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.tasks.stories import parse_stories, words
@@ -19,7 +19,7 @@ from graphut.experiments.tasks.vocabulary import Vocabulary
 NUM_TASKS = 20
 _FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}
 _PARTS = {"train": "train", "validation": "valid", "test": "test"}
-_FORMAT = 2
+_FORMAT = 3
 _CHECKSUMS = published_checksums("babi")  # that of `qa3_train.txt` of 10k is not known
 _ORIGIN = (
     "from https://research.facebook.com/downloads/babi (tasks_1-20_v1-2.tar.gz): unpack it, and "
@@ -49,12 +49,7 @@ _PAPER = (
 
 
 def parse_tasks(text: str) -> list[int]:
-    """Return the numbers of tasks in a text.
-
-    Raises
-    ------
-    ValueError
-        If it is none of numbers and ranges from 1 to 20 between commas, nor "all".
+    """Return the numbers of tasks in a text: numbers and ranges between commas, or "all".
 
     Examples
     --------
@@ -128,19 +123,22 @@ class Babi(QuestionTask):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The words of all files of the chosen tasks."""
-        return Vocabulary(self._parsed["words"])
+        return Vocabulary(cache.unpack_json(self._parsed["words"]))
 
     @cached_property
     def answers(self) -> Vocabulary:
         """The answers in all files of the chosen tasks."""
-        return Vocabulary(self._parsed["answers"])
+        return Vocabulary(cache.unpack_json(self._parsed["answers"]))
 
+    @cache.no_garbage_collection()
     def load(self, part: str) -> list[Question]:
         """Return the questions of a part, of all chosen tasks."""
-        sentences = self._parsed["sentences"]
+        names = ("sentences", f"{part}.facts", f"{part}.supporting", f"{part}.asked")
+        sentences, *columns = (cache.unpack_lists(self._parsed[name]) for name in names)
+        groups = self.groups
         return [
-            Question([sentences[f] for f in facts], sentences[question], answer, tuple(by), group)
-            for facts, question, answer, by, group in self._parsed[part]
+            Question([sentences[f] for f in facts], sentences[asked], answer, tuple(by), groups[n])
+            for facts, by, (asked, answer, n) in zip(*columns, strict=True)
         ]
 
     @property
@@ -155,15 +153,15 @@ class Babi(QuestionTask):
         return self._data_set.unchecked(self.data)
 
     @cached_property
-    def _parsed(self) -> dict[str, Any]:
+    def _parsed(self) -> cache.Arrays:
         """Words, answers, distinct sentences as token ids, and the questions of each part."""
         read = self._data_set.read
         texts = {which: read(self.data, name) for which, name in self._names.items()}
         settings = (self.name, _FORMAT, self.groups, self.longest_story)
-        key = key_of(*settings, texts=texts.values())
-        return cached_json(key, lambda: self._parse(texts))
+        key = cache.key_of(*settings, texts=texts.values())
+        return cache.cached(key, lambda: self._parse(texts))
 
-    def _parse(self, texts: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    def _parse(self, texts: Mapping[tuple[str, str], str]) -> cache.Arrays:
         found = {
             which: [asked.with_last_facts(self.longest_story) for asked in parse_stories(text)]
             for which, text in texts.items()
@@ -174,25 +172,20 @@ class Babi(QuestionTask):
         sentences = {text: number for number, text in enumerate(dict.fromkeys(texts_of))}
         vocabulary = Vocabulary(sorted({*chain.from_iterable(map(words, sentences))}))
         answers = sorted({asked.answer for asked in every})
-        questions = {
-            part: [
-                (
-                    [sentences[fact] for fact in asked.facts],
-                    sentences[asked.question],
-                    answers.index(asked.answer),
-                    asked.supporting,
-                    group,
-                )
-                for group in self.groups
-                for asked in found[group, part]
-            ]
-            for part in _PARTS
+        lists: dict[str, Sequence[Sequence[int]]] = {
+            "sentences": [vocabulary.encode(words(sentence)) for sentence in sentences]
         }
+        for part in _PARTS:
+            asked = [(a, n) for n, group in enumerate(self.groups) for a in found[group, part]]
+            lists[f"{part}.facts"] = [[sentences[fact] for fact in a.facts] for a, _ in asked]
+            lists[f"{part}.supporting"] = [a.supporting for a, _ in asked]
+            lists[f"{part}.asked"] = [
+                (sentences[a.question], answers.index(a.answer), n) for a, n in asked
+            ]
         return {
-            "words": vocabulary.symbols,
-            "answers": answers,
-            "sentences": [vocabulary.encode(words(sentence)) for sentence in sentences],
-            **questions,
+            "words": cache.pack_json(vocabulary.symbols),
+            "answers": cache.pack_json(answers),
+            **{name: cache.pack_lists(found) for name, found in lists.items()},
         }
 
     @property

@@ -24,8 +24,8 @@ class Text(NamedTuple):
     Parameters
     ----------
     tokens : list of int
-        Token ids; `<eos>` is the last of them where the text ends there, and is not a mere window
-        out of a longer one.
+        Token ids; the last one is `<eos>` if the text ends there. A window of a longer text has
+        none.
     context : int
         Number of tokens at the start that are given: they are not counted when a model is judged.
     group : str

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +18,10 @@ from numpy.typing import NDArray
 from graphut._files import cache_folder, write_atomically
 
 Arrays = dict[str, NDArray[Any]]
-T = TypeVar("T")
 
 
 def key_of(*settings: object, texts: Iterable[str]) -> str:
-    """Return a key for data that is parsed from texts.
-
-    Parameters
-    ----------
-    *settings
-        All else that the data depends on: its name, options, the parser's version.
-    texts : iterable of str
-        In order.
+    """Return a key for data parsed from texts, with `settings` for all else that it depends on.
 
     Examples
     --------
@@ -43,14 +37,8 @@ def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
 
     The cache is the folder `tasks` in `$GRAPHUT_CACHE`, or in `graphut` under
     `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be read is made anew, and arrays that
-    cannot be written are only returned.
-
-    Parameters
-    ----------
-    key : str
-        Names all that the arrays depend on: the data, its checksums, the parser's version.
-    make : callable
-        Returns the arrays. Arrays of objects are refused.
+    cannot be written are only returned. The key names all that they depend on: the data, its
+    checksums, the parser's version. Arrays of objects are refused.
 
     Examples
     --------
@@ -80,10 +68,35 @@ def _write(path: Path, arrays: Arrays) -> None:
         write_atomically(path, data.getvalue())
 
 
-def cached_json(key: str, make: Callable[[], T]) -> T:
-    """Return lists, mappings, numbers and texts like `cached` does arrays, tuples as lists."""
-    value: T = unpack_json(cached(key, lambda: {"json": pack_json(make())})["json"])
-    return value
+def pack_lists(lists: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+    """Return lists of integers as one array: their number, their lengths, and then their values."""
+    values = chain([len(lists)], map(len, lists), chain.from_iterable(lists))
+    return np.fromiter(values, np.int32)
+
+
+def unpack_lists(array: NDArray[np.int32]) -> list[list[int]]:
+    """Return the lists that `pack_lists` was given.
+
+    Examples
+    --------
+    >>> unpack_lists(pack_lists([[4, 5], [], [6]]))
+    [[4, 5], [], [6]]
+    """
+    first = 1 + int(array[0])
+    values, ends = array[first:].tolist(), np.cumsum(array[1:first]).tolist()
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector, which walks over all new lists again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def pack_json(value: object) -> NDArray[np.uint8]:

@@ -12,18 +12,11 @@ _NAMED = 4  # missing files in a message
 
 @dataclass(frozen=True)
 class DataSet:
-    """The files that are expected of a data set.
+    """The files that are expected of a data set."""
 
-    Parameters
-    ----------
-    origin : str
-        Where to get it, and which folder to name; for messages.
-    checksums : mapping of str to str or None
-        SHA-256, in hexadecimal, of each file, by its path inside the folder; None where it is
-        not known, and the file is taken as it is.
-    """
-
-    origin: str
+    origin: str  # where to get it, and which folder to name; for messages
+    # SHA-256, in hexadecimal, of each file, by its path inside the folder. None where it is not
+    # known: the file is taken as it is.
     checksums: Mapping[str, str | None]
 
     def unchecked(self, folder: str | Path) -> dict[str, Path]:
@@ -32,14 +25,7 @@ class DataSet:
         return {f"data/{name}": Path(folder, name) for name in names}
 
     def read(self, folder: str | Path, name: str) -> str:
-        """Return the text of a file; compare it with its checksum, if that is known.
-
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there; the message says where to get it, and which others are missing.
-        ValueError
-            If its checksum is not the published one, or it is no text in UTF-8.
+        """Return the text of a file, which must be UTF-8 and have the published checksum.
 
         Examples
         --------
@@ -107,21 +93,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def read_text(path: str | Path, origin: str = "") -> str:
-    """Return the text of a file of the user's own, without a byte order mark.
+    """Return the text of a user's own file without a byte order mark.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    origin : str, optional
-        Where one could come from; for the message.
-
-    Raises
-    ------
-    FileNotFoundError, IsADirectoryError
-        If it is not there, or a folder.
-    ValueError
-        If it is no text in UTF-8.
+    Errors name the file, and `origin` says in them where one could come from.
     """
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file of text in it")

@@ -7,27 +7,19 @@ from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
+from graphut.experiments.tasks import files
 from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask, option
 from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_json, unpack_json
-from graphut.experiments.tasks.files import (
-    DataSet,
-    lines_of,
-    published_checksums,
-    read_text,
-    text_files,
-)
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out, random_windows
 from graphut.experiments.tasks.vocabulary import Words
 
-_FILES = {part: f"lambada_{part}_plain_text.txt" for part in ("development", "test")}
-LAMBADA = DataSet(
+LAMBADA = files.DataSet(
     "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
-    published_checksums("lambada"),
+    files.published_checksums("lambada"),
 )
 _FOLDER = f"folder of the passages, {LAMBADA.origin}"
 _NOVELS = f"the publishers' train-novels are to be had {LAMBADA.origin}"
@@ -41,7 +33,7 @@ _LANGUAGE_MODEL = (
     | model_size(128, 512, 6)
     | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
 )
-# Few passages and many words: most weights are embeddings, and dropout has much to do.
+# Few passages and many words: most weights are embeddings, which need dropout.
 _READING = model_size(64, 256, 4) | {
     "positions": "end",
     "dropout": 0.2,
@@ -50,15 +42,18 @@ _READING = model_size(64, 256, 4) | {
 }
 
 
-def _read_passages(folder: str | Path, part: Literal["development", "test"]) -> Passages:
-    """Return the words of 4869 passages, or of 5153 of other novels; the last one is the answer."""
-    return [line.split() for line in lines_of(LAMBADA.read(folder, _FILES[part]))]
+def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passages]:
+    """Return the passages of each part as words, the last of which is the answer.
 
-
-def _split_development(folder: str | Path, held_out: int) -> tuple[Passages, Passages]:
-    """Split the development passages into those to train on and those to validate on."""
-    passages = _read_passages(folder, "development")
-    return hold_out(passages, held_out, lambda words: " ".join(words).encode())
+    There are 4869 development passages, and 5153 of other novels to test on. If `held_out` is
+    given, so many development passages are validated on, and the others are trained on.
+    """
+    texts = (LAMBADA.read(folder, name) for name in LAMBADA.checksums)
+    validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)
+    train: Passages = []
+    if held_out is not None:
+        train, validation = hold_out(validation, held_out, lambda words: " ".join(words).encode())
+    return {"train": train, "validation": validation, "test": test}
 
 
 @dataclass(frozen=True)
@@ -67,8 +62,8 @@ class Lambada(TextTask):
 
     The task of arXiv 1606.06031 for a language model (arXiv 1807.03819, section 3.3). The
     protocol: train on 2662 novels, validate on the development passages, and judge on the test
-    passages, from other novels. `novels` are files of the user's, since they are as large as they
-    are; an epoch is windows at random places of them.
+    passages, from other novels. `novels` are the user's own files, not checked against checksums;
+    an epoch is windows at random places of them.
 
     Without them a model trains on the development passages, but for those that are held out to
     validate on. That is not the paper's protocol, and its figures are not to be compared.
@@ -128,8 +123,7 @@ class Lambada(TextTask):
 
     def load(self, part: str) -> list[Text]:
         """Return the passages of a part."""
-        passages = self._passages[part] if part != "test" else _read_passages(self.data, "test")
-        texts = [Text(self.vocabulary.encode(words)) for words in passages]
+        texts = [Text(self.vocabulary.encode(words)) for words in self._passages[part]]
         unknown = self.vocabulary.unknown
         if part != "train" and all(text.tokens[-1] == unknown for text in texts):
             raise ValueError(
@@ -140,10 +134,7 @@ class Lambada(TextTask):
 
     @cached_property
     def _passages(self) -> dict[str, Passages]:
-        if self.novels is not None:
-            return {"validation": _read_passages(self.data, "development")}
-        train, validation = _split_development(self.data, self.held_out)
-        return {"train": train, "validation": validation}
+        return _read_passages(self.data, self.held_out if self.novels is None else None)
 
     @cached_property
     def _novels(self) -> Arrays:
@@ -164,7 +155,7 @@ class Lambada(TextTask):
 
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
-        return (read_text(file, _NOVELS) for file in text_files(self.novels))
+        return (files.read_text(file, _NOVELS) for file in files.text_files(self.novels))
 
 
 @dataclass(frozen=True)
@@ -178,8 +169,8 @@ class LambadaReading(PassageTask):
     The protocol: train on passages cut out of novels (1.8 million of them), validate on the
     development passages, and judge on the test passages. `passages` is a file of the user's.
 
-    Without it a model trains on the development passages, but for those that are held out to
-    validate on. That is not the paper's protocol, and its figures are not to be compared.
+    Without it a model trains on most of the development passages, which is not the paper's
+    protocol, as in `Lambada`.
 
     The vocabulary has all words of the passages that a model is judged by, so that each can be
     pointed at: those that training does not have keep the embeddings that they were drawn with.
@@ -234,16 +225,12 @@ class LambadaReading(PassageTask):
     @cached_property
     def _parts(self) -> dict[str, Passages]:
         if self.passages is None:
-            train, validation = _split_development(self.data, self.held_out)
-        else:
-            train = _read_own_passages(self.passages)
-            validation = _read_passages(self.data, "development")
-        test = _read_passages(self.data, "test")
-        return {"train": train, "validation": validation, "test": test}
+            return _read_passages(self.data, self.held_out)
+        return _read_passages(self.data, None) | {"train": _read_own_passages(self.passages)}
 
 
 def _read_own_passages(path: str | Path) -> Passages:
-    passages = [line.split() for line in lines_of(read_text(path, _OWN_PASSAGES))]
+    passages = [line.split() for line in files.lines_of(files.read_text(path, _OWN_PASSAGES))]
     for number, passage in enumerate(passages, 1):
         if len(passage) < 2:
             raise ValueError(f"{path}, line {number}: a passage has two words at least")

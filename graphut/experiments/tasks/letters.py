@@ -15,7 +15,7 @@ from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.sentences import EOS
 
 _LETTERS = Vocabulary(ascii_lowercase)
-# Offsets: the few sequences much longer than the mean are else the ones that are wrong.
+# Without offsets the few sequences that are much longer than the mean go wrong.
 _COPY = with_baselines(COPY | {"max_offset": 10}, NARROW_LAYERS)
 # For these three see the table in the README.
 _SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1e-4}
@@ -26,22 +26,10 @@ class LetterTask(PairTask):
     """Random letters, and an answer that is computed from them.
 
     The defaults are those of DGL's tutorial "Transformer as a Graph Neural Network",
-    but for `fixed` (there, every epoch has the same 9000 pairs) and `short_share`.
-
-    Parameters
-    ----------
-    mean_length, length_deviation : float
-        Lengths are drawn from a normal, rounded, and at least 1.
-    epoch_size : int
-        Training pairs in an epoch.
-    held_out : int
-        Pairs in the validation set, and in the test set. They depend on the fields
-        above alone, so that runs of different seeds are judged by the same pairs.
-    short_share : float
-        Share of the training sequences whose length is even between 1 and the mean: the normal
-        has next to none of the short ones that people try first. Held-out sets are without.
-    fixed : bool
-        The tutorial's training pairs: the same every epoch, and no share of short ones.
+    but for `fixed` (there, every epoch has the same 9000 pairs) and `short_share`. Lengths are
+    drawn from a normal, rounded, and at least 1: next to none are as short as what people try
+    first, which is why training sets have a share of short ones. Validation and test have no such
+    share, and depend on the options alone: runs of different seeds are judged by the same pairs.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _LETTERS
@@ -63,8 +51,9 @@ class LetterTask(PairTask):
         if not 0 <= self.short_share <= 1:
             raise ValueError(f"short_share must be in [0, 1], got {self.short_share}")
 
+    @staticmethod
     @abstractmethod
-    def answer(self, source: list[int]) -> list[int]:
+    def answer(source: list[int], /) -> list[int]:
         """Return the target of a source."""
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
@@ -99,10 +88,7 @@ class Copy(LetterTask):
 
     name: ClassVar[str] = "copy"
     presets = _COPY
-
-    def answer(self, source: list[int]) -> list[int]:
-        """Return the source."""
-        return list(source)
+    answer = staticmethod(list[int].copy)
 
 
 class Reverse(LetterTask):
@@ -116,10 +102,7 @@ class Reverse(LetterTask):
 
     name: ClassVar[str] = "reverse"
     presets = _COPY
-
-    def answer(self, source: list[int]) -> list[int]:
-        """Return the source from last to first."""
-        return source[::-1]
+    answer = staticmethod(lambda source, /: source[::-1])
 
 
 class Sort(LetterTask):
@@ -133,7 +116,4 @@ class Sort(LetterTask):
 
     name: ClassVar[str] = "sort"
     presets = with_baselines(_SORT, NARROW_LAYERS)
-
-    def answer(self, source: list[int]) -> list[int]:
-        """Return the source in the order of the alphabet."""
-        return sorted(source)
+    answer = staticmethod(sorted)

@@ -12,7 +12,7 @@ from string import digits
 from typing import ClassVar
 
 from graphut.experiments.tasks.base import Pair, PairTask, option
-from graphut.experiments.tasks.cache import cached_json, key_of
+from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -46,10 +46,10 @@ _OFFICIAL = DataSet(
     "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
     published_checksums("listops"),
 )
-_FORMAT = 2  # of the cache
+_FORMAT = 3  # of the cache
 _LIST_SHARE = 0.25
 _TRIES = 100  # expressions drawn for one that is wanted, at most
-# Nine tenths of all expressions have at most 100 symbols. Few are soon known by heart.
+# Nine tenths of all expressions have at most 100 symbols. A small set is soon known by heart.
 _SMALL = (
     PAIRS | DEEP | {"share_embeddings": False, "longest": 100, "train_size": 200_000, "epochs": 4}
 )
@@ -127,8 +127,7 @@ class ListOps(PairTask):
     Raises
     ------
     ValueError, FileNotFoundError
-        If a number is out of range. When pairs are asked for: if an official file is not
-        there, or not as it was published, or if there are too few expressions.
+        As in `Task`; also, when pairs are asked for, if there are too few expressions.
 
     Examples
     --------
@@ -180,9 +179,11 @@ class ListOps(PairTask):
     def _pairs(self) -> list[Pair]:
         sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
         key = key_of(self.name, _FORMAT, *sizes, texts=self._texts.values())
-        return [(source, target) for source, target in cached_json(key, self._draw)]
+        arrays = cached(key, self._draw)
+        sides = (unpack_lists(arrays[name]) for name in ("sources", "targets"))
+        return list(zip(*sides, strict=True))
 
-    def _draw(self) -> list[Pair]:
+    def _draw(self) -> Arrays:
         random = Random(0)
         taken = {tuple(source) for pairs in self._official.values() for source, _ in pairs}
         wanted = 2 * self.held_out + self.train_size
@@ -195,7 +196,8 @@ class ListOps(PairTask):
                 pairs.append((source, _DIGITS.encode(str(value))))
             if len(pairs) == wanted:
                 random.shuffle(pairs)
-                return pairs
+                sources, targets = zip(*pairs, strict=True)
+                return {"sources": pack_lists(sources), "targets": pack_lists(targets)}
         raise ValueError(
             f"there are not {wanted} expressions of depth {self.max_depth}, {self.max_values} "
             f"values and {self.longest} symbols: allow larger ones, or take fewer"

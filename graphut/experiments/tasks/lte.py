@@ -12,26 +12,18 @@ from string import digits
 from typing import ClassVar
 from zlib import crc32
 
-from graphut.experiments.tasks import lte_programs
+from graphut.experiments.tasks import lte_programs, presets
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
-from graphut.experiments.tasks.presets import (
-    COPY,
-    DEEP,
-    NARROW_LAYERS,
-    PAIRS,
-    WIDE_LAYERS,
-    model_size,
-    with_baselines,
-)
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 
 _DIGITS = Vocabulary(digits)
 _LETTERS = {*lte_programs.VARIABLES, *"printifelseforxrange"}
 _CHARACTERS = Characters(map(symbol_of, f"{digits}+-*=<>(): \n" + "".join(sorted(_LETTERS))))
 _TRIES = 100  # examples drawn for one that is wanted, at most
-_PROGRAM = PAIRS | DEEP | model_size(128, 512, 6) | {"batch_size": 32, "epochs": 30}
-_PROGRAM_PRESETS = with_baselines(_PROGRAM, WIDE_LAYERS)
-_MEMORY_PRESETS = with_baselines(COPY | {"max_offset": 0}, NARROW_LAYERS)
+_SIZE = presets.model_size(128, 512, 6)
+_PROGRAM = presets.PAIRS | presets.DEEP | _SIZE | {"batch_size": 32, "epochs": 30}
+_PROGRAM_PRESETS = presets.with_baselines(_PROGRAM, presets.WIDE_LAYERS)
+_MEMORY_PRESETS = presets.with_baselines(presets.COPY | {"max_offset": 0}, presets.NARROW_LAYERS)
 
 
 @dataclass(frozen=True)
@@ -45,21 +37,8 @@ class LearningToExecute(PairTask):
     `hardest` has the largest length and nesting only, as the test set of 1410.4615.
 
     As in the code of 1410.4615, a hash of the source says whether an example may be trained
-    on, validated or tested, so that no part ever sees a source of another.
-
-    Parameters
-    ----------
-    length : int
-        The largest length: of digits, or of the numbers in a program (up to `10**length`).
-    epoch_size : int
-        Training pairs in an epoch.
-    held_out : int
-        Pairs in the validation set, and in each test set.
-
-    Raises
-    ------
-    ValueError
-        If a number is below 1. When pairs are drawn: if there are too few sources.
+    on, validated or tested, so that no part ever sees a source of another. If too few sources of
+    the length belong to a part, its pairs cannot be drawn.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _DIGITS
@@ -90,26 +69,18 @@ class LearningToExecute(PairTask):
         random = Random(repr((number, hardest, *stream)))
         drawn = (self.example(random, hardest=hardest) for _ in range(_TRIES * count))
         mine = (texts for texts in drawn if crc32(texts[0].encode()) % 3 == number)
-        pairs = [self._encode(*texts) for texts in islice(mine, count)]
+        read_source, read_target = self.source_vocabulary.read, self.target_vocabulary.read
+        pairs = [(read_source(s), read_target(t)) for s, t in islice(mine, count)]
         if len(pairs) < count:
             raise ValueError(
                 f"there are too few sources of length {self.length}: take a larger one"
             )
         return pairs
 
-    def _encode(self, source: str, target: str) -> Pair:
-        return self.source_vocabulary.read(source), self.target_vocabulary.read(target)
-
 
 @dataclass(frozen=True)
 class ProgramTask(LearningToExecute):
-    """Programs of some operations, and their outputs.
-
-    Parameters
-    ----------
-    nesting : int
-        Operations in a program, at most; each takes the one before as an operand.
-    """
+    """Programs of some operations, each with the one before as an operand, and their outputs."""
 
     vocabulary_kind = Characters
     source_vocabulary = _CHARACTERS
@@ -194,8 +165,9 @@ class MemoryTask(LearningToExecute):
 
     length: int = option(55, "digits in the longest source", least=1)
 
+    @staticmethod
     @abstractmethod
-    def answer(self, source: str) -> str:
+    def answer(source: str, /) -> str:
         """Return the target of a source."""
 
     def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
@@ -216,10 +188,7 @@ class LteCopy(MemoryTask):
 
     name = "lte-copy"
     presets = _MEMORY_PRESETS
-
-    def answer(self, source: str) -> str:
-        """Return the source."""
-        return source
+    answer = staticmethod(str)
 
 
 class LteDouble(MemoryTask):
@@ -233,10 +202,7 @@ class LteDouble(MemoryTask):
 
     name = "lte-double"
     presets = _MEMORY_PRESETS
-
-    def answer(self, source: str) -> str:
-        """Return the source twice."""
-        return source * 2
+    answer = staticmethod(lambda source, /: source * 2)
 
 
 class LteReverse(MemoryTask):
@@ -250,7 +216,4 @@ class LteReverse(MemoryTask):
 
     name = "lte-reverse"
     presets = _MEMORY_PRESETS
-
-    def answer(self, source: str) -> str:
-        """Return the source backwards."""
-        return source[::-1]
+    answer = staticmethod(lambda source, /: source[::-1])

@@ -19,13 +19,8 @@ class Expression(NamedTuple):
 class Draft:
     """A program that is being written: `lines` so far, and `nested`, an expression still to use.
 
-    Parameters
-    ----------
-    random : Random
-        The source of everything that is drawn.
-    length : int
-        Operands are even between 1 and `10**length`, factors and numbers of rounds between
-        1 and `4 * length`.
+    Operands are drawn evenly between 1 and `10**length`, factors and numbers of rounds between 1
+    and `4 * length`.
     """
 
     def __init__(self, random: Random, length: int) -> None:
@@ -116,19 +111,9 @@ def write_program(
 ) -> tuple[str, str]:
     """Draw a program, and return it with what it prints (arXiv 1410.4615, section 3).
 
-    The language and the distribution are those of the paper and of its code, where a line
-    with a variable ends in a semicolon too, and one operation does nothing.
-
-    Parameters
-    ----------
-    random : Random
-        The source of everything that is drawn.
-    operations : sequence of Operation
-        To choose from, each as likely as another.
-    length : int
-        Digits of a number.
-    nesting : int
-        Number of operations; each takes the one before as an operand.
+    Each of its `nesting` operations takes the one before as an operand; for `length` see `Draft`.
+    The language and the distribution are those of the paper and of its code, where a line with a
+    variable ends in a semicolon too, and one operation does nothing.
 
     Examples
     --------

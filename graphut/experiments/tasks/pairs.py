@@ -26,7 +26,7 @@ class _Line(NamedTuple):
 
 
 def read_pairs(path: str | Path, source: Vocabulary, target: Vocabulary) -> list[Pair]:
-    """Return the pairs of a file as token ids; the vocabularies read the texts.
+    """Return the pairs of a file as token ids, for the vocabularies of a model.
 
     Raises
     ------

@@ -27,12 +27,14 @@ def model_size(d_model: int, d_hidden: int, max_steps: int) -> Preset:
 
 PAIRS: Preset = model_size(64, 256, 6) | {"share_embeddings": True, "epochs": 40}
 
-# A price from the first update on: without it the decoder may go to the cap, and then stays there.
+# Steps cost something from the first update on: else the decoder may learn to take all of them, and
+# then goes on to do so.
 COPY: Preset = PAIRS | {"learning_rate": 2e-3, "ponder_weight": 0.02, "ponder_warmup": 0}
 
 # With pre-norm six steps train as well as one. All tokens begin with all steps, and learn to halt
 # while they learn to answer: a model that halts at its first step before that never learns what
-# takes two. What is alike belongs together, at first, and so does what stands side by side.
+# takes two. At first, tokens attend to like ones (`symmetric_init`) and mix with their neighbours
+# (`sepconv`).
 DEEP: Preset = {
     "transition": "sepconv",
     "norm": "pre",
@@ -42,8 +44,8 @@ DEEP: Preset = {
     "ponder_weight": 0.01,
 }
 
-# Normalised after each part, models of language hardly begin to learn so fast: those that may halt
-# halt at once, and the others stay where they are.
+# With post-norm, language models do not learn at such rates: those that may halt do so at once, and
+# the loss of the others does not fall.
 LANGUAGE_MODEL: Preset = {"norm": "pre", "ponder_weight": 0.01, "ponder_warmup": 0}
 
 # Layers of half the width have a quarter of the weights.
@@ -56,14 +58,7 @@ def with_baselines(
 ) -> dict[str, Preset]:
     """Return the presets `small`, `fixed` and `transformer`, and `paper` if there is one.
 
-    Parameters
-    ----------
-    small : dict
-        Fields of the first, which the others have too.
-    transformer : dict
-        Fields that make the last as large.
-    paper : dict, optional
-        Fields of the fourth.
+    The first three have the fields of `small`; those of `transformer` make its model as large.
 
     Examples
     --------

@@ -17,21 +17,7 @@ T = TypeVar("T")
 def hold_out(
     items: Iterable[T], held_out: int, text: Callable[[T], bytes]
 ) -> tuple[list[T], list[T]]:
-    """Split items by a hash of each, so that it is the same split every time.
-
-    Parameters
-    ----------
-    items : iterable
-        Items to split.
-    held_out : int
-        Number of items to hold out.
-    text : callable
-        Returns the bytes of an item that are hashed.
-
-    Raises
-    ------
-    ValueError
-        If nothing would be left.
+    """Split off `held_out` items, by a hash of the text of each: the same ones every time.
 
     Examples
     --------
@@ -47,18 +33,9 @@ def hold_out(
 def random_windows(
     tokens: NDArray[Any], length: int, count: int, *, seed: int, epoch: int
 ) -> list[Text]:
-    """Draw windows at random places, to train on.
+    """Draw windows of `length` tokens at random places of a text, to train on.
 
-    Parameters
-    ----------
-    tokens : ndarray
-        Token ids of the text.
-    length : int
-        Tokens of a window; the whole text where it is shorter.
-    count : int
-        Number of windows.
-    seed, epoch : int
-        Numbers that the places are a function of.
+    A text that is shorter is drawn as a whole. The places are a function of seed and epoch.
 
     Examples
     --------
@@ -76,13 +53,6 @@ def strided_windows(tokens: NDArray[Any], length: int) -> list[Text]:
     A window begins half a window after the one before it, and counts what that one has not
     reached. So every token that counts is predicted from half a window of tokens at least, or
     from all that there are before it.
-
-    Parameters
-    ----------
-    tokens : ndarray
-        Token ids of the text.
-    length : int
-        Tokens of a window.
 
     Examples
     --------

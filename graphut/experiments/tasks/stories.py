@@ -12,24 +12,12 @@ from graphut.sentences import EOS
 
 
 class StoryQuestion(NamedTuple):
-    """A question, and the facts before it.
+    """A question, and the facts before it."""
 
-    Parameters
-    ----------
-    facts : list of str
-        The sentences of its story so far, earlier questions left out.
-    question : str
-        The sentence that asks.
-    answer : str
-        In small letters; several answers have commas between them.
-    supporting : tuple of int
-        The facts that the answer follows from, as indices into `facts`.
-    """
-
-    facts: list[str]
+    facts: list[str]  # the sentences of its story so far, without earlier questions
     question: str
-    answer: str
-    supporting: tuple[int, ...]
+    answer: str  # in small letters; several answers have commas between them
+    supporting: tuple[int, ...]  # the facts that the answer follows from: indices into `facts`
 
     def with_last_facts(self, count: int | None) -> StoryQuestion:
         """Return the question with its last `count` facts alone; with all, for None.
@@ -44,12 +32,7 @@ class StoryQuestion(NamedTuple):
         return self._replace(facts=self.facts[skipped:], supporting=supporting)
 
     def encode(self, vocabulary: Vocabulary, answers: Vocabulary) -> Question:
-        """Return the question as token ids of two vocabularies.
-
-        Raises
-        ------
-        ValueError
-            If a word or the answer is not known.
+        """Return the question as token ids of two vocabularies, which know all of its words.
 
         Examples
         --------
@@ -91,11 +74,6 @@ def parse_stories(text: str) -> Iterator[StoryQuestion]:
 
     A line is a number, which begins a new story where it is 1, and a sentence; a question has
     its answer and the numbers of the supporting lines after it, between tabs.
-
-    Raises
-    ------
-    ValueError
-        If a line is neither; the message quotes it.
 
     Examples
     --------

@@ -99,10 +99,8 @@ class TranslationTask(PairTask):
 
     Raises
     ------
-    ImportError
-        When pairs are asked for: if there is no package `tokenizers`.
-    ValueError, FileNotFoundError
-        When pairs are asked for: if a file is not there or not as it was published, or if
+    ImportError, ValueError, FileNotFoundError
+        As in `Task`; also, when pairs are asked for, if there is no package `tokenizers`, or if
         sources and targets do not belong together.
     """
 
@@ -242,19 +240,15 @@ class Wmt14(TranslationTask):
         """Return the next `epoch_size` pairs of the corpus; all of them, if there are no more."""
         total = len(self._usable)
         size = min(self.epoch_size, total)
-        first, behind = epoch * size, (epoch + 1) * size
-        rounds = range(first // total, -(-behind // total))
-        order = np.concatenate([self._order(seed, number) for number in rounds])
-        start = first - rounds[0] * total
+        number, start = divmod(epoch * size, total)
+        rounds = (np.random.default_rng([seed, n]) for n in (number, number + 1))
+        order = np.concatenate([random.permutation(self._usable) for random in rounds])
         return self._pairs("train", order[start : start + size])
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
         """The files of the full corpora, which have no known checksums."""
         return _WMT14_DATA[self.corpus].unchecked(self.data)
-
-    def _order(self, seed: int, number: int) -> NDArray[np.int64]:
-        return np.random.default_rng([seed, number]).permutation(self._usable)
 
     def _read(self, part: str, language: str) -> list[str]:
         lines: list[str] = []

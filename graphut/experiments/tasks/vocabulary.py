@@ -216,13 +216,8 @@ class Characters(Vocabulary):
     r"""The characters of texts, white space too.
 
     White space has a visible name, since a symbol may hold none: a space is `␣`, a line's end
-    `⏎`, a tab `⇥`, and any other white space, as these three characters themselves, is its
-    number, such as `<U+00A0>`.
-
-    Parameters
-    ----------
-    symbols : iterable of str
-        Characters, and names of characters.
+    `⏎`, a tab `⇥`. The name of other white space, and of these three characters themselves, is
+    their number, such as `<U+00A0>`.
 
     Examples
     --------
@@ -239,13 +234,7 @@ class Characters(Vocabulary):
         return cls(map(symbol_of, sorted(set(text))))
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of the characters of a text.
-
-        Raises
-        ------
-        ValueError
-            If one is not in the vocabulary.
-        """
+        """Return the token ids of the characters of a text."""
         symbols = {character: symbol_of(character) for character in set(text)}
         return self.encode(symbols[character] for character in text)
 

@@ -123,11 +123,8 @@ def text_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text("\n".join(PASSAGES * 3) + "\n")
     (tmp_path / "text.txt").write_text("to be, or not to be.\n" * 40)
     (tmp_path / "novel.txt").write_text("once , the dog was here . " * 9)
-    for where, name, files in (
-        (agreement, "_DATA", prefixes),
-        (lambada, "LAMBADA", passages),
-    ):
-        monkeypatch.setattr(where, name, DataSet("from nowhere", dict.fromkeys(files)))
+    monkeypatch.setattr(agreement, "_CHECKSUMS", {})
+    monkeypatch.setattr(lambada, "LAMBADA", DataSet("from nowhere", dict.fromkeys(passages)))
     return tmp_path
 
 

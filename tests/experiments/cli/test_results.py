@@ -66,7 +66,7 @@ def test_results_check_finds_a_figure_typed_by_hand(
     page.write_text(built.replace(".91 / .35", ".90 / .35", 1))
     capsys.readouterr()
     assert results(page, "--check") == 1
-    assert "the table 'algorithmic' is not what the records make" in capsys.readouterr().out
+    assert "the table 'algorithmic' does not match the records" in capsys.readouterr().out
     page.write_text(built.replace("By hand", "By a hand"))
     assert results(page, "--check") == 0
 
@@ -78,7 +78,7 @@ def test_results_check_finds_a_picture_of_other_data(
     results(page)
     (page.parent / "kept" / "depth.png").write_bytes(b"another")
     assert results(page, "--check") == 1
-    assert "depth.png is not what the records make" in capsys.readouterr().out
+    assert "depth.png does not match the records" in capsys.readouterr().out
 
 
 def test_results_names_a_run_that_no_table_shows(

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from graphut.experiments.results.benchmark_tables import (
     attention_table,
-    frontier_table,
     model_table,
     scaling_table,
 )
@@ -42,7 +42,7 @@ def test_attention_table_and_frontier_table() -> None:
         "`window:3\\|global:0`", "8x400", "128", "100.00%", "native", "2.00", "5.00", "25.00%",
         "12.3", "-", "-", "-", "-", "native", "Abacus 9, 2 threads", "`graphut bench attention`",
     ]  # fmt: skip
-    [_, only] = cells(frontier_table([attention(1.0), attention(0.25)]))
+    [_, only] = cells(attention_table([attention(1.0), attention(0.25)], frontier=True))
     assert only[3] == "25.00%"
 
 
@@ -71,7 +71,8 @@ def test_scaling_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "make_table", [attention_table, frontier_table, model_table, scaling_table]
+    "make_table",
+    [attention_table, partial(attention_table, frontier=True), model_table, scaling_table],
 )
 def test_tables_without_records_name_a_command(make_table: Any) -> None:
     assert make_table([]).startswith("Not measured yet: `graphut bench ")

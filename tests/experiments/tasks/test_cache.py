@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks.cache import Arrays, cached, cached_json, pack_json, unpack_json
+from graphut.experiments.tasks.cache import (
+    Arrays,
+    cached,
+    no_garbage_collection,
+    pack_json,
+    pack_lists,
+    unpack_json,
+    unpack_lists,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +106,14 @@ def test_cached_unpickles_nothing(folder: Path) -> None:
     check(parser, "data", asked=2)
 
 
+def test_no_garbage_collection_ends_after_an_error() -> None:
+    enabled = []
+    with suppress(ValueError), no_garbage_collection():
+        enabled.append(gc.isenabled())
+        raise ValueError
+    assert [*enabled, gc.isenabled()] == [False, True]
+
+
 LEAVES = st.none() | st.integers() | st.text()
 VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each))
 
@@ -105,7 +123,13 @@ def test_unpack_json_undoes_pack_json(value: object) -> None:
     assert unpack_json(pack_json(value)) == value
 
 
-def test_cached_json_returns_the_same_value_from_the_cache() -> None:
-    value = {"words": ("ä", "two"), "tokens": [[2, 3], []]}
-    made = cached_json("data", lambda: value)
-    assert made == cached_json("data", lambda: None) == value | {"words": ["ä", "two"]}
+@given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1))))
+def test_unpack_lists_undoes_pack_lists(lists: list[list[int]]) -> None:
+    assert unpack_lists(pack_lists(lists)) == lists
+
+
+def test_cached_returns_the_same_packed_values_from_the_cache() -> None:
+    value = {"words": pack_json(("ä", "two")), "tokens": pack_lists([(2, 3), ()])}
+    for found in (cached("data", lambda: value), cached("data", dict)):
+        assert unpack_json(found["words"]) == ["ä", "two"]
+        assert unpack_lists(found["tokens"]) == [[2, 3], []]
