@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ from graphut.experiments.cli.options import build, check_options, field_names
 from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
+from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT
+
+Opener = Callable[[FolderLock], Run]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,13 +46,13 @@ def main(argv: Sequence[str]) -> int:
     task, open_run = begin(folder, name, arguments)
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
-    with Interruption() as interruption:
-        run = open_run()
+    with Interruption() as interruption, FolderLock(folder) as lock:
+        run = open_run(lock)
 
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        over = _fit(run, task, target, should_stop, resume=resume)
+        over = _fit(run, task, target, lock, should_stop, resume=resume)
     if over and interruption.signal is None:
         best = run.model().to(target)
         evaluate_set(run, best, "test", task.test, {}, keep=True)
@@ -60,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if interruption.signal is None else 128 + interruption.signal
 
 
-def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Callable[[], Run]]:
+def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Return the task, with its data read, and a function that makes the run's folder."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or give another --out")
@@ -71,20 +74,26 @@ def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Ca
     learner = learner_of(task)
     config = build(learner.config_kind, options, **learner.sizes(task))
 
-    def create() -> Run:
+    def create(lock: FolderLock) -> Run:
         torch.manual_seed(training.seed)
-        return Run.create(folder, task, training, learner.model_kind(config))
+        return Run.create(folder, task, training, learner.model_kind(config), lock)
 
     return task, create
 
 
 def _fit(
-    run: Run, task: Task, device: torch.device, should_stop: Callable[[], bool], *, resume: bool
+    run: Run,
+    task: Task,
+    device: torch.device,
+    lock: FolderLock,
+    should_stop: Callable[[], bool],
+    *,
+    resume: bool,
 ) -> bool:
     """Train; a run that fails before it has learned anything is removed."""
     trainer = None
     try:
-        trainer = Trainer(run.model().to(device), task, run.training, run.folder)
+        trainer = Trainer(run.model().to(device), task, run.training, run.folder, lock=lock)
         if resume:
             trainer.resume()
         weights = sum(parameter.numel() for parameter in trainer.model.parameters())
@@ -111,7 +120,7 @@ def _learned_nothing(trainer: Trainer, error: BaseException) -> bool:
     return progress.update == 0 or diverged
 
 
-def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Callable[[], Run]]:
+def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Return the task, with its data read and checked, and a function that returns its run."""
     run = Run.open(folder)
     _check_same(folder, "task", run.task_name, name)
@@ -120,8 +129,14 @@ def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, 
     for option, value in {**options, **asdict(task)}.items():
         if not (is_path(begun[option]) and is_path(value)):  # data may be moved
             _check_same(folder, option, begun[option], value)
-    run = run if asdict(task) == run.task_options else run.moved(task)
-    return run.task(), lambda: run
+    moved = replace(run, task_options=asdict(task))
+
+    def go_on(lock: FolderLock) -> Run:
+        if moved != run:
+            moved.write()
+        return moved
+
+    return moved.task(), go_on
 
 
 def _check_same(folder: str, what: str, begun: object, given: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 
@@ -59,27 +60,33 @@ class Run:
 
     @classmethod
     def create(
-        cls, folder: str | Path, task: Task, training: TrainingConfig, model: AdaptiveModel
+        cls,
+        folder: str | Path,
+        task: Task,
+        training: TrainingConfig,
+        model: AdaptiveModel,
+        lock: FolderLock | None = None,
     ) -> Run:
-        """Write the folder of a new run; raise `FileExistsError` if there is one already."""
-        if is_run(folder):
-            raise FileExistsError(f"there is a run in {folder} already")
-        vocabularies = task.vocabularies
+        """Write the folder of a new run; raise `FileExistsError` if there is one already.
+
+        The folder is locked for that time, if `lock` does not hold it already.
+        """
         run = cls(
             folder=Path(folder),
             task_name=task.name,
             task_options=asdict(task),
-            vocabulary_names=list(vocabularies),
+            vocabulary_names=list(task.vocabularies),
             training=training,
             version=__version__,
             digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
         )
-        run.folder.mkdir(parents=True, exist_ok=True)
-        for name, vocabulary in vocabularies.items():
-            vocabulary.save(run._vocabulary_file(name))
-        model.save_pretrained(run.folder)
-        # Last, since it is what makes the folder a run.
-        write_json(run.folder / RUN, run._to_dict())
+        with lock or FolderLock(folder):
+            if is_run(folder) or (run.folder / CHECKPOINT).exists():
+                raise FileExistsError(f"there is a run in {folder} already")
+            for name, vocabulary in task.vocabularies.items():
+                vocabulary.save(run._vocabulary_file(name))
+            model.save_pretrained(run.folder)
+            run.write()  # last, since it is what makes the folder a run
         return run
 
     @classmethod
@@ -131,12 +138,9 @@ class Run:
         self._check_data(task)
         return task
 
-    def moved(self, task: Task) -> Run:
-        """Write down that the same data is in another place, where a task has it."""
-        found = replace(self, task_options=asdict(task))
-        found._check_data(task)
-        write_json(self.folder / RUN, found._to_dict())
-        return found
+    def write(self) -> None:
+        """Write the description into the folder, such as that data is in another place now."""
+        write_json(self.folder / RUN, self._to_dict())
 
     def _check_data(self, task: Task) -> None:
         for option, path in asdict(task).items():

@@ -1,23 +1,20 @@
-"""Small files in the folder of a training run: metrics, machines, the lock."""
+"""Small files in the folder of a training run: metrics and machines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 
 from graphut._files import read_json, write_atomically, write_json
 from graphut.experiments.machine import describe_machine
 from graphut.models.pretrained import WEIGHTS
 
 CHECKPOINT = "checkpoint.safetensors"
-LOCK = "lock"
 MACHINES = "machines.json"
 METRICS = "metrics.jsonl"
 
@@ -73,31 +70,3 @@ def read_machines(folder: str | Path) -> list[dict[str, Any]]:
 def model_digest(folder: str | Path) -> str:
     """Return 16 digits of the SHA-256 of a model's weights, which change with the model."""
     return sha256(Path(folder, WEIGHTS).read_bytes()).hexdigest()[:16]
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other trainers out of a folder; the system unlocks it when this process ends.
-
-    Raises
-    ------
-    BlockingIOError
-        If another trainer has locked the folder.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, locked(Path(folder)):  # doctest: +ELLIPSIS
-    ...     with locked(Path(folder)):
-    ...         pass
-    Traceback (most recent call last):
-    BlockingIOError: another process is training in ...
-    """
-    try:
-        lock = FileLock(folder / LOCK).acquire(timeout=0)
-    except Timeout:
-        raise BlockingIOError(
-            f"another process is training in {folder}: wait for it, or give another folder"
-        ) from None
-    with lock:
-        yield

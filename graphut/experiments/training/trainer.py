@@ -22,6 +22,7 @@ from graphut.experiments.training.checkpoint import (
 )
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.learner import Outcome
 from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import (
@@ -35,7 +36,6 @@ from graphut.experiments.training.run_files import (
     METRICS,
     append_metrics,
     drop_metrics_after,
-    locked,
     remember_machine,
 )
 from graphut.models.base import AdaptiveModel
@@ -65,6 +65,8 @@ class Trainer:
         The folder, which is made if it is not there.
     report : callable, optional
         Gets a line of text for each epoch, and warnings.
+    lock : FolderLock, optional
+        The lock of the folder, if the caller holds it already.
 
     Attributes
     ----------
@@ -96,6 +98,7 @@ class Trainer:
         config: TrainingConfig,
         folder: str | Path,
         report: Callable[[str], None] = print,
+        lock: FolderLock | None = None,
     ) -> None:
         self.model = model
         self.task = task
@@ -109,6 +112,7 @@ class Trainer:
                 f"a {type(model).__name__}"
             )
         self.progress = Progress()
+        self._lock = lock or FolderLock(folder)
         self._owns_folder = False
         self._warned: set[str] = set()
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
@@ -136,17 +140,16 @@ class Trainer:
         FileExistsError
             If another run is in the folder.
         BlockingIOError
-            If another process is training there.
+            If another process is training there, or may be, since the lock was removed.
         FloatingPointError
             If the gradient is not finite.
         """
-        if not self._owns_folder and (self.folder / CHECKPOINT).exists():
-            raise FileExistsError(
-                f"there is a run in {self.folder}: resume() it, or give another folder"
-            )
-        self._owns_folder = True
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder):
+        with self._lock:
+            if not self._owns_folder and (self.folder / CHECKPOINT).exists():
+                raise FileExistsError(
+                    f"there is a run in {self.folder}: resume() it, or give another folder"
+                )
+            self._owns_folder = True
             remember_machine(self.folder, self.model.device)
             self.save()
             while (end := self.progress.end(self.config)) is None:
@@ -160,14 +163,15 @@ class Trainer:
         return True
 
     def save(self) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint, into the folder that is still locked."""
+        self._lock.check()
         self._count_seconds()
         self._saved_at = time.monotonic()
         save_checkpoint(self.folder / CHECKPOINT, self._state, self.progress.to_dict())
 
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit."""
-        with locked(self.folder):  # another process may be writing what is read and cut here
+        with self._lock:  # another process may be writing what is read and cut here
             state = load_checkpoint(self.folder / CHECKPOINT, self._state)
             self.progress = Progress.from_dict(state, self.learner.evaluation)
             drop_metrics_after(self.folder / METRICS, self.progress.update)
@@ -239,6 +243,7 @@ class Trainer:
     def _end_epoch(self) -> None:
         progress, totals = self.progress, self.progress.totals
         evaluation = evaluate(self.model, self.task, self.task.validation)
+        self._lock.check()
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()

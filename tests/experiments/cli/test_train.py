@@ -3,18 +3,22 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASK_PRESETS, Sort
-from graphut.experiments.training import Run, TrainingConfig, is_run
+from graphut.experiments.training import Run, TrainingConfig
+from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.run_files import METRICS, locked, read_metrics
+from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.tiny import TINY
 
 
@@ -159,10 +163,33 @@ def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: 
 def test_train_leaves_a_run_alone_that_another_process_began(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with locked(tmp_path):
+    with FolderLock(tmp_path):
         assert main(["train", "sort", "--out", str(tmp_path), *TINY]) == 2
     assert "another process is training" in capsys.readouterr().err
-    assert is_run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
+
+@pytest.mark.parametrize("pairs", [1, pytest.param(24, marks=pytest.mark.full)])
+def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
+    tmp_path: Path, pairs: int
+) -> None:
+    for number in range(pairs):
+        folder = tmp_path / str(number)
+        argv = [sys.executable, "-m", "graphut", "train", "sort", *TINY, "--out", str(folder)]
+        started = [
+            subprocess.Popen([*argv, "--seed", str(seed), "--minutes", "1e-9"]) for seed in (0, 1)
+        ]
+        ends = [process.wait(timeout=120) for process in started]
+        assert sorted(ends) == [0, 2]
+        run = Run.open(folder)
+        assert run.training.seed == ends.index(0)
+        model = run.model()
+        torch.manual_seed(run.training.seed)
+        first = type(model)(model.config).state_dict()
+        found = model.state_dict()
+        assert all(torch.equal(found[name], first[name]) for name in first)
+        checkpoint = load_file(folder / "checkpoint.safetensors")
+        assert all(torch.equal(checkpoint[f"model.{name}"], first[name]) for name in first)
 
 
 def test_train_leaves_a_folder_with_a_run_alone(

@@ -9,11 +9,9 @@ import torch
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
 from graphut.experiments.training.run_files import (
-    LOCK,
     MACHINES,
     append_metrics,
     drop_metrics_after,
-    locked,
     read_machines,
     read_metrics,
     remember_machine,
@@ -79,13 +77,3 @@ def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     path.write_text('{"update": 2}\n{"upd\n{"update": 4}\n')
     with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
         read_metrics(path)
-
-
-def test_locked_refuses_a_second_trainer(tmp_path: Path) -> None:
-    message = r"another process is training in .*: wait for it, or give another folder"
-    with locked(tmp_path):
-        with pytest.raises(BlockingIOError, match=message), locked(tmp_path):
-            pass
-        assert (tmp_path / LOCK).exists()
-    with locked(tmp_path):
-        pass

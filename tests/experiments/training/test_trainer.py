@@ -9,8 +9,9 @@ import torch
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
+from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.run_files import CHECKPOINT, METRICS, locked, read_metrics
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
     UniversalTransformer,
@@ -262,10 +263,36 @@ def test_trainer_refuses_a_folder_in_which_another_trains(tmp_path: Path) -> Non
     before = (tmp_path / CHECKPOINT).read_bytes()
     second = make(tmp_path)
     second.resume()
-    with locked(tmp_path), pytest.raises(BlockingIOError, match="another process is training in"):
+    refused = pytest.raises(BlockingIOError, match="another process is training in")
+    with FolderLock(tmp_path), refused:
         second.fit()
     assert (tmp_path / CHECKPOINT).read_bytes() == before
     assert second.fit()
+
+
+@pytest.mark.parametrize("updates", [1, 3])  # at its next save, or at the end of the epoch
+def test_trainer_writes_nothing_more_without_its_lock(tmp_path: Path, updates: int) -> None:
+    trainer = make(tmp_path)
+    before: dict[Path, bytes] = {}
+
+    def remove_the_lock() -> bool:
+        if trainer.progress.update == 2:
+            (tmp_path / LOCK).unlink()
+            before.update({path: path.read_bytes() for path in tmp_path.iterdir()})
+        return trainer.progress.update == updates + 1
+
+    with pytest.raises(BlockingIOError, match=r"lock was removed while this process was training"):
+        trainer.fit(remove_the_lock)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_trainer_notices_that_another_has_locked_the_folder_anew(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    with first._lock:
+        first.save()
+        (tmp_path / LOCK).unlink()
+        with FolderLock(tmp_path), pytest.raises(BlockingIOError, match="nothing more is written"):
+            first.save()
 
 
 def test_trainer_refuses_a_model_that_learns_other_tasks(tmp_path: Path) -> None:
