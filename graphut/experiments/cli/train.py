@@ -20,8 +20,11 @@ from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.folder_lock import FolderLock
+from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT
+from graphut.models.base import AdaptiveModel
+from graphut.models.config import ModelConfig
 
 Opener = Callable[[FolderLock], Run]
 
@@ -48,6 +51,7 @@ def main(argv: Sequence[str]) -> int:
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
     with Interruption() as interruption, FolderLock(folder) as lock:
         run = open_run(lock)
+        resume = run.has_begun
 
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
@@ -75,8 +79,9 @@ def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Op
     config = build(learner.config_kind, options, **learner.sizes(task))
 
     def create(lock: FolderLock) -> Run:
-        torch.manual_seed(training.seed)
-        return Run.create(folder, task, training, learner.model_kind(config), lock)
+        return Run.create(
+            folder, task, training, _first_model(learner, config, training.seed), lock
+        )
 
     return task, create
 
@@ -123,9 +128,10 @@ def _learned_nothing(trainer: Trainer, error: BaseException) -> bool:
 def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Return the task, with its data read and checked, and a function that returns its run."""
     run = Run.open(folder)
+    config = run.model().config
     _check_same(folder, "task", run.task_name, name)
     task = build(TASKS[name], {**run.task_options, **options})
-    begun = {**run.task_options, **vars(run.training), **vars(run.model().config)}
+    begun = {**run.task_options, **vars(run.training), **vars(config)}
     for option, value in {**options, **asdict(task)}.items():
         if not (is_path(begun[option]) and is_path(value)):  # data may be moved
             _check_same(folder, option, begun[option], value)
@@ -134,9 +140,17 @@ def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, 
     def go_on(lock: FolderLock) -> Run:
         if moved != run:
             moved.write()
+        if not moved.has_begun:
+            _first_model(run.learner, config, run.training.seed)  # draw as when it was made
         return moved
 
     return moved.task(), go_on
+
+
+def _first_model(learner: AnyLearner, config: ModelConfig, seed: int) -> AdaptiveModel:
+    """Return the model with which a run begins, and leave the random state of its beginning."""
+    torch.manual_seed(seed)
+    return learner.model_kind(config)
 
 
 def _check_same(folder: str, what: str, begun: object, given: object) -> None:

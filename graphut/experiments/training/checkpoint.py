@@ -84,7 +84,9 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not path.is_file():
-        raise FileNotFoundError(f"there is no checkpoint {path}: begin in another folder")
+        raise FileNotFoundError(
+            f"there is no checkpoint {path}: put it back, or begin in another folder"
+        )
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -138,6 +138,11 @@ class Run:
         self._check_data(task)
         return task
 
+    @property
+    def has_begun(self) -> bool:
+        """Return whether anything was saved of its training; else it begins when resumed."""
+        return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
+
     def write(self) -> None:
         """Write the description into the folder, such as that data is in another place now."""
         write_json(self.folder / RUN, self._to_dict())

@@ -140,6 +140,40 @@ def test_train_removes_a_run_interrupted_at_its_beginning(
     assert main(argv) == 0
 
 
+@pytest.mark.parametrize(
+    "removed", [["checkpoint.safetensors"], ["checkpoint.safetensors", "run.json"]]
+)
+def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
+    tmp_path: Path, removed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert main([*argv, str(straight)]) == 0
+    assert main([*argv, str(killed), "--minutes", "1e-9"]) == 0
+    for name in removed:
+        (killed / name).unlink()
+    begin = [*argv, str(killed)]
+    if "run.json" not in removed:
+        assert main(begin) == 2
+        assert "--resume it" in capsys.readouterr().err
+        begin = ["train", "sort", "--resume", "--device", "cpu", "--out", str(killed)]
+    assert main(begin) == 0
+    models = [(folder / "model.safetensors").read_bytes() for folder in (straight, killed)]
+    assert models[0] == models[1]
+    lines = [read_metrics(folder / METRICS) for folder in (straight, killed)]
+    for first, second in zip(*lines, strict=True):
+        assert first | {"seconds": 0} == second | {"seconds": 0}
+
+
+def test_train_says_that_the_checkpoint_is_gone(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copytree(finished_run, tmp_path / "run")
+    (folder / "checkpoint.safetensors").unlink()
+    assert main(["train", "sort", "--out", str(folder), "--resume"]) == 2
+    assert "checkpoint.safetensors: put it back, or begin in" in capsys.readouterr().err
+
+
 def test_train_draws_examples_once_an_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
