@@ -119,10 +119,9 @@ def _fit(
 
 
 def _learned_nothing(trainer: Trainer, error: BaseException) -> bool:
-    progress = trainer.progress
-    # A run that diverged in its first epoch would do so again.
-    diverged = isinstance(error, FloatingPointError) and progress.epoch == 0
-    return progress.update == 0 or diverged
+    # A run that diverged would do so again; but what was saved before is never removed.
+    diverged = isinstance(error, FloatingPointError) and trainer.saved_update == 0
+    return trainer.progress.update == 0 or diverged
 
 
 def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:

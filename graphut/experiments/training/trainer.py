@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -42,6 +43,7 @@ from graphut.models.base import AdaptiveModel
 
 SAVE_EVERY = 600.0  # seconds, within an epoch
 
+_DIVERGED = 1e6  # a weight as large as this
 _COLLAPSED = 1.05  # steps
 _AT_CAP = 0.95  # of the cap
 _LEARNED = 0.98  # of the labels: a model that gets these right needs no more steps
@@ -72,6 +74,8 @@ class Trainer:
     ----------
     updates : int
         How many updates an epoch has.
+    saved_update : int
+        How many updates were done when the last checkpoint was saved.
 
     Examples
     --------
@@ -112,6 +116,7 @@ class Trainer:
                 f"a {type(model).__name__}"
             )
         self.progress = Progress()
+        self.saved_update = 0
         self._lock = lock or FolderLock(folder)
         self._owns_folder = False
         self._warned: set[str] = set()
@@ -142,7 +147,7 @@ class Trainer:
         BlockingIOError
             If another process is training there, or may be, since the lock was removed.
         FloatingPointError
-            If the gradient is not finite.
+            If the gradient is not finite, or a weight is beyond all bounds; what was saved stays.
         """
         with self._lock:
             if not self._owns_folder and (self.folder / CHECKPOINT).exists():
@@ -163,11 +168,12 @@ class Trainer:
         return True
 
     def save(self) -> None:
-        """Write a checkpoint, into the folder that is still locked."""
-        self._lock.check()
+        """Write a checkpoint over the last one, if this one can be gone on from."""
+        self._check_before_saving()
         self._count_seconds()
         self._saved_at = time.monotonic()
         save_checkpoint(self.folder / CHECKPOINT, self._state, self.progress.to_dict())
+        self.saved_update = self.progress.update
 
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit."""
@@ -176,6 +182,32 @@ class Trainer:
             self.progress = Progress.from_dict(state, self.learner.evaluation)
             drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
+        self.saved_update = self.progress.update
+
+    def _check_before_saving(self) -> None:
+        self._lock.check()
+        self._check_weights("training has diverged")
+
+    def _check_weights(self, problem: str) -> None:
+        weights = torch.stack([weight.detach().abs().max() for weight in self.model.parameters()])
+        if not weights.max().item() < _DIVERGED:  # or is no number
+            self._stop_diverged(f"{problem} after update {self.progress.update}")
+
+    def _stop_diverged(self, problem: str) -> NoReturn:
+        saved = f" (update {self.saved_update} is saved in {self.folder})"
+        raise FloatingPointError(
+            f"{problem}: try a lower learning_rate or clip_norm, or a longer warmup"
+            + saved * (self.saved_update > 0)
+        )
+
+    @contextmanager
+    def _advising(self) -> Iterator[None]:
+        """Say what to do where the model refuses numbers because training has diverged."""
+        try:
+            yield
+        except ValueError as error:
+            self._check_weights(str(error))
+            raise
 
     def _count_seconds(self) -> None:
         now = time.monotonic()
@@ -212,7 +244,8 @@ class Trainer:
         return True
 
     def _update(self, batch: list[Any]) -> None:
-        outcome = self._outcome(batch)
+        with self._advising():
+            outcome = self._outcome(batch)
         loss = outcome.total_loss(self._ponder_weight())
         self._step(loss)
         self.progress.totals.add(loss, outcome)
@@ -233,17 +266,18 @@ class Trainer:
         torch.autograd.backward(loss)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).item()
         if not np.isfinite(norm):
-            raise FloatingPointError(
+            self._stop_diverged(
                 f"the gradient's norm is {norm} at update {self.progress.update + 1}, with a loss "
-                f"of {loss.item()}: try a lower learning_rate or clip_norm, or a longer warmup"
+                f"of {loss.item()}"
             )
         self.optimizer.step()
         self.scheduler.step()
 
     def _end_epoch(self) -> None:
         progress, totals = self.progress, self.progress.totals
-        evaluation = evaluate(self.model, self.task, self.task.validation)
-        self._lock.check()
+        with self._advising():
+            evaluation = evaluate(self.model, self.task, self.task.validation)
+        self._check_before_saving()
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()

@@ -325,6 +325,22 @@ def test_generate_and_eval_need_an_epoch_done(
     assert hint in capsys.readouterr().err
 
 
+def test_train_keeps_what_was_saved_before_it_diverged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    norms = iter([torch.tensor(1.0), torch.tensor(float("nan"))])
+    with monkeypatch.context() as patched:
+        patched.setattr("graphut.experiments.training.trainer.SAVE_EVERY", 0.0)
+        patched.setattr(
+            "graphut.experiments.training.trainer.clip_grad_norm_", lambda *args: next(norms)
+        )
+        assert main(argv) == 2
+    assert "update 1 is saved in" in capsys.readouterr().err
+    assert main([*argv, "--resume"]) == 0
+    assert main(["info", str(tmp_path / "run")]) == 0
+
+
 def test_train_removes_a_run_that_diverges_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

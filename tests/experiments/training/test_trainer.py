@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
@@ -189,6 +190,30 @@ def test_trainer_refuses_a_gradient_that_is_not_finite(tmp_path: Path, value: fl
         trainer.fit()
     for name, parameter in trainer.model.named_parameters():
         assert torch.equal(parameter, before[name])
+
+
+@pytest.mark.parametrize("rate", [1e30, 1e10, 1e7])
+@pytest.mark.parametrize("size", [8, 20])  # the second: one update an epoch, then evaluated
+def test_trainer_advises_where_weights_leave_all_bounds(
+    tmp_path: Path, rate: float, size: int
+) -> None:
+    config = TrainingConfig(**vars(CONFIG) | {"learning_rate": rate, "batch_size": size})
+    with pytest.raises(FloatingPointError, match=r"update 1.*: try a lower learning_rate"):
+        make(tmp_path, config).fit()
+    assert load_file(tmp_path / CHECKPOINT)["model.output.bias"].abs().max() < 1
+
+
+def test_trainer_keeps_the_last_good_checkpoint_and_the_best_model(tmp_path: Path) -> None:
+    trainer = make(tmp_path)
+    trainer.fit(StopAfter(4))
+    before = {name: (tmp_path / name).read_bytes() for name in (CHECKPOINT, "model.safetensors")}
+    next(trainer.model.parameters()).data[0] = float("nan")
+    with pytest.raises(FloatingPointError, match=r"learning_rate.* \(update 4 is saved in .*\)"):
+        trainer.save()
+    with pytest.raises(FloatingPointError, match="after update 4: try a lower"):
+        trainer.fit()
+    for name, content in before.items():
+        assert (tmp_path / name).read_bytes() == content
 
 
 @pytest.mark.parametrize(
