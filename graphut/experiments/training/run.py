@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from graphut._files import is_path, read_json, write_json
+from graphut._files import blaming, is_path, read_json, write_json
 from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
@@ -104,20 +104,20 @@ class Run:
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
         path = Path(folder, RUN)
         state = read_json(path)
-        try:
+        with blaming(path, "does not describe a run of this version"):
             # An option that came since the run began is what it was before there was one.
             task = TASKS[state["task"]](**state["task_options"])
+            if not all(name.isidentifier() for name in state["vocabularies"]):
+                raise ValueError(f"its vocabularies are {state['vocabularies']}")
             return cls(
                 Path(folder),
                 state["task"],
                 asdict(task),
-                state["vocabularies"],
+                list(state["vocabularies"]),
                 TrainingConfig(**state["training"]),
-                state["graphut"],
-                state.get("digests", {}),  # older runs have none
+                str(state["graphut"]),
+                dict(state.get("digests", {})),  # older runs have none
             )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not describe a run of this version: {error!r}") from None
 
     @property
     def learner(self) -> AnyLearner:

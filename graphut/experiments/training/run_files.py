@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -10,13 +11,20 @@ from typing import Any
 
 import torch
 
-from graphut._files import read_json, write_atomically, write_json
+from graphut._files import blaming, read_file, read_json, write_atomically, write_json
 from graphut.experiments.machine import describe_machine
 from graphut.models.pretrained import WEIGHTS
 
 CHECKPOINT = "checkpoint.safetensors"
 MACHINES = "machines.json"
 METRICS = "metrics.jsonl"
+
+_OWN = r"(run|config|machines|\w+_vocabulary)\.json|(model|checkpoint)\.safetensors|metrics\.jsonl"
+
+
+def own_files(folder: Path) -> set[str]:
+    """Return the names of the files in a folder that belong to its run."""
+    return {path.name for path in folder.iterdir() if re.fullmatch(_OWN, path.name)}
 
 
 def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
@@ -37,12 +45,12 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """
     if not Path(path).exists():
         return []
-    text = Path(path).read_text(encoding="utf-8")
     metrics: list[dict[str, Any]] = []
-    try:
-        metrics.extend(map(json.loads, text[: text.rfind("\n") + 1].splitlines()))
-    except ValueError as error:
-        raise ValueError(f"{path}:{len(metrics) + 1} is damaged: {error}") from None
+    for number, line in enumerate(read_file(path).split(b"\n")[:-1], 1):
+        with blaming(f"{path}:{number}"):
+            metrics.append(json.loads(line))
+            if not isinstance(metrics[-1]["update"], int):
+                raise ValueError(f"its update is {metrics[-1]['update']!r}")
     return metrics
 
 
@@ -64,6 +72,8 @@ def read_machines(folder: str | Path) -> list[dict[str, Any]]:
     """Return the machines that a run was trained on, in order; none, if it has not begun."""
     path = Path(folder, MACHINES)
     machines: list[dict[str, Any]] = read_json(path) if path.exists() else []
+    if not isinstance(machines, list) or not all(isinstance(machine, dict) for machine in machines):
+        raise ValueError(f"{path} is damaged: it is no list of machines")
     return machines
 
 

@@ -37,6 +37,7 @@ from graphut.experiments.training.run_files import (
     METRICS,
     append_metrics,
     drop_metrics_after,
+    own_files,
     remember_machine,
 )
 from graphut.models.base import AdaptiveModel
@@ -119,6 +120,7 @@ class Trainer:
         self.saved_update = 0
         self._lock = lock or FolderLock(folder)
         self._owns_folder = False
+        self._files: set[str] = set()
         self._warned: set[str] = set()
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
@@ -144,6 +146,8 @@ class Trainer:
         ------
         FileExistsError
             If another run is in the folder.
+        FileNotFoundError
+            If files of the run are removed meanwhile.
         BlockingIOError
             If another process is training there, or may be, since the lock was removed.
         FloatingPointError
@@ -174,6 +178,7 @@ class Trainer:
         self._saved_at = time.monotonic()
         save_checkpoint(self.folder / CHECKPOINT, self._state, self.progress.to_dict())
         self.saved_update = self.progress.update
+        self._check_files()
 
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit."""
@@ -187,6 +192,16 @@ class Trainer:
     def _check_before_saving(self) -> None:
         self._lock.check()
         self._check_weights("training has diverged")
+
+    def _check_files(self) -> None:
+        """Raise `FileNotFoundError` if files of the run were removed since they were last seen."""
+        found = own_files(self.folder)
+        if gone := self._files - found:
+            raise FileNotFoundError(
+                f"{', '.join(sorted(gone))} was removed from {self.folder} while this process was "
+                "training there: put it back and resume the run, or begin another"
+            )
+        self._files = found
 
     def _check_weights(self, problem: str) -> None:
         weights = torch.stack([weight.detach().abs().max() for weight in self.model.parameters()])
@@ -278,6 +293,7 @@ class Trainer:
         with self._advising():
             evaluation = evaluate(self.model, self.task, self.task.validation)
         self._check_before_saving()
+        self._check_files()
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from graphut.experiments.training.run_files import (
     MACHINES,
     append_metrics,
     drop_metrics_after,
+    own_files,
     read_machines,
     read_metrics,
     remember_machine,
@@ -63,6 +65,26 @@ def test_read_metrics_leaves_out_a_line_that_was_cut_off(tmp_path: Path) -> None
     assert read_metrics(path) == [{"update": 3}]
 
 
+def test_read_metrics_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is not a plain file"):
+        read_metrics(tmp_path / "metrics.jsonl")
+
+
+def test_own_files_are_those_of_a_run(tmp_path: Path) -> None:
+    own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
+    for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
+        (tmp_path / name).touch()
+    assert own_files(tmp_path) == own
+
+
+@pytest.mark.parametrize("text", ["{}", "5", "[3]", "null", '["a"]'])
+def test_read_machines_refuses_what_is_no_list_of_machines(tmp_path: Path, text: str) -> None:
+    (tmp_path / MACHINES).write_text(text)
+    with pytest.raises(ValueError, match=r"machines\.json is damaged: it is no list of machines"):
+        remember_machine(tmp_path, CPU)
+
+
 def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     for update in (2, 4, 6):
@@ -74,6 +96,7 @@ def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
 
 def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"update": 2}\n{"upd\n{"update": 4}\n')
-    with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
-        read_metrics(path)
+    for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3", '"text"'):
+        path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
+        with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
+            read_metrics(path)

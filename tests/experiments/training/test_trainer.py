@@ -311,6 +311,35 @@ def test_trainer_writes_nothing_more_without_its_lock(tmp_path: Path, updates: i
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("name", [METRICS, "model.safetensors", "config.json", "machines.json"])
+def test_trainer_notices_that_files_were_removed(tmp_path: Path, name: str) -> None:
+    trainer = make(tmp_path)
+
+    def remove_it() -> bool:
+        if trainer.progress.update == 4:
+            (tmp_path / name).unlink()
+        return trainer.progress.update == 5
+
+    with pytest.raises(FileNotFoundError, match=rf"{name} was removed from .* put it back"):
+        trainer.fit(remove_it)
+    assert not (tmp_path / name).exists()
+    assert load_file(tmp_path / CHECKPOINT)
+    assert trainer.saved_update == 5
+
+
+def test_trainer_notices_that_the_folder_was_removed(tmp_path: Path) -> None:
+    trainer = make(tmp_path / "run")
+
+    def remove_it() -> bool:
+        if trainer.progress.update == 1:
+            (tmp_path / "run").rename(tmp_path / "away")
+        return False
+
+    with pytest.raises(BlockingIOError, match=r"the folder .*run was removed while this process"):
+        trainer.fit(remove_it)
+    assert not (tmp_path / "run").exists()
+
+
 def test_trainer_notices_that_another_has_locked_the_folder_anew(tmp_path: Path) -> None:
     first = make(tmp_path)
     with first._lock:
