@@ -75,7 +75,7 @@ def blaming(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error) if isinstance(error, ValueError) else repr(error)
-        raise ValueError(f"{path} {fault}: {text}") from error
+        raise ValueError(f"{path} {fault}".rstrip() + f": {text}") from error
 
 
 def is_path(value: object) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
+from graphut._files import blaming
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.checkpoint import (
@@ -184,7 +185,8 @@ class Trainer:
         """Go back to the checkpoint in the folder, to the last bit."""
         with self._lock:  # another process may be writing what is read and cut here
             state = load_checkpoint(self.folder / CHECKPOINT, self._state)
-            self.progress = Progress.from_dict(state, self.learner.evaluation)
+            with blaming(self.folder / CHECKPOINT):
+                self.progress = Progress.from_dict(state, self.learner.evaluation)
             drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
         self.saved_update = self.progress.update
