@@ -24,7 +24,7 @@ def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    written = folder / f".{WEIGHTS}.{os.getpid()}.new"
+    written = folder / f".{WEIGHTS}.{os.getpid()}.tmp"
     try:
         write_tensors(written, _unique(model))
         write_json(folder / CONFIG, {"model": kind, **config})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -25,6 +26,25 @@ _OWN = r"(run|config|machines|\w+_vocabulary)\.json|(model|checkpoint)\.safetens
 def own_files(folder: Path) -> set[str]:
     """Return the names of the files in a folder that belong to its run."""
     return {path.name for path in folder.iterdir() if re.fullmatch(_OWN, path.name)}
+
+
+def remove_temporary_files(folder: Path) -> None:
+    """Remove what killed processes left in a folder while they wrote files of its run."""
+    for path in folder.glob(".*"):
+        found = re.fullmatch(rf"\.+({_OWN})(\.new)?(\.(?P<process>\d+)\.tmp)*", path.name)
+        if found and not _is_alive(int(found["process"] or 0)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    """Return whether a number is that of another process."""
+    try:
+        os.kill(process, 0)
+    except (OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return process not in (0, os.getpid())  # 0 is no process
 
 
 def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:

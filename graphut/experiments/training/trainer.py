@@ -40,6 +40,7 @@ from graphut.experiments.training.run_files import (
     drop_metrics_after,
     own_files,
     remember_machine,
+    remove_temporary_files,
 )
 from graphut.models.base import AdaptiveModel
 
@@ -160,6 +161,7 @@ class Trainer:
                     f"there is a run in {self.folder}: resume() it, or give another folder"
                 )
             self._owns_folder = True
+            remove_temporary_files(self.folder)
             remember_machine(self.folder, self.model.device)
             self.save()
             while (end := self.progress.end(self.config)) is None:

@@ -17,6 +17,7 @@ from graphut.experiments.training.run_files import (
     read_machines,
     read_metrics,
     remember_machine,
+    remove_temporary_files,
 )
 
 CPU = torch.device("cpu")
@@ -69,6 +70,32 @@ def test_read_metrics_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "metrics.jsonl")
     with pytest.raises(ValueError, match=r"metrics\.jsonl is not a plain file"):
         read_metrics(tmp_path / "metrics.jsonl")
+
+
+def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
+    dead, alive = 2**22 + 1, os.getppid()
+    removed = {
+        f".checkpoint.safetensors.{dead}.tmp",
+        f".run.json.{dead}.tmp",
+        f".checkpoint.safetensors.{os.getpid()}.tmp",  # its number is used again
+        f"..model.safetensors.{dead}.tmp.{dead}.tmp",
+        f".model.safetensors.{dead}.tmp",
+        f"..model.safetensors.new.{dead}.tmp",  # of older versions
+        ".model.safetensors.new",
+    }
+    kept = {
+        f".checkpoint.safetensors.{alive}.tmp",
+        f".model.safetensors.{alive}.tmp",
+        f"..model.safetensors.{alive}.tmp.{alive}.tmp",
+        f".evaluation-test.json.{dead}.tmp",
+        f".note.{dead}.tmp",
+        "checkpoint.safetensors",
+        ".hidden",
+    }
+    for name in removed | kept:
+        (tmp_path / name).touch()
+    remove_temporary_files(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_own_files_are_those_of_a_run(tmp_path: Path) -> None:

@@ -106,6 +106,19 @@ def test_trainer_resumes_a_killed_run_from_its_last_checkpoint(
     assert_same_end(straight, resumed)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_trainer_removes_what_killed_saves_left(tmp_path: Path, resume: bool) -> None:
+    if resume:
+        make(tmp_path).fit(StopAfter(1))
+    left = tmp_path / f".{CHECKPOINT}.{2**22 + 1}.tmp"
+    left.write_bytes(b"half")
+    trainer = make(tmp_path)
+    if resume:
+        trainer.resume()
+    trainer.fit(StopAfter(0))
+    assert not left.exists()
+
+
 def test_trainer_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = []
     monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
