@@ -22,9 +22,12 @@ from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, l
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.run import RUN
-from graphut.experiments.training.run_files import CHECKPOINT
+from graphut.experiments.training.run_files import CHECKPOINT, model_digest
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
+from graphut.models.pretrained import load_weights, read_config
+
+MAY_GROW = ("epochs", "patience")  # in a run that is resumed
 
 Opener = Callable[[FolderLock], Run]
 
@@ -32,8 +35,9 @@ Opener = Callable[[FolderLock], Run]
 def main(argv: Sequence[str]) -> int:
     """Train, and at the end evaluate the best model on the test set and show a few answers."""
     arguments = read_options(argv)
-    name, folder, resume, device, minutes, preset = (
-        arguments.pop(key) for key in ("task", "out", "resume", "device", "minutes", "preset")
+    name, folder, resume, device, minutes, preset, init_from = (
+        arguments.pop(key)
+        for key in ("task", "out", "resume", "device", "minutes", "preset", "init_from")
     )
     if not minutes > 0:
         raise ValueError(f"--minutes must be positive, got {minutes}")
@@ -45,12 +49,17 @@ def main(argv: Sequence[str]) -> int:
     check_options(arguments, known, f"the task {name}")
     if preset is not None or not resume:
         arguments = {**preset_of(name, preset), **arguments}
-    begin = _resumed if resume else _begun
-    task, open_run = begin(folder, name, arguments)
+    if resume and init_from is not None:
+        raise ValueError("--init-from begins a run: leave out --resume, and give another --out")
+    task, open_run = (
+        _resumed(folder, name, arguments) if resume else _begun(folder, name, arguments, init_from)
+    )
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
     with Interruption() as interruption, FolderLock(folder) as lock:
         run = open_run(lock)
+        if resume and not run.has_begun:
+            print("nothing of its training was saved: it begins with the first update")
         resume = run.has_begun
 
         def should_stop() -> bool:
@@ -67,7 +76,9 @@ def main(argv: Sequence[str]) -> int:
     return 0 if interruption.signal is None else 128 + interruption.signal
 
 
-def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
+def _begun(
+    folder: str, name: str, options: Mapping[str, Any], init_from: str | None
+) -> tuple[Task, Opener]:
     """Return the task, with its data read, and a function that makes the run's folder."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or give another --out")
@@ -78,12 +89,22 @@ def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Op
     learner = learner_of(task)
     config = build(learner.config_kind, options, **learner.sizes(task))
 
-    def create(lock: FolderLock) -> Run:
-        return Run.create(
-            folder, task, training, _first_model(learner, config, training.seed), lock
-        )
+    model = _first_model(learner, config, training.seed)
+    history = [] if init_from is None else [_take_weights(init_from, model, task)]
+    return task, lambda lock: Run.create(folder, task, training, model, lock, history)
 
-    return task, create
+
+def _take_weights(folder: str, model: AdaptiveModel, task: Task) -> dict[str, Any]:
+    """Give a model the weights in a folder, in float32; return what to remember of that."""
+    if is_run(folder) and dict(task.vocabularies) != Run.open(folder).vocabularies:
+        raise ValueError(f"the symbols of the run in {folder} are not those of the task")
+    found = read_config(folder, type(model).__name__)
+    others = [f"{key} {value}" for key, value in found.items() if value != vars(model.config)[key]]
+    if others:
+        print(f"the model in {folder} had {', '.join(others)}")
+    load_weights(folder, model)
+    model.float()
+    return {"init_from": str(Path(folder).resolve()), "model": model_digest(folder)}
 
 
 def _fit(
@@ -131,19 +152,20 @@ def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, 
     _check_same(folder, "task", run.task_name, name)
     task = build(TASKS[name], {**run.task_options, **options})
     begun = {**run.task_options, **vars(run.training), **vars(config)}
+    longer = {key: options[key] for key in MAY_GROW if options.get(key, 0) > begun[key]}
     for option, value in {**options, **asdict(task)}.items():
-        if not (is_path(begun[option]) and is_path(value)):  # data may be moved
+        # Data may be moved, and a run be trained longer.
+        if not (is_path(begun[option]) and is_path(value)) and option not in longer:
             _check_same(folder, option, begun[option], value)
-    moved = replace(run, task_options=asdict(task))
-
-    def go_on(lock: FolderLock) -> Run:
-        if moved != run:
-            moved.write()
-        if not moved.has_begun:
-            _first_model(run.learner, config, run.training.seed)  # draw as when it was made
-        return moved
-
-    return moved.task(), go_on
+    events = [{"longer": longer, "before": asdict(run.training)}] if longer else []
+    run = replace(
+        run,
+        task_options=asdict(task),
+        training=replace(run.training, **longer),
+        history=[*run.history, *events],
+    )
+    _first_model(run.learner, config, run.training.seed)  # draws as when it was made
+    return run.task(), lambda lock: run.write()
 
 
 def _first_model(learner: AnyLearner, config: ModelConfig, seed: int) -> AdaptiveModel:

@@ -97,6 +97,7 @@ class Progress:
     totals: Totals = field(default_factory=Totals)
     best: Evaluation | None = None
     best_epoch: int = 0
+    stopped: bool = False  # on purpose, so that nothing was done after it
     on_target: int = 0  # epochs in a row, up to the last, that reached the target accuracy
 
     def update_best(self, evaluation: Evaluation, target_accuracy: float) -> bool:

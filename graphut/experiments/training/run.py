@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +49,8 @@ class Run:
         The version of graphut that began it.
     digests : dict
         SHA-256 of the task's `unchecked_files`.
+    history : list of dict
+        From where its first weights were taken, and how it was made longer.
     """
 
     folder: Path
@@ -57,6 +60,7 @@ class Run:
     training: TrainingConfig
     version: str
     digests: dict[str, str]
+    history: list[dict[str, Any]]
 
     @classmethod
     def create(
@@ -66,6 +70,7 @@ class Run:
         training: TrainingConfig,
         model: AdaptiveModel,
         lock: FolderLock | None = None,
+        history: Sequence[dict[str, Any]] = (),
     ) -> Run:
         """Write the folder of a new run; raise `FileExistsError` if there is one already.
 
@@ -79,6 +84,7 @@ class Run:
             training=training,
             version=__version__,
             digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+            history=list(history),
         )
         with lock or FolderLock(folder):
             if is_run(folder) or (run.folder / CHECKPOINT).exists():
@@ -117,6 +123,7 @@ class Run:
                 TrainingConfig(**state["training"]),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
+                list(state.get("history", [])),
             )
 
     @property
@@ -143,9 +150,10 @@ class Run:
         """Return whether anything was saved of its training; else it begins when resumed."""
         return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
 
-    def write(self) -> None:
-        """Write the description into the folder, such as that data is in another place now."""
+    def write(self) -> Run:
+        """Write the description into the folder, and return the run."""
         write_json(self.folder / RUN, self._to_dict())
+        return self
 
     def _check_data(self, task: Task) -> None:
         for option, path in asdict(task).items():
@@ -198,6 +206,7 @@ class Run:
             "vocabularies": self.vocabulary_names,
             "training": asdict(self.training),
             "digests": self.digests,
+            "history": self.history,
         }
 
 

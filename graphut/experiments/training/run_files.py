@@ -74,10 +74,11 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     return metrics
 
 
-def drop_metrics_after(path: str | Path, update: int) -> None:
-    """Remove the lines of later updates, which a resumed run writes again."""
+def drop_metrics_after(path: str | Path, update: int) -> int:
+    """Remove the lines of later updates, which a resumed run writes again; count the others."""
     kept = [line for line in read_metrics(path) if line["update"] <= update]
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+    return len(kept)
 
 
 def remember_machine(folder: str | Path, device: torch.device) -> None:

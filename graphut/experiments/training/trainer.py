@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,6 +32,7 @@ from graphut.experiments.training.optimization import (
     make_optimizer,
     make_schedule,
     ponder_factor,
+    update_rate,
 )
 from graphut.experiments.training.progress import Progress, Totals
 from graphut.experiments.training.run_files import (
@@ -163,11 +165,13 @@ class Trainer:
             self._owns_folder = True
             remove_temporary_files(self.folder)
             remember_machine(self.folder, self.model.device)
+            self.progress.stopped = False
             self.save()
             while (end := self.progress.end(self.config)) is None:
                 finished = self._train_epoch(should_stop)
                 if finished:
                     self._end_epoch()
+                self.progress.stopped = not finished or self.progress.end(self.config) is not None
                 self.save()
                 if not finished:
                     return False
@@ -184,14 +188,27 @@ class Trainer:
         self._check_files()
 
     def resume(self) -> None:
-        """Go back to the checkpoint in the folder, to the last bit."""
+        """Go back to the checkpoint in the folder, to the last bit, and report where that is.
+
+        If `config` has other epochs than before, the learning rate goes on as with these.
+        """
+        path = self.folder / CHECKPOINT
         with self._lock:  # another process may be writing what is read and cut here
-            state = load_checkpoint(self.folder / CHECKPOINT, self._state)
-            with blaming(self.folder / CHECKPOINT):
+            state = load_checkpoint(path, self._state)
+            with blaming(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
-            drop_metrics_after(self.folder / METRICS, self.progress.update)
+            update_rate(self.optimizer, self.scheduler)
+            lines = drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
         self.saved_update = self.progress.update
+        lost = "nothing" if self.progress.stopped else "what was done after that"
+        self.report(
+            f"goes on after update {self.progress.update}, {self.progress.epoch} epochs and "
+            f"{self.progress.batch} batches, saved "
+            f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} is lost"
+        )
+        if lines != self.progress.epoch:
+            self.report(f"{METRICS} has {lines} of {self.progress.epoch} epochs: others are lost")
 
     def _check_before_saving(self) -> None:
         self._lock.check()

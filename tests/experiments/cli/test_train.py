@@ -18,7 +18,7 @@ from graphut.experiments.tasks import TASK_PRESETS, Sort
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.training.run_files import METRICS, model_digest, read_metrics
 from tests.experiments.cli.tiny import TINY
 
 
@@ -172,6 +172,67 @@ def test_train_says_that_the_checkpoint_is_gone(
     (folder / "checkpoint.safetensors").unlink()
     assert main(["train", "sort", "--out", str(folder), "--resume"]) == 2
     assert "checkpoint.safetensors: put it back, or begin in" in capsys.readouterr().err
+
+
+def test_train_trains_a_finished_run_longer(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copytree(finished_run, tmp_path / "run")
+    argv = ["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]
+    assert main([*argv, "--epochs", "1"]) == 2
+    assert "began with epochs 2: it cannot be resumed with 1" in capsys.readouterr().err
+    assert main([*argv, "--epochs", "4", "--patience", "30"]) == 0
+    said = capsys.readouterr().out
+    assert "goes on after update 4, 2 epochs and 0 batches" in said and "nothing is lost" in said
+    assert "done after 4 epochs: all 4 epochs are done" in said
+    assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4, 6, 8]
+    run = Run.open(folder)
+    assert (run.training.epochs, run.training.patience) == (4, 30)
+    [event] = run.history
+    assert event["longer"] == {"epochs": 4, "patience": 30} and event["before"]["epochs"] == 2
+    assert main(argv) == 0 and Run.open(folder) == run
+
+
+def test_train_begins_with_the_weights_of_another_run(tmp_path: Path, finished_run: Path) -> None:
+    folder = tmp_path / "run"
+    begin = ["train", "sort", "--out", str(folder), *TINY, "--minutes", "1e-9"]
+    assert main([*begin, "--init-from", str(finished_run)]) == 0
+    run, other = Run.open(folder), Run.open(finished_run)
+    expected = other.model().state_dict()
+    assert all(torch.equal(v, expected[name]) for name, v in run.model().state_dict().items())
+    digest = model_digest(finished_run)
+    assert run.history == [{"init_from": str(finished_run.resolve()), "model": digest}]
+    assert main(["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sort", *TINY, "--d-model", "16"], "the configuration makes it"),
+        (["algorithmic-addition", "--device", "cpu"], "the symbols of the run in"),
+        (["sort", *TINY, "--resume"], "--init-from begins a run: leave out --resume"),
+        (["sort", *TINY, "--init-from", "nowhere"], "nowhere is not a model: it has no config"),
+    ],
+)
+def test_train_refuses_weights_of_another_shape(
+    tmp_path: Path,
+    finished_run: Path,
+    argv: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = ["--out", str(tmp_path / "run"), "--init-from", str(finished_run)]
+    assert main(["train", *out, *argv]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_says_how_a_model_was_that_it_begins_with(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY, "--num-heads", "4"]
+    assert main([*argv, "--init-from", str(finished_run), "--minutes", "1e-9"]) == 0
+    assert f"the model in {finished_run} had num_heads 2\n" in capsys.readouterr().out
 
 
 def test_train_draws_examples_once_an_epoch(

@@ -12,6 +12,7 @@ from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.optimization import learning_rate_factor
 from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
@@ -117,6 +118,47 @@ def test_trainer_removes_what_killed_saves_left(tmp_path: Path, resume: bool) ->
         trainer.resume()
     trainer.fit(StopAfter(0))
     assert not left.exists()
+
+
+def test_trainer_resume_reports_where_it_goes_on_and_what_is_lost(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    first.fit(StopAfter(4))
+    for lost in ("nothing", "what was done after that"):
+        lines: list[str] = []
+        again = make(tmp_path)
+        again.report = lines.append
+        again.resume()
+        [line] = lines
+        assert line.startswith("goes on after update 4, 1 epochs and 1 batches, saved 20")
+        assert line.endswith(f"; {lost} is lost")
+        with pytest.raises(KeyboardInterrupt):
+            again.fit(Interrupted())
+    (tmp_path / METRICS).unlink()
+    again.resume()
+    assert lines[-1] == "metrics.jsonl has 0 of 1 epochs: others are lost"
+
+
+class Interrupted:
+    """Ends the process, as a second Ctrl-C does."""
+
+    def __call__(self) -> bool:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stop", [3, 4, 9])
+def test_trainer_resume_with_more_epochs_has_their_learning_rate(tmp_path: Path, stop: int) -> None:
+    make(tmp_path).fit(StopAfter(stop))  # of 9 updates
+    longer = TrainingConfig(**vars(CONFIG) | {"epochs": 6})
+    again = make(tmp_path, longer)
+    again.resume()
+    for done in range(stop, 18):
+        [group] = again.optimizer.param_groups
+        assert group["lr"] == longer.learning_rate * learning_rate_factor(done, 2, 18)
+        again.optimizer.step()
+        again.scheduler.step()
+    again.resume()
+    assert again.fit()
+    assert [line["epoch"] for line in metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_trainer_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
