@@ -32,35 +32,16 @@ class Run:
 
     The folder is also that of a pretrained model, the best of the run so far; a `Trainer`
     on the same folder adds a checkpoint and the metrics.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    task_name : str
-        A key of `TASKS`.
-    task_options : dict
-        The fields of the task.
-    vocabulary_names : list of str
-        The names of `Task.vocabularies`; each is in a file, `<name>_vocabulary.json`.
-    training : TrainingConfig
-        The settings of training.
-    version : str
-        The version of graphut that began it.
-    digests : dict
-        SHA-256 of the task's `unchecked_files`.
-    history : list of dict
-        From where its first weights were taken, and how it was made longer.
     """
 
     folder: Path
-    task_name: str
-    task_options: dict[str, Any]
-    vocabulary_names: list[str]
+    task_name: str  # a key of `TASKS`
+    task_options: dict[str, Any]  # the fields of the task
+    vocabulary_names: list[str]  # of `Task.vocabularies`; each is in `<name>_vocabulary.json`
     training: TrainingConfig
-    version: str
-    digests: dict[str, str]
-    history: list[dict[str, Any]]
+    version: str  # of graphut, which began it
+    digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
+    history: list[dict[str, Any]]  # where its first weights are from; how it was made longer
 
     @classmethod
     def create(

@@ -165,16 +165,18 @@ class Trainer:
             self._owns_folder = True
             remove_temporary_files(self.folder)
             remember_machine(self.folder, self.model.device)
-            self.progress.stopped = False
-            self.save()
-            while (end := self.progress.end(self.config)) is None:
+            finished = True
+            while True:
+                end = self.progress.end(self.config)
+                self.progress.stopped = end is not None or not finished
+                self.save()
+                if self.progress.stopped:
+                    break
                 finished = self._train_epoch(should_stop)
                 if finished:
                     self._end_epoch()
-                self.progress.stopped = not finished or self.progress.end(self.config) is not None
-                self.save()
-                if not finished:
-                    return False
+        if not finished:
+            return False
         self.report(f"done after {self.progress.epoch} epochs: {end}")
         return True
 

@@ -190,7 +190,9 @@ def test_train_trains_a_finished_run_longer(
     assert (run.training.epochs, run.training.patience) == (4, 30)
     [event] = run.history
     assert event["longer"] == {"epochs": 4, "patience": 30} and event["before"]["epochs"] == 2
-    assert main(argv) == 0 and Run.open(folder) == run
+    for _ in range(2):
+        assert main(argv) == 0 and Run.open(folder) == run
+        assert "nothing is lost" in capsys.readouterr().out
 
 
 def test_train_begins_with_the_weights_of_another_run(tmp_path: Path, finished_run: Path) -> None:
