@@ -34,13 +34,7 @@ def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.
 
 
 def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
-    """Return the configuration in a folder.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds no model, or one of another kind.
-    """
+    """Return the configuration in a folder; raise `ValueError` without a model of the kind."""
     folder = Path(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
@@ -55,12 +49,8 @@ def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
 def load_weights(folder: str | Path, model: nn.Module) -> None:
     """Fill a model from a folder: every weight, of the right shape, and no other.
 
-    The model takes on the dtype of the weights.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or its weights are not this model's.
+    The model takes on the dtype of the weights. Raise `ValueError` if the file is damaged, or its
+    weights are not this model's.
     """
     path = Path(folder) / WEIGHTS
     tensors, _ = read_tensors(path)

@@ -31,12 +31,9 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the texts in a file.
+    """Return the tensors and the texts in a file; raise `ValueError` if it is damaged.
 
-    Raises
-    ------
-    ValueError
-        If the file is damaged; a file of an older version has no checksum, and is warned of.
+    A file of an older version has no checksum, and is warned of.
     """
     with blaming(path, _FAULT):
         with safe_open(path, framework="pt") as file:

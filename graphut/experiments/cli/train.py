@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,8 @@ def main(argv: Sequence[str]) -> int:
         arguments = {**preset_of(name, preset), **arguments}
     if resume and init_from is not None:
         raise ValueError("--init-from begins a run: leave out --resume, and give another --out")
-    task, open_run = (
-        _resumed(folder, name, arguments) if resume else _begun(folder, name, arguments, init_from)
-    )
+    begin = _resumed if resume else partial(_begun, init_from)
+    task, open_run = begin(folder, name, arguments)
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
     with Interruption() as interruption, FolderLock(folder) as lock:
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _begun(
-    folder: str, name: str, options: Mapping[str, Any], init_from: str | None
+    init_from: str | None, folder: str, name: str, options: Mapping[str, Any]
 ) -> tuple[Task, Opener]:
     """Return the task, with its data read, and a function that makes the run's folder."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
@@ -158,12 +158,8 @@ def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, 
         if not (is_path(begun[option]) and is_path(value)) and option not in longer:
             _check_same(folder, option, begun[option], value)
     events = [{"longer": longer, "before": asdict(run.training)}] if longer else []
-    run = replace(
-        run,
-        task_options=asdict(task),
-        training=replace(run.training, **longer),
-        history=[*run.history, *events],
-    )
+    training, history = replace(run.training, **longer), [*run.history, *events]
+    run = replace(run, task_options=asdict(task), training=training, history=history)
     _first_model(run.learner, config, run.training.seed)  # draws as when it was made
     return run.task(), lambda lock: run.write()
 

@@ -57,12 +57,8 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
 def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
     """Restore model, optimizer, scheduler and `torch`'s random state; return the progress.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is damaged, is no checkpoint, or belongs to another model.
+    Raise `FileNotFoundError` if there is no such file, and `ValueError` if it is damaged, is no
+    checkpoint, or belongs to another model.
     """
     path = Path(path)
     if not path.is_file():

@@ -50,10 +50,7 @@ def batches_by_length(
 ) -> Iterator[list[T]]:
     """Yield the examples in batches of like work, the shortest first, under a progress bar.
 
-    Raises
-    ------
-    ValueError
-        If there are no examples.
+    Raise `ValueError` if there are no examples.
 
     Examples
     --------

@@ -13,19 +13,9 @@ LOCK = "lock"
 class FolderLock:
     """The right to write into the folder of a run, which one process has at a time.
 
-    A context, which may be entered again within; the system ends it with the process.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder, which is made if it is not there.
-
-    Raises
-    ------
-    BlockingIOError
-        If another trainer has locked the folder.
-    ValueError
-        If the file of the lock is a link, or no file.
+    A context, which may be entered again within; the system ends it with the process. The folder
+    is made if it is not there. Entering raises `BlockingIOError` if another trainer has locked the
+    folder, and `ValueError` if the file of the lock is a link, or no file.
 
     Examples
     --------
@@ -72,6 +62,5 @@ class FolderLock:
             gone = self._path if self.folder.is_dir() else f"the folder {self.folder}"
             raise BlockingIOError(
                 f"{gone} was removed while this process was training there: nothing more is "
-                "written, since another one may have begun there; what was saved can be resumed "
-                "if the folder is put back"
+                "written, since another may train there now; resume what is left, or begin anew"
             )

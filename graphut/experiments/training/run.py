@@ -80,12 +80,8 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         """Read the folder of a run.
 
-        Raises
-        ------
-        FileNotFoundError
-            If there is no run in the folder.
-        ValueError
-            If its description is broken, or of another version of graphut.
+        Raise `FileNotFoundError` if there is no run in the folder, and `ValueError` if its
+        description is broken, or of another version of graphut.
         """
         if not is_run(folder):
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
@@ -115,12 +111,8 @@ class Run:
     def task(self) -> Task:
         """Return the task, with its data read and compared with that of the run.
 
-        Raises
-        ------
-        FileNotFoundError
-            If a file is not there any more.
-        ValueError
-            If its data is other data now than when the run began.
+        Raise `FileNotFoundError` if a file is not there any more, and `ValueError` if its data is
+        other data now than when the run began.
         """
         task = TASKS[self.task_name](**self.task_options)
         self._check_data(task)

@@ -56,12 +56,8 @@ def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """Return the lines of a metrics file; none, if there is no file.
 
-    A last line that was cut off while it was written is left out.
-
-    Raises
-    ------
-    ValueError
-        If another line is damaged; the message names it.
+    A last line that was cut off while it was written is left out. Raise `ValueError`, which names
+    the line, if another one is damaged.
     """
     if not Path(path).exists():
         return []
