@@ -18,11 +18,7 @@ from tqdm import tqdm
 from graphut._files import blaming
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.training.checkpoint import (
-    TrainingState,
-    load_checkpoint,
-    save_checkpoint,
-)
+from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.folder_lock import FolderLock
