@@ -156,4 +156,8 @@ class Progress:
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])
-        return cls(**{**state, "totals": totals, "best": best})
+        progress = cls(**{**state, "totals": totals, "best": best})
+        counts = (progress.epoch, progress.batch, progress.update, progress.best_epoch)
+        if not all(isinstance(count, int) and count >= 0 for count in counts):
+            raise ValueError(f"its epochs, batches and updates are {counts}")
+        return progress

@@ -195,7 +195,7 @@ class Trainer:
             state = load_checkpoint(path, self._state)
             with blaming(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
-            update_rate(self.optimizer, self.scheduler)
+                update_rate(self.optimizer, self.scheduler)
             lines = drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
         self.saved_update = self.progress.update

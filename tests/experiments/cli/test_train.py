@@ -5,7 +5,9 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from random import Random
 from shutil import copytree
 from typing import Any
 
@@ -15,7 +17,7 @@ from safetensors.torch import load_file
 
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASK_PRESETS, Sort
-from graphut.experiments.training import Run, TrainingConfig
+from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, model_digest, read_metrics
@@ -163,6 +165,35 @@ def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
     lines = [read_metrics(folder / METRICS) for folder in (straight, killed)]
     for first, second in zip(*lines, strict=True):
         assert first | {"seconds": 0} == second | {"seconds": 0}
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.full)])
+def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> None:
+    code = (
+        "import sys; from graphut.experiments.cli import main\n"
+        "from graphut.experiments.training import trainer; trainer.SAVE_EVERY = 0.0\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "40"]
+    resume = ["train", "sort", "--device", "cpu", "--resume"]
+    random, folder = Random(kills), tmp_path / "killed"
+    assert main([*begin, "--out", str(tmp_path / "straight")]) == 0
+    for _ in range(kills):
+        argv = [*(resume if is_run(folder) else begin), "--out", str(folder)]
+        with subprocess.Popen([sys.executable, "-c", code, *argv]) as process:
+            before = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
+            while process.poll() is None:
+                now = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
+                if now != before:  # it has begun to train
+                    break
+            time.sleep(random.uniform(0, 0.5))
+            process.kill()
+    assert main([*(resume if is_run(folder) else begin), "--out", str(folder)]) == 0
+    models = [
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "killed")
+    ]
+    assert models[0] == models[1]
+    assert not list(folder.glob(".*"))
 
 
 def test_train_says_that_the_checkpoint_is_gone(
