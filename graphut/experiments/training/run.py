@@ -90,13 +90,14 @@ class Run:
         with blaming(path, "does not describe a run of this version"):
             # An option that came since the run began is what it was before there was one.
             task = TASKS[state["task"]](**state["task_options"])
-            if not all(name.isidentifier() for name in state["vocabularies"]):
-                raise ValueError(f"its vocabularies are {state['vocabularies']}")
+            names = list(state["vocabularies"])
+            if not names or not all(name.isidentifier() for name in names):
+                raise ValueError(f"its vocabularies are {names}")
             return cls(
                 Path(folder),
                 state["task"],
                 asdict(task),
-                list(state["vocabularies"]),
+                names,
                 TrainingConfig(**state["training"]),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
