@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +41,41 @@ def write_json(path: str | Path, value: Any) -> None:
     write_atomically(path, text.encode())
 
 
-def read_json(path: str | Path) -> Any:
-    """Read a JSON file.
+def read_file(path: str | Path) -> bytes:
+    """Read a file; raise `ValueError` for a pipe, which might never end, and the like."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a plain file: remove it, or put the file back")
+    return path.read_bytes()
 
-    Raises
-    ------
-    ValueError
-        If it does not hold JSON; the message names the file.
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file; raise `ValueError`, which names the file, if it does not hold JSON."""
+    data = read_file(path)
+    with blaming(path, "is not a JSON file"):
+        return json.loads(data)
+
+
+@contextmanager
+def blaming(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
+    """Raise `ValueError`, which names a file and its fault, for any error of its content.
+
+    An `OSError`, such as that of a file that is not there, stays what it is.
+
+    Examples
+    --------
+    >>> with blaming("run.json"):
+    ...     {}["task"]
+    Traceback (most recent call last):
+    ValueError: run.json is damaged: KeyError('task')
     """
     try:
-        return json.loads(Path(path).read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not a JSON file: {error}") from None
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        text = str(error) if isinstance(error, ValueError) else repr(error)
+        raise ValueError(f"{path} {fault}".rstrip() + f": {text}") from error
 
 
 def is_path(value: object) -> bool:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from graphut._files import cache_folder, read_json, write_atomically, write_json
+from graphut._files import blaming, cache_folder, read_file, read_json, write_atomically, write_json
 
 
 def test_write_atomically_keeps_the_file_when_it_fails(
@@ -35,12 +36,31 @@ def test_write_json_refuses_nan(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("content", [b'{"half": ', b"\xff\xfe", b""])
+@pytest.mark.parametrize("content", [b'{"half": ', b"\xff\xfe", b"", b"[" * 100_000])
 def test_read_json_names_a_file_that_is_no_json(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"broken\.json is not a JSON file"):
         read_json(path)
+
+
+def test_read_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(ValueError, match=r"pipe\.json is not a plain file"):
+        read_file(tmp_path / "pipe.json")
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("error", [KeyError, OverflowError, RecursionError, AttributeError])
+def test_blaming_names_the_file(error: type[Exception]) -> None:
+    with (
+        pytest.raises(ValueError, match=r"a\.json is odd: .*Error\('x'\)"),
+        blaming("a.json", "is odd"),
+    ):
+        raise error("x")
+    with pytest.raises(PermissionError), blaming("a.json"):
+        raise PermissionError("x")
 
 
 @pytest.mark.parametrize(

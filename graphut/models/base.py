@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
+from graphut._files import blaming
 from graphut.models.config import ModelConfig
 from graphut.models.positions import draw_positions
-from graphut.models.pretrained import load_weights, read_config, save_model
+from graphut.models.pretrained import (
+    CONFIG,
+    WEIGHTS,
+    check_shapes,
+    load_weights,
+    read_config,
+    save_model,
+)
+from graphut.models.tensor_file import read_shapes
 from graphut.nn import AdaptiveRecurrence
 
 if TYPE_CHECKING:
@@ -107,7 +116,8 @@ class AdaptiveModel(nn.Module):
         Raises
         ------
         ValueError
-            If the folder is not a model, or its files are truncated or another model's.
+            If the folder is not a model, or its files are damaged or another model's. A file of
+            weights without a checksum, of an older version, is loaded with a warning.
 
         Examples
         --------
@@ -120,10 +130,16 @@ class AdaptiveModel(nn.Module):
         True
         """
         values = read_config(folder, cls.__name__)
-        try:
+        path = Path(folder) / WEIGHTS
+        shapes = read_shapes(path)
+        with blaming(Path(folder) / CONFIG, ""):
             config = cls.config_class.from_dict(values)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{Path(folder) / 'config.json'}: {error}") from None
+            if not config.share_weights and config.max_steps > len(shapes):
+                raise ValueError(f"{path} lacks weights of {config.max_steps} layers")
+            # Without memory: a wrong size may ask for more than there is.
+            with torch.device("meta"):
+                outline = cls(config)
+        check_shapes(path, shapes, outline)
         model = cls(config)
         load_weights(folder, model)
         return model.eval()

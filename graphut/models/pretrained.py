@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from graphut._files import read_json, write_atomically, write_json
+from graphut._files import blaming, read_json, write_json
+from graphut.models.tensor_file import read_tensors, write_tensors
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -23,10 +24,9 @@ def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().cpu().contiguous() for name, value in _unique(model).items()}
-    written = folder / f".{WEIGHTS}.new"
+    written = folder / f".{WEIGHTS}.{os.getpid()}.tmp"
     try:
-        write_atomically(written, save(tensors))
+        write_tensors(written, _unique(model))
         write_json(folder / CONFIG, {"model": kind, **config})
         written.replace(folder / WEIGHTS)
     finally:
@@ -34,13 +34,7 @@ def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.
 
 
 def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
-    """Return the configuration in a folder.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds no model, or one of another kind.
-    """
+    """Return the configuration in a folder; raise `ValueError` without a model of the kind."""
     folder = Path(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
@@ -55,40 +49,35 @@ def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
 def load_weights(folder: str | Path, model: nn.Module) -> None:
     """Fill a model from a folder: every weight, of the right shape, and no other.
 
-    The model takes on the dtype of the weights.
-
-    Raises
-    ------
-    ValueError
-        If the file is truncated, or its weights are not this model's.
+    The model takes on the dtype of the weights. Raise `ValueError` if the file is damaged, or its
+    weights are not this model's.
     """
     path = Path(folder) / WEIGHTS
-    try:
-        tensors = load(path.read_bytes())
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
-    _check(path, tensors, _unique(model))
-    for name, value in _unique(model.to(next(iter(tensors.values())).dtype)).items():
-        value.data.copy_(tensors[name])
-
-
-def _check(path: Path, tensors: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    missing, unknown = wanted.keys() - tensors.keys(), tensors.keys() - wanted.keys()
-    for what, names in (("lacks", missing), ("has the unknown", unknown)):
-        if names:
-            raise ValueError(f"{path} {what} weights {', '.join(sorted(names)[:5])}")
-    for name, value in wanted.items():
-        if tensors[name].shape != value.shape:
-            raise ValueError(
-                f"{path}: {name} is {tuple(tensors[name].shape)}; the configuration makes it "
-                f"{tuple(value.shape)}"
-            )
-        if not bool(tensors[name].isfinite().all()):
-            raise ValueError(f"{path}: {name} holds NaN or infinity; a model's weights are finite")
+    tensors, _ = read_tensors(path)
+    check_shapes(path, {name: tuple(value.shape) for name, value in tensors.items()}, model)
     dtypes = {value.dtype for value in tensors.values()}
     if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
         found = ", ".join(sorted(map(str, dtypes)))
         raise ValueError(f"{path} has weights in {found}; all must be in one floating-point dtype")
+    with blaming(path):
+        for name, value in _unique(model.to(dtypes.pop())).items():
+            if not bool(tensors[name].isfinite().all()):
+                raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")
+            value.data.copy_(tensors[name])
+
+
+def check_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]], model: nn.Module) -> None:
+    """Raise `ValueError` if the weights of a file do not have a model's names and shapes."""
+    wanted = _unique(model)
+    missing, unknown = wanted.keys() - shapes.keys(), shapes.keys() - wanted.keys()
+    for what, names in (("lacks", missing), ("has the unknown", unknown)):
+        if names:
+            raise ValueError(f"{path} {what} weights {', '.join(sorted(names)[:5])}")
+    for name, value in wanted.items():
+        if shapes[name] != value.shape:
+            raise ValueError(
+                f"{path}: {name} is {shapes[name]}; the configuration makes it {tuple(value.shape)}"
+            )
 
 
 def _unique(model: nn.Module) -> dict[str, Tensor]:

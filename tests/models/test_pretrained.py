@@ -151,6 +151,7 @@ def test_from_pretrained_refuses_truncated_weights(size: int, folder: Path) -> N
         (lambda w: w[BIAS][2:3].fill_(-torch.inf), "output.bias holds NaN or infinity"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* has no checksum")
 def test_from_pretrained_refuses_foreign_weights(
     change: Callable[[Any], Any], message: str, folder: Path
 ) -> None:
@@ -173,6 +174,16 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"decoder_topology": "complete"}, "config.json: decoder_topology must be causal"),
         ({"encoder_topology": "zigzag"}, "config.json: .*zigzag"),
         ({"d_model": 16}, r"is \(7, 8\); .* \(7, 16\)"),
+        ({"d_hidden": 10**9}, r"is \(.*; the configuration makes it \(1000000000"),
+        ({"source_vocab": 10**13}, r"is \(7, 8\); .* \(10000000000000, 8\)"),
+        ({"source_vocab": 10**30}, r"config.json: "),
+        ({"d_model": 2**62, "num_heads": 2}, r"config.json: "),
+        ({"threshold": 10**400}, r"config.json: .*OverflowError"),
+        ({"encoder_topology": "(" * 100_000}, r"config.json: "),
+        (
+            {"max_steps": 10**12, "adaptive": False, "share_weights": False},
+            "model.safetensors lacks weights of 1000000000000 layers",
+        ),
     ],
 )
 def test_from_pretrained_refuses_foreign_configurations(
@@ -182,6 +193,34 @@ def test_from_pretrained_refuses_foreign_configurations(
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(ValueError, match=message):
         load(folder)
+
+
+def test_from_pretrained_draws_as_much_as_a_new_model(folder: Path) -> None:
+    config = load(folder).config
+    drawn = []
+    for make in (lambda: UniversalTransformer(config), lambda: load(folder)):
+        torch.manual_seed(0)
+        make()
+        drawn.append(torch.rand(3))
+    assert torch.equal(*drawn)
+
+
+def test_from_pretrained_refuses_other_numbers(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"model.safetensors is damaged .* checksum"):
+        load(folder)
+
+
+def test_from_pretrained_says_that_an_older_file_has_no_checksum(folder: Path) -> None:
+    before = logits_of(load(folder))
+    path = folder / "model.safetensors"
+    save_file(load_file(path), path)
+    with pytest.warns(UserWarning, match=r"model\.safetensors has no checksum, since an older"):
+        again = load(folder)
+    assert torch.equal(logits_of(again), before)
 
 
 def test_from_pretrained_names_a_missing_field(folder: Path) -> None:

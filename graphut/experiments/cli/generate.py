@@ -6,13 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.options import (
-    Parser,
-    add_options,
-    build,
-    check_options,
-    field_names,
-)
+from graphut.experiments.cli.options import Parser, add_options, build, check_options, field_names
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners import LEARNERS

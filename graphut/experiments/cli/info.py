@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphut._files import blaming
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.training import Run
 from graphut.experiments.training.progress import Progress
@@ -33,8 +34,9 @@ def _progress(run: Run) -> str:
     metrics = read_metrics(run.folder / METRICS)
     if not metrics:
         return "no epoch is done yet"
-    found = Progress.replayed(metrics, run.training, run.learner.evaluation)
-    return (
-        f"{found.epoch} epochs, {found.update} updates, {metrics[-1]['seconds']} seconds; "
-        f"best on the validation set: {found.best}, after {found.best_epoch} epochs"
-    )
+    with blaming(run.folder / METRICS):
+        found = Progress.replayed(metrics, run.training, run.learner.evaluation)
+        return (
+            f"{found.epoch} epochs, {found.update} updates, {metrics[-1]['seconds']} seconds; "
+            f"best on the validation set: {found.best}, after {found.best_epoch} epochs"
+        )

@@ -63,10 +63,7 @@ def add_options(
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
     """Return a dataclass, made of the options that are its fields.
 
-    Raises
-    ------
-    ValueError
-        If a field without a default is not among them.
+    Raise `ValueError` if a field without a default is not among them.
     """
     chosen = {name: options[name] for name in field_names(kind) if name in options} | others
     for field in fields(kind):  # type: ignore[arg-type]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,25 @@ from graphut.experiments.cli.options import build, check_options, field_names
 from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
+from graphut.experiments.training.folder_lock import FolderLock
+from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.run import RUN
-from graphut.experiments.training.run_files import CHECKPOINT
+from graphut.experiments.training.run_files import CHECKPOINT, model_digest
+from graphut.models.base import AdaptiveModel
+from graphut.models.config import ModelConfig
+from graphut.models.pretrained import load_weights, read_config
+
+MAY_GROW = ("epochs", "patience")  # in a run that is resumed
+
+Opener = Callable[[FolderLock], Run]
 
 
 def main(argv: Sequence[str]) -> int:
     """Train, and at the end evaluate the best model on the test set and show a few answers."""
     arguments = read_options(argv)
-    name, folder, resume, device, minutes, preset = (
-        arguments.pop(key) for key in ("task", "out", "resume", "device", "minutes", "preset")
+    name, folder, resume, device, minutes, preset, init_from = (
+        arguments.pop(key)
+        for key in ("task", "out", "resume", "device", "minutes", "preset", "init_from")
     )
     if not minutes > 0:
         raise ValueError(f"--minutes must be positive, got {minutes}")
@@ -39,17 +50,22 @@ def main(argv: Sequence[str]) -> int:
     check_options(arguments, known, f"the task {name}")
     if preset is not None or not resume:
         arguments = {**preset_of(name, preset), **arguments}
-    begin = _resumed if resume else _begun
+    if resume and init_from is not None:
+        raise ValueError("--init-from begins a run: leave out --resume, and give another --out")
+    begin = _resumed if resume else partial(_begun, init_from)
     task, open_run = begin(folder, name, arguments)
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
-    with Interruption() as interruption:
-        run = open_run()
+    with Interruption() as interruption, FolderLock(folder) as lock:
+        run = open_run(lock)
+        if resume and not run.has_begun:
+            print("nothing of its training was saved: it begins with the first update")
+        resume = run.has_begun
 
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        over = _fit(run, task, target, should_stop, resume=resume)
+        over = _fit(run, task, target, lock, should_stop, resume=resume)
     if over and interruption.signal is None:
         best = run.model().to(target)
         evaluate_set(run, best, "test", task.test, {}, keep=True)
@@ -60,7 +76,9 @@ def main(argv: Sequence[str]) -> int:
     return 0 if interruption.signal is None else 128 + interruption.signal
 
 
-def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Callable[[], Run]]:
+def _begun(
+    init_from: str | None, folder: str, name: str, options: Mapping[str, Any]
+) -> tuple[Task, Opener]:
     """Return the task, with its data read, and a function that makes the run's folder."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or give another --out")
@@ -71,20 +89,37 @@ def _begun(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Ca
     learner = learner_of(task)
     config = build(learner.config_kind, options, **learner.sizes(task))
 
-    def create() -> Run:
-        torch.manual_seed(training.seed)
-        return Run.create(folder, task, training, learner.model_kind(config))
+    model = _first_model(learner, config, training.seed)
+    history = [] if init_from is None else [_take_weights(init_from, model, task)]
+    return task, lambda lock: Run.create(folder, task, training, model, lock, history)
 
-    return task, create
+
+def _take_weights(folder: str, model: AdaptiveModel, task: Task) -> dict[str, Any]:
+    """Give a model the weights in a folder, in float32; return what to remember of that."""
+    if is_run(folder) and dict(task.vocabularies) != Run.open(folder).vocabularies:
+        raise ValueError(f"the symbols of the run in {folder} are not those of the task")
+    found = read_config(folder, type(model).__name__)
+    others = [f"{key} {value}" for key, value in found.items() if value != vars(model.config)[key]]
+    if others:
+        print(f"the model in {folder} had {', '.join(others)}")
+    load_weights(folder, model)
+    model.float()
+    return {"init_from": str(Path(folder).resolve()), "model": model_digest(folder)}
 
 
 def _fit(
-    run: Run, task: Task, device: torch.device, should_stop: Callable[[], bool], *, resume: bool
+    run: Run,
+    task: Task,
+    device: torch.device,
+    lock: FolderLock,
+    should_stop: Callable[[], bool],
+    *,
+    resume: bool,
 ) -> bool:
     """Train; a run that fails before it has learned anything is removed."""
     trainer = None
     try:
-        trainer = Trainer(run.model().to(device), task, run.training, run.folder)
+        trainer = Trainer(run.model().to(device), task, run.training, run.folder, lock=lock)
         if resume:
             trainer.resume()
         weights = sum(parameter.numel() for parameter in trainer.model.parameters())
@@ -105,23 +140,34 @@ def _fit(
 
 
 def _learned_nothing(trainer: Trainer, error: BaseException) -> bool:
-    progress = trainer.progress
-    # A run that diverged in its first epoch would do so again.
-    diverged = isinstance(error, FloatingPointError) and progress.epoch == 0
-    return progress.update == 0 or diverged
+    # A run that diverged would do so again; but what was saved before is never removed.
+    diverged = isinstance(error, FloatingPointError) and trainer.saved_update == 0
+    return trainer.progress.update == 0 or diverged
 
 
-def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Callable[[], Run]]:
+def _resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Return the task, with its data read and checked, and a function that returns its run."""
     run = Run.open(folder)
+    config = run.model().config
     _check_same(folder, "task", run.task_name, name)
     task = build(TASKS[name], {**run.task_options, **options})
-    begun = {**run.task_options, **vars(run.training), **vars(run.model().config)}
+    begun = {**run.task_options, **vars(run.training), **vars(config)}
+    longer = {key: options[key] for key in MAY_GROW if options.get(key, 0) > begun[key]}
     for option, value in {**options, **asdict(task)}.items():
-        if not (is_path(begun[option]) and is_path(value)):  # data may be moved
+        # Data may be moved, and a run be trained longer.
+        if not (is_path(begun[option]) and is_path(value)) and option not in longer:
             _check_same(folder, option, begun[option], value)
-    run = run if asdict(task) == run.task_options else run.moved(task)
-    return run.task(), lambda: run
+    events = [{"longer": longer, "before": asdict(run.training)}] if longer else []
+    training, history = replace(run.training, **longer), [*run.history, *events]
+    run = replace(run, task_options=asdict(task), training=training, history=history)
+    _first_model(run.learner, config, run.training.seed)  # draws as when it was made
+    return run.task(), lambda lock: run.write()
+
+
+def _first_model(learner: AnyLearner, config: ModelConfig, seed: int) -> AdaptiveModel:
+    """Return the model with which a run begins, and leave the random state of its beginning."""
+    torch.manual_seed(seed)
+    return learner.model_kind(config)
 
 
 def _check_same(folder: str, what: str, begun: object, given: object) -> None:

@@ -48,7 +48,16 @@ def _parser(task: str | None) -> Parser:
 def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to keep the run")
     parser.add_argument(
-        "--resume", action="store_true", help="go on with the run that is in the folder"
+        "--resume",
+        action="store_true",
+        help="go on with the run that is in the folder; with more --epochs or --patience than it "
+        "began with also after its end, from where the learning rate of so long a run would be",
+    )
+    parser.add_argument(
+        "--init-from",
+        metavar="FOLDER",
+        help="begin with the weights of the model in another folder, such as that of a run; the "
+        "options and the symbols must be those that make such a model",
     )
     parser.add_argument(
         "--minutes",

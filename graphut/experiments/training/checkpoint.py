@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from graphut._files import write_atomically
+from graphut._files import blaming
+from graphut.models.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "graphut checkpoint 2"
 
@@ -52,48 +51,38 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
     }
     # Tied weights share their storage, which safetensors refuses: each name gets its own.
     copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
-    data = save(copies, metadata={"format": _FORMAT, "state": json.dumps(header)})
-    write_atomically(path, data)
+    write_tensors(Path(path), copies, format=_FORMAT, state=json.dumps(header))
 
 
 def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
     """Restore model, optimizer, scheduler and `torch`'s random state; return the progress.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is truncated, is no checkpoint, or belongs to another model.
+    Raise `FileNotFoundError` if there is no such file, and `ValueError` if it is damaged, is no
+    checkpoint, or belongs to another model.
     """
-    tensors, header = _read(Path(path))
-    try:
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no checkpoint {path}: put it back, or begin in another folder"
+        )
+    tensors, metadata = read_tensors(path)
+    if metadata.get("format") != _FORMAT:
+        raise ValueError(f"{path} is no checkpoint of this version: {metadata.get('format')!r}")
+    with blaming(path):
+        header = json.loads(metadata["state"])
+        progress: dict[str, Any] = header["progress"]
+        cpu = tensors["random.cpu"]
+    with blaming(path, "belongs to another model or optimizer"):
         trained.model.load_state_dict(_under("model.", tensors))
         trained.optimizer.load_state_dict(
             {"state": _optimizer_state(tensors), "param_groups": header["optimizer"]}
         )
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"{path} belongs to another model or optimizer: {error}") from None
-    trained.scheduler.load_state_dict(header["scheduler"])
-    torch.set_rng_state(tensors["random.cpu"])
-    if trained.device.type == "cuda" and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"], trained.device)
-    progress: dict[str, Any] = header["progress"]
+        trained.scheduler.load_state_dict(header["scheduler"])
+    with blaming(path):
+        torch.set_rng_state(cpu)
+        if trained.device.type == "cuda" and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], trained.device)
     return progress
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no checkpoint {path}: begin in another folder")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(f"{path} is truncated, or no checkpoint: {error}") from None
-    if metadata.get("format") != _FORMAT:
-        raise ValueError(f"{path} is no checkpoint of this version: {metadata.get('format')!r}")
-    return tensors, json.loads(metadata["state"])
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -20,17 +20,6 @@ T = TypeVar("T")
 class Evaluation:
     """Metrics of a model on a set of examples; the better of two evaluations is the greater.
 
-    Parameters
-    ----------
-    metrics : dict of str to float
-        Metrics by name, in the order in which files have them.
-    rank : tuple of float
-        The first number in which two evaluations differ decides which one is better.
-    score : float
-        The number that `TrainingConfig.target_accuracy` is compared with.
-    summary : str
-        One line of text.
-
     Examples
     --------
     >>> worse, better = (Evaluation({"accuracy": x}, (x,), x, f"{x:.0%} right") for x in (0.5, 1))
@@ -38,10 +27,10 @@ class Evaluation:
     (True, 1, '100% right')
     """
 
-    metrics: dict[str, Any]
-    rank: tuple[float, ...]
-    score: float
-    summary: str
+    metrics: dict[str, Any]  # numbers by name, in the order in which files have them
+    rank: tuple[float, ...]  # the first number in which two evaluations differ says which is better
+    score: float  # what `TrainingConfig.target_accuracy` is compared with
+    summary: str  # one line of text
 
     def __getitem__(self, name: str) -> Any:
         """Return the metric of a name."""
@@ -61,10 +50,7 @@ def batches_by_length(
 ) -> Iterator[list[T]]:
     """Yield the examples in batches of like work, the shortest first, under a progress bar.
 
-    Raises
-    ------
-    ValueError
-        If there are no examples.
+    Raise `ValueError` if there are no examples.
 
     Examples
     --------

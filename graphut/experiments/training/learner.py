@@ -25,24 +25,12 @@ ModelT = TypeVar("ModelT", bound=AdaptiveModel)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """The loss of a model on a batch, and what the metrics of an epoch are made of.
+    """The loss of a model on a batch, and what the metrics of an epoch are made of."""
 
-    Parameters
-    ----------
-    loss : Tensor
-        A scalar: the mean over labels of the cross-entropy, in nats.
-    right : Tensor
-        A scalar: how many labels are the likeliest.
-    labels : int
-        How many labels there are.
-    ponders : mapping of str to Ponder
-        How long the nodes of each part pondered, such as "encoder" and "decoder".
-    """
-
-    loss: Tensor
-    right: Tensor
-    labels: int
-    ponders: Mapping[str, Ponder]
+    loss: Tensor  # a scalar: the mean over labels of the cross-entropy, in nats
+    right: Tensor  # a scalar: how many labels are the likeliest
+    labels: int  # how many there are
+    ponders: Mapping[str, Ponder]  # of the nodes of each part, such as "encoder" and "decoder"
 
     def total_loss(self, ponder_weight: float) -> Tensor:
         """Return the loss plus the weighted ponder cost (arXiv 1603.08983, Eq. 13).
@@ -53,42 +41,21 @@ class Outcome:
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
-    """The way in which tasks of one kind are learned, evaluated and shown.
+    """The way in which tasks of one kind are learned, evaluated and shown."""
 
-    Attributes
-    ----------
-    task_kind : type of Task
-        The tasks: those that derive from it, and from no other learner's that derives from it.
-    model_kind : type of AdaptiveModel
-        The model that learns them.
-    generation_kind : type
-        A dataclass: the options of `generate`, each with a "help" in its metadata.
-    evaluation_options : sequence of str
-        The fields of `generation_kind` that `evaluate_in_detail` takes too.
-    from_task : sequence of str
-        Fields of the model's configuration that the task decides: see `sizes`.
-    examples : str
-        What examples are called, in the plural.
-    metric_meanings : mapping of str to str
-        The metrics of an evaluation, each with its meaning.
-    rank_by : sequence of str
-        Of two evaluations, the one with the greater first of these metrics is better; and so on.
-    target_metric : str
-        The metric that `TrainingConfig.target_accuracy` is compared with.
-    summary : str
-        One line of text, with metrics in braces.
-    """
-
+    # Its tasks: those that derive from this one, and from no other learner's that derives from it.
     task_kind: ClassVar[type[Task]]
-    model_kind: ClassVar[type[AdaptiveModel]]
+    model_kind: ClassVar[type[AdaptiveModel]]  # the model that learns them
+    # A dataclass: the options of `generate`, each with a "help" in its metadata.
     generation_kind: ClassVar[type[Any]] = NoOptions
-    evaluation_options: ClassVar[Sequence[str]] = ()
-    from_task: ClassVar[Sequence[str]]
-    examples: ClassVar[str]
-    metric_meanings: ClassVar[Mapping[str, str]]
+    evaluation_options: ClassVar[Sequence[str]] = ()  # those of them for `evaluate_in_detail`
+    from_task: ClassVar[Sequence[str]]  # fields of the model's configuration: see `sizes`
+    examples: ClassVar[str]  # what examples are called, in the plural
+    metric_meanings: ClassVar[Mapping[str, str]]  # the metrics of an evaluation
+    # Of two evaluations, the one with the greater first of these metrics is better; and so on.
     rank_by: ClassVar[Sequence[str]]
-    target_metric: ClassVar[str]
-    summary: ClassVar[str]
+    target_metric: ClassVar[str]  # what `TrainingConfig.target_accuracy` is compared with
+    summary: ClassVar[str]  # one line of text, with metrics in braces
 
     @property
     def config_kind(self) -> type[ModelConfig]:

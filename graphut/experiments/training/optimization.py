@@ -23,6 +23,12 @@ def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) ->
     return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
 
 
+def update_rate(optimizer: Optimizer, schedule: LambdaLR) -> None:
+    """Set the learning rate of the next update to that of a schedule, which may be another now."""
+    for group, base in zip(optimizer.param_groups, schedule.base_lrs, strict=True):
+        group["lr"] = base * schedule.lr_lambdas[0](schedule.last_epoch)
+
+
 def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
     """Return the share of the largest learning rate: up on a line, then down on a cosine to 0.
 

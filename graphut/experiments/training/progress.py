@@ -97,6 +97,7 @@ class Progress:
     totals: Totals = field(default_factory=Totals)
     best: Evaluation | None = None
     best_epoch: int = 0
+    stopped: bool = False  # on purpose, so that nothing was done after it
     on_target: int = 0  # epochs in a row, up to the last, that reached the target accuracy
 
     def update_best(self, evaluation: Evaluation, target_accuracy: float) -> bool:
@@ -155,4 +156,8 @@ class Progress:
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])
-        return cls(**{**state, "totals": totals, "best": best})
+        progress = cls(**{**state, "totals": totals, "best": best})
+        counts = (progress.epoch, progress.batch, progress.update, progress.best_epoch)
+        if not all(isinstance(count, int) and count >= 0 for count in counts):
+            raise ValueError(f"its epochs, batches and updates are {counts}")
+        return progress

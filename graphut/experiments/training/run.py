@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from graphut._files import is_path, read_json, write_json
+from graphut._files import blaming, is_path, read_json, write_json
 from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 
@@ -30,87 +32,77 @@ class Run:
 
     The folder is also that of a pretrained model, the best of the run so far; a `Trainer`
     on the same folder adds a checkpoint and the metrics.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    task_name : str
-        A key of `TASKS`.
-    task_options : dict
-        The fields of the task.
-    vocabulary_names : list of str
-        The names of `Task.vocabularies`; each is in a file, `<name>_vocabulary.json`.
-    training : TrainingConfig
-        The settings of training.
-    version : str
-        The version of graphut that began it.
-    digests : dict
-        SHA-256 of the task's `unchecked_files`.
     """
 
     folder: Path
-    task_name: str
-    task_options: dict[str, Any]
-    vocabulary_names: list[str]
+    task_name: str  # a key of `TASKS`
+    task_options: dict[str, Any]  # the fields of the task
+    vocabulary_names: list[str]  # of `Task.vocabularies`; each is in `<name>_vocabulary.json`
     training: TrainingConfig
-    version: str
-    digests: dict[str, str]
+    version: str  # of graphut, which began it
+    digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
+    history: list[dict[str, Any]]  # where its first weights are from; how it was made longer
 
     @classmethod
     def create(
-        cls, folder: str | Path, task: Task, training: TrainingConfig, model: AdaptiveModel
+        cls,
+        folder: str | Path,
+        task: Task,
+        training: TrainingConfig,
+        model: AdaptiveModel,
+        lock: FolderLock | None = None,
+        history: Sequence[dict[str, Any]] = (),
     ) -> Run:
-        """Write the folder of a new run; raise `FileExistsError` if there is one already."""
-        if is_run(folder):
-            raise FileExistsError(f"there is a run in {folder} already")
-        vocabularies = task.vocabularies
+        """Write the folder of a new run; raise `FileExistsError` if there is one already.
+
+        The folder is locked for that time, if `lock` does not hold it already.
+        """
         run = cls(
             folder=Path(folder),
             task_name=task.name,
             task_options=asdict(task),
-            vocabulary_names=list(vocabularies),
+            vocabulary_names=list(task.vocabularies),
             training=training,
             version=__version__,
             digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+            history=list(history),
         )
-        run.folder.mkdir(parents=True, exist_ok=True)
-        for name, vocabulary in vocabularies.items():
-            vocabulary.save(run._vocabulary_file(name))
-        model.save_pretrained(run.folder)
-        # Last, since it is what makes the folder a run.
-        write_json(run.folder / RUN, run._to_dict())
+        with lock or FolderLock(folder):
+            if is_run(folder) or (run.folder / CHECKPOINT).exists():
+                raise FileExistsError(f"there is a run in {folder} already")
+            for name, vocabulary in task.vocabularies.items():
+                vocabulary.save(run._vocabulary_file(name))
+            model.save_pretrained(run.folder)
+            run.write()  # last, since it is what makes the folder a run
         return run
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """Read the folder of a run.
 
-        Raises
-        ------
-        FileNotFoundError
-            If there is no run in the folder.
-        ValueError
-            If its description is broken, or of another version of graphut.
+        Raise `FileNotFoundError` if there is no run in the folder, and `ValueError` if its
+        description is broken, or of another version of graphut.
         """
         if not is_run(folder):
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
         path = Path(folder, RUN)
         state = read_json(path)
-        try:
+        with blaming(path, "does not describe a run of this version"):
             # An option that came since the run began is what it was before there was one.
             task = TASKS[state["task"]](**state["task_options"])
+            names = list(state["vocabularies"])
+            if not names or not all(name.isidentifier() for name in names):
+                raise ValueError(f"its vocabularies are {names}")
             return cls(
                 Path(folder),
                 state["task"],
                 asdict(task),
-                state["vocabularies"],
+                names,
                 TrainingConfig(**state["training"]),
-                state["graphut"],
-                state.get("digests", {}),  # older runs have none
+                str(state["graphut"]),
+                dict(state.get("digests", {})),  # older runs have none
+                list(state.get("history", [])),
             )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not describe a run of this version: {error!r}") from None
 
     @property
     def learner(self) -> AnyLearner:
@@ -120,23 +112,22 @@ class Run:
     def task(self) -> Task:
         """Return the task, with its data read and compared with that of the run.
 
-        Raises
-        ------
-        FileNotFoundError
-            If a file is not there any more.
-        ValueError
-            If its data is other data now than when the run began.
+        Raise `FileNotFoundError` if a file is not there any more, and `ValueError` if its data is
+        other data now than when the run began.
         """
         task = TASKS[self.task_name](**self.task_options)
         self._check_data(task)
         return task
 
-    def moved(self, task: Task) -> Run:
-        """Write down that the same data is in another place, where a task has it."""
-        found = replace(self, task_options=asdict(task))
-        found._check_data(task)
-        write_json(self.folder / RUN, found._to_dict())
-        return found
+    @property
+    def has_begun(self) -> bool:
+        """Return whether anything was saved of its training; else it begins when resumed."""
+        return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
+
+    def write(self) -> Run:
+        """Write the description into the folder, and return the run."""
+        write_json(self.folder / RUN, self._to_dict())
+        return self
 
     def _check_data(self, task: Task) -> None:
         for option, path in asdict(task).items():
@@ -189,6 +180,7 @@ class Run:
             "vocabularies": self.vocabulary_names,
             "training": asdict(self.training),
             "digests": self.digests,
+            "history": self.history,
         }
 
 

@@ -1,25 +1,50 @@
-"""Small files in the folder of a training run: metrics, machines, the lock."""
+"""Small files in the folder of a training run: metrics and machines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+import re
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 
-from graphut._files import read_json, write_atomically, write_json
+from graphut._files import blaming, read_file, read_json, write_atomically, write_json
 from graphut.experiments.machine import describe_machine
 from graphut.models.pretrained import WEIGHTS
 
 CHECKPOINT = "checkpoint.safetensors"
-LOCK = "lock"
 MACHINES = "machines.json"
 METRICS = "metrics.jsonl"
+
+_OWN = r"(run|config|machines|\w+_vocabulary)\.json|(model|checkpoint)\.safetensors|metrics\.jsonl"
+
+
+def own_files(folder: Path) -> set[str]:
+    """Return the names of the files in a folder that belong to its run."""
+    return {path.name for path in folder.iterdir() if re.fullmatch(_OWN, path.name)}
+
+
+def remove_temporary_files(folder: Path) -> None:
+    """Remove what killed processes left in a folder while they wrote files of its run."""
+    for path in folder.glob(".*"):
+        found = re.fullmatch(rf"\.+({_OWN})(\.new)?(\.(?P<process>\d+)\.tmp)*", path.name)
+        if found and not _is_alive(int(found["process"] or 0)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    """Return whether a number is that of another process."""
+    try:
+        os.kill(process, 0)
+    except (OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return process not in (0, os.getpid())  # 0 is no process
 
 
 def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
@@ -31,28 +56,25 @@ def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """Return the lines of a metrics file; none, if there is no file.
 
-    A last line that was cut off while it was written is left out.
-
-    Raises
-    ------
-    ValueError
-        If another line is damaged; the message names it.
+    A last line that was cut off while it was written is left out. Raise `ValueError`, which names
+    the line, if another one is damaged.
     """
     if not Path(path).exists():
         return []
-    text = Path(path).read_text(encoding="utf-8")
     metrics: list[dict[str, Any]] = []
-    try:
-        metrics.extend(map(json.loads, text[: text.rfind("\n") + 1].splitlines()))
-    except ValueError as error:
-        raise ValueError(f"{path}:{len(metrics) + 1} is damaged: {error}") from None
+    for number, line in enumerate(read_file(path).split(b"\n")[:-1], 1):
+        with blaming(f"{path}:{number}"):
+            metrics.append(json.loads(line))
+            if not isinstance(metrics[-1]["update"], int):
+                raise ValueError(f"its update is {metrics[-1]['update']!r}")
     return metrics
 
 
-def drop_metrics_after(path: str | Path, update: int) -> None:
-    """Remove the lines of later updates, which a resumed run writes again."""
+def drop_metrics_after(path: str | Path, update: int) -> int:
+    """Remove the lines of later updates, which a resumed run writes again; count the others."""
     kept = [line for line in read_metrics(path) if line["update"] <= update]
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+    return len(kept)
 
 
 def remember_machine(folder: str | Path, device: torch.device) -> None:
@@ -67,37 +89,11 @@ def read_machines(folder: str | Path) -> list[dict[str, Any]]:
     """Return the machines that a run was trained on, in order; none, if it has not begun."""
     path = Path(folder, MACHINES)
     machines: list[dict[str, Any]] = read_json(path) if path.exists() else []
+    if not isinstance(machines, list) or not all(isinstance(machine, dict) for machine in machines):
+        raise ValueError(f"{path} is damaged: it is no list of machines")
     return machines
 
 
 def model_digest(folder: str | Path) -> str:
     """Return 16 digits of the SHA-256 of a model's weights, which change with the model."""
     return sha256(Path(folder, WEIGHTS).read_bytes()).hexdigest()[:16]
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other trainers out of a folder; the system unlocks it when this process ends.
-
-    Raises
-    ------
-    BlockingIOError
-        If another trainer has locked the folder.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, locked(Path(folder)):  # doctest: +ELLIPSIS
-    ...     with locked(Path(folder)):
-    ...         pass
-    Traceback (most recent call last):
-    BlockingIOError: another process is training in ...
-    """
-    try:
-        lock = FileLock(folder / LOCK).acquire(timeout=0)
-    except Timeout:
-        raise BlockingIOError(
-            f"another process is training in {folder}: wait for it, or give another folder"
-        ) from None
-    with lock:
-        yield

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -13,21 +15,20 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
+from graphut._files import blaming
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.training.checkpoint import (
-    TrainingState,
-    load_checkpoint,
-    save_checkpoint,
-)
+from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.learner import Outcome
 from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import (
     make_optimizer,
     make_schedule,
     ponder_factor,
+    update_rate,
 )
 from graphut.experiments.training.progress import Progress, Totals
 from graphut.experiments.training.run_files import (
@@ -35,13 +36,15 @@ from graphut.experiments.training.run_files import (
     METRICS,
     append_metrics,
     drop_metrics_after,
-    locked,
+    own_files,
     remember_machine,
+    remove_temporary_files,
 )
 from graphut.models.base import AdaptiveModel
 
 SAVE_EVERY = 600.0  # seconds, within an epoch
 
+_DIVERGED = 1e6  # a weight as large as this
 _COLLAPSED = 1.05  # steps
 _AT_CAP = 0.95  # of the cap
 _LEARNED = 0.98  # of the labels: a model that gets these right needs no more steps
@@ -65,11 +68,15 @@ class Trainer:
         The folder, which is made if it is not there.
     report : callable, optional
         Gets a line of text for each epoch, and warnings.
+    lock : FolderLock, optional
+        The lock of the folder, if the caller holds it already.
 
     Attributes
     ----------
     updates : int
         How many updates an epoch has.
+    saved_update : int
+        How many updates were done when the last checkpoint was saved.
 
     Examples
     --------
@@ -96,6 +103,7 @@ class Trainer:
         config: TrainingConfig,
         folder: str | Path,
         report: Callable[[str], None] = print,
+        lock: FolderLock | None = None,
     ) -> None:
         self.model = model
         self.task = task
@@ -109,7 +117,10 @@ class Trainer:
                 f"a {type(model).__name__}"
             )
         self.progress = Progress()
+        self.saved_update = 0
+        self._lock = lock or FolderLock(folder)
         self._owns_folder = False
+        self._files: set[str] = set()
         self._warned: set[str] = set()
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
@@ -135,43 +146,102 @@ class Trainer:
         ------
         FileExistsError
             If another run is in the folder.
+        FileNotFoundError
+            If files of the run are removed meanwhile.
         BlockingIOError
-            If another process is training there.
+            If another process is training there, or may be, since the lock was removed.
         FloatingPointError
-            If the gradient is not finite.
+            If the gradient is not finite, or a weight is beyond all bounds; what was saved stays.
         """
-        if not self._owns_folder and (self.folder / CHECKPOINT).exists():
-            raise FileExistsError(
-                f"there is a run in {self.folder}: resume() it, or give another folder"
-            )
-        self._owns_folder = True
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder):
+        with self._lock:
+            if not self._owns_folder and (self.folder / CHECKPOINT).exists():
+                raise FileExistsError(
+                    f"there is a run in {self.folder}: resume() it, or give another folder"
+                )
+            self._owns_folder = True
+            remove_temporary_files(self.folder)
             remember_machine(self.folder, self.model.device)
-            self.save()
-            while (end := self.progress.end(self.config)) is None:
+            finished = True
+            while True:
+                end = self.progress.end(self.config)
+                self.progress.stopped = end is not None or not finished
+                self.save()
+                if self.progress.stopped:
+                    break
                 finished = self._train_epoch(should_stop)
                 if finished:
                     self._end_epoch()
-                self.save()
-                if not finished:
-                    return False
+        if not finished:
+            return False
         self.report(f"done after {self.progress.epoch} epochs: {end}")
         return True
 
     def save(self) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint over the last one, if this one can be gone on from."""
+        self._check_before_saving()
         self._count_seconds()
         self._saved_at = time.monotonic()
         save_checkpoint(self.folder / CHECKPOINT, self._state, self.progress.to_dict())
+        self.saved_update = self.progress.update
+        self._check_files()
 
     def resume(self) -> None:
-        """Go back to the checkpoint in the folder, to the last bit."""
-        with locked(self.folder):  # another process may be writing what is read and cut here
-            state = load_checkpoint(self.folder / CHECKPOINT, self._state)
-            self.progress = Progress.from_dict(state, self.learner.evaluation)
-            drop_metrics_after(self.folder / METRICS, self.progress.update)
+        """Go back to the checkpoint in the folder, to the last bit, and report where that is.
+
+        If `config` has other epochs than before, the learning rate goes on as with these.
+        """
+        path = self.folder / CHECKPOINT
+        with self._lock:  # another process may be writing what is read and cut here
+            state = load_checkpoint(path, self._state)
+            with blaming(path):
+                self.progress = Progress.from_dict(state, self.learner.evaluation)
+                update_rate(self.optimizer, self.scheduler)
+            lines = drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
+        self.saved_update = self.progress.update
+        lost = "nothing" if self.progress.stopped else "what was done after that"
+        self.report(
+            f"goes on after update {self.progress.update}, {self.progress.epoch} epochs and "
+            f"{self.progress.batch} batches, saved "
+            f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} is lost"
+        )
+        if lines != self.progress.epoch:
+            self.report(f"{METRICS} has {lines} of {self.progress.epoch} epochs: others are lost")
+
+    def _check_before_saving(self) -> None:
+        self._lock.check()
+        self._check_weights("training has diverged")
+
+    def _check_files(self) -> None:
+        """Raise `FileNotFoundError` if files of the run were removed since they were last seen."""
+        found = own_files(self.folder)
+        if gone := self._files - found:
+            raise FileNotFoundError(
+                f"{', '.join(sorted(gone))} was removed from {self.folder} while this process was "
+                "training there: put it back and resume the run, or begin another"
+            )
+        self._files = found
+
+    def _check_weights(self, problem: str) -> None:
+        weights = torch.stack([weight.detach().abs().max() for weight in self.model.parameters()])
+        if not weights.max().item() < _DIVERGED:  # or is no number
+            self._stop_diverged(f"{problem} after update {self.progress.update}")
+
+    def _stop_diverged(self, problem: str) -> NoReturn:
+        saved = f" (update {self.saved_update} is saved in {self.folder})"
+        raise FloatingPointError(
+            f"{problem}: try a lower learning_rate or clip_norm, or a longer warmup"
+            + saved * (self.saved_update > 0)
+        )
+
+    @contextmanager
+    def _advising(self) -> Iterator[None]:
+        """Say what to do where the model refuses numbers because training has diverged."""
+        try:
+            yield
+        except ValueError as error:
+            self._check_weights(str(error))
+            raise
 
     def _count_seconds(self) -> None:
         now = time.monotonic()
@@ -208,7 +278,8 @@ class Trainer:
         return True
 
     def _update(self, batch: list[Any]) -> None:
-        outcome = self._outcome(batch)
+        with self._advising():
+            outcome = self._outcome(batch)
         loss = outcome.total_loss(self._ponder_weight())
         self._step(loss)
         self.progress.totals.add(loss, outcome)
@@ -229,16 +300,19 @@ class Trainer:
         torch.autograd.backward(loss)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).item()
         if not np.isfinite(norm):
-            raise FloatingPointError(
+            self._stop_diverged(
                 f"the gradient's norm is {norm} at update {self.progress.update + 1}, with a loss "
-                f"of {loss.item()}: try a lower learning_rate or clip_norm, or a longer warmup"
+                f"of {loss.item()}"
             )
         self.optimizer.step()
         self.scheduler.step()
 
     def _end_epoch(self) -> None:
         progress, totals = self.progress, self.progress.totals
-        evaluation = evaluate(self.model, self.task, self.task.validation)
+        with self._advising():
+            evaluation = evaluate(self.model, self.task, self.task.validation)
+        self._check_before_saving()
+        self._check_files()
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()

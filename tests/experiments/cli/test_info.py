@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import shutil
+import warnings
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
+import torch
 
 from graphut.experiments.cli import main
-from graphut.experiments.training.run_files import METRICS
+from graphut.experiments.tasks import Task
+from graphut.experiments.training import Run, Trainer
+from graphut.experiments.training.run_files import METRICS, own_files, read_machines
+from tests.experiments.cli.damage import damaged
 
 
 def test_info_describes_a_run(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,6 +23,51 @@ def test_info_describes_a_run(finished_run: Path, capsys: pytest.CaptureFixture[
     assert "weights: " in model and "d_model 8" in model
     assert "batch_size 8" in training
     assert "2 epochs, 4 updates" in progress and "best on the validation set" in progress
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.full)])
+def test_info_and_resume_say_what_is_damaged(
+    finished_run: Path, tmp_path: Path, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is damaged, there is an error of one line, or all is as it was saved.
+
+    Or there is a line that says that nothing can be said, where the checksum was taken out.
+    """
+    random = Random(count)
+    folder = shutil.copytree(finished_run, tmp_path / "run")
+    names = sorted(own_files(folder))
+    task, expected = Run.open(folder).task(), _states(folder, Run.open(folder).task())
+    for _ in range(count):
+        name = random.choice(names)
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(damaged(data, random))
+        found = {}
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            assert main(["info", str(folder)]) in (0, 2)
+            with suppress(OSError, ValueError):
+                found = _states(folder, task)
+        capsys.readouterr()
+        for key, value in found.items():
+            assert said or torch.equal(value, expected[key]), (name, key)
+        (folder / name).write_bytes(data)
+        shutil.copy(finished_run / METRICS, folder)
+
+
+def _states(folder: Path, task: Task) -> dict[str, torch.Tensor]:
+    """Return the weights and the training state in the folder of a run."""
+    run = Run.open(folder)
+    model = run.model()
+    best = {f"best {name}": value.clone() for name, value in model.state_dict().items()}
+    assert run.vocabularies and isinstance(read_machines(folder), list)
+    trainer = Trainer(model, task, run.training, folder)
+    trainer.resume()
+    moments = {
+        f"{index} {name}": value
+        for index, state in enumerate(trainer.optimizer.state.values())
+        for name, value in state.items()
+    }
+    return best | model.state_dict() | moments
 
 
 def test_info_of_a_run_that_has_just_begun(

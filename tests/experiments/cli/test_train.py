@@ -3,18 +3,24 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from random import Random
 from shutil import copytree
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASK_PRESETS, Sort
 from graphut.experiments.training import Run, TrainingConfig, is_run
+from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.run_files import METRICS, locked, read_metrics
+from graphut.experiments.training.run_files import METRICS, model_digest, read_metrics
 from tests.experiments.cli.tiny import TINY
 
 
@@ -136,6 +142,132 @@ def test_train_removes_a_run_interrupted_at_its_beginning(
     assert main(argv) == 0
 
 
+@pytest.mark.parametrize(
+    "removed", [["checkpoint.safetensors"], ["checkpoint.safetensors", "run.json"]]
+)
+def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
+    tmp_path: Path, removed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert main([*argv, str(straight)]) == 0
+    assert main([*argv, str(killed), "--minutes", "1e-9"]) == 0
+    for name in removed:
+        (killed / name).unlink()
+    begin = [*argv, str(killed)]
+    if "run.json" not in removed:
+        assert main(begin) == 2
+        assert "--resume it" in capsys.readouterr().err
+        begin = ["train", "sort", "--resume", "--device", "cpu", "--out", str(killed)]
+    assert main(begin) == 0
+    models = [(folder / "model.safetensors").read_bytes() for folder in (straight, killed)]
+    assert models[0] == models[1]
+    lines = [read_metrics(folder / METRICS) for folder in (straight, killed)]
+    for first, second in zip(*lines, strict=True):
+        assert first | {"seconds": 0} == second | {"seconds": 0}
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.full)])
+def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> None:
+    code = (
+        "import sys; from graphut.experiments.cli import main\n"
+        "from graphut.experiments.training import trainer; trainer.SAVE_EVERY = 0.0\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "40"]
+    resume = ["train", "sort", "--device", "cpu", "--resume"]
+    random, folder = Random(kills), tmp_path / "killed"
+    assert main([*begin, "--out", str(tmp_path / "straight")]) == 0
+    for _ in range(kills):
+        argv = [*(resume if is_run(folder) else begin), "--out", str(folder)]
+        with subprocess.Popen([sys.executable, "-c", code, *argv]) as process:
+            before = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
+            while process.poll() is None:
+                now = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
+                if now != before:  # it has begun to train
+                    break
+            time.sleep(random.uniform(0, 0.5))
+            process.kill()
+    assert main([*(resume if is_run(folder) else begin), "--out", str(folder)]) == 0
+    models = [
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "killed")
+    ]
+    assert models[0] == models[1]
+    assert not list(folder.glob(".*"))
+
+
+def test_train_says_that_the_checkpoint_is_gone(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copytree(finished_run, tmp_path / "run")
+    (folder / "checkpoint.safetensors").unlink()
+    assert main(["train", "sort", "--out", str(folder), "--resume"]) == 2
+    assert "checkpoint.safetensors: put it back, or begin in" in capsys.readouterr().err
+
+
+def test_train_trains_a_finished_run_longer(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copytree(finished_run, tmp_path / "run")
+    argv = ["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]
+    assert main([*argv, "--epochs", "1"]) == 2
+    assert "began with epochs 2: it cannot be resumed with 1" in capsys.readouterr().err
+    assert main([*argv, "--epochs", "4", "--patience", "30"]) == 0
+    said = capsys.readouterr().out
+    assert "goes on after update 4, 2 epochs and 0 batches" in said and "nothing is lost" in said
+    assert "done after 4 epochs: all 4 epochs are done" in said
+    assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4, 6, 8]
+    run = Run.open(folder)
+    assert (run.training.epochs, run.training.patience) == (4, 30)
+    [event] = run.history
+    assert event["longer"] == {"epochs": 4, "patience": 30} and event["before"]["epochs"] == 2
+    for _ in range(2):
+        assert main(argv) == 0 and Run.open(folder) == run
+        assert "nothing is lost" in capsys.readouterr().out
+
+
+def test_train_begins_with_the_weights_of_another_run(tmp_path: Path, finished_run: Path) -> None:
+    folder = tmp_path / "run"
+    begin = ["train", "sort", "--out", str(folder), *TINY, "--minutes", "1e-9"]
+    assert main([*begin, "--init-from", str(finished_run)]) == 0
+    run, other = Run.open(folder), Run.open(finished_run)
+    expected = other.model().state_dict()
+    assert all(torch.equal(v, expected[name]) for name, v in run.model().state_dict().items())
+    digest = model_digest(finished_run)
+    assert run.history == [{"init_from": str(finished_run.resolve()), "model": digest}]
+    assert main(["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sort", *TINY, "--d-model", "16"], "the configuration makes it"),
+        (["algorithmic-addition", "--device", "cpu"], "the symbols of the run in"),
+        (["sort", *TINY, "--resume"], "--init-from begins a run: leave out --resume"),
+        (["sort", *TINY, "--init-from", "nowhere"], "nowhere is not a model: it has no config"),
+    ],
+)
+def test_train_refuses_weights_of_another_shape(
+    tmp_path: Path,
+    finished_run: Path,
+    argv: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = ["--out", str(tmp_path / "run"), "--init-from", str(finished_run)]
+    assert main(["train", *out, *argv]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_says_how_a_model_was_that_it_begins_with(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY, "--num-heads", "4"]
+    assert main([*argv, "--init-from", str(finished_run), "--minutes", "1e-9"]) == 0
+    assert f"the model in {finished_run} had num_heads 2\n" in capsys.readouterr().out
+
+
 def test_train_draws_examples_once_an_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,10 +291,33 @@ def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: 
 def test_train_leaves_a_run_alone_that_another_process_began(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with locked(tmp_path):
+    with FolderLock(tmp_path):
         assert main(["train", "sort", "--out", str(tmp_path), *TINY]) == 2
     assert "another process is training" in capsys.readouterr().err
-    assert is_run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
+
+@pytest.mark.parametrize("pairs", [1, pytest.param(24, marks=pytest.mark.full)])
+def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
+    tmp_path: Path, pairs: int
+) -> None:
+    for number in range(pairs):
+        folder = tmp_path / str(number)
+        argv = [sys.executable, "-m", "graphut", "train", "sort", *TINY, "--out", str(folder)]
+        started = [
+            subprocess.Popen([*argv, "--seed", str(seed), "--minutes", "1e-9"]) for seed in (0, 1)
+        ]
+        ends = [process.wait(timeout=120) for process in started]
+        assert sorted(ends) == [0, 2]
+        run = Run.open(folder)
+        assert run.training.seed == ends.index(0)
+        model = run.model()
+        torch.manual_seed(run.training.seed)
+        first = type(model)(model.config).state_dict()
+        found = model.state_dict()
+        assert all(torch.equal(found[name], first[name]) for name in first)
+        checkpoint = load_file(folder / "checkpoint.safetensors")
+        assert all(torch.equal(checkpoint[f"model.{name}"], first[name]) for name in first)
 
 
 def test_train_leaves_a_folder_with_a_run_alone(
@@ -262,6 +417,22 @@ def test_generate_and_eval_need_an_epoch_done(
     assert main([name, folder, *text]) == 2
     hint = f"there is no model yet: graphut train copy --out {folder} --resume"
     assert hint in capsys.readouterr().err
+
+
+def test_train_keeps_what_was_saved_before_it_diverged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    norms = iter([torch.tensor(1.0), torch.tensor(float("nan"))])
+    with monkeypatch.context() as patched:
+        patched.setattr("graphut.experiments.training.trainer.SAVE_EVERY", 0.0)
+        patched.setattr(
+            "graphut.experiments.training.trainer.clip_grad_norm_", lambda *args: next(norms)
+        )
+        assert main(argv) == 2
+    assert "update 1 is saved in" in capsys.readouterr().err
+    assert main([*argv, "--resume"]) == 0
+    assert main(["info", str(tmp_path / "run")]) == 0
 
 
 def test_train_removes_a_run_that_diverges_at_once(

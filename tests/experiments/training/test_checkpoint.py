@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.optimization import make_optimizer, make_schedule
+from graphut.models.tensor_file import write_tensors
 
 
 class Tied(nn.Module):
@@ -81,14 +85,64 @@ def test_load_checkpoint_refuses_a_truncated_file(tmp_path: Path, size: int) -> 
     path = tmp_path / "checkpoint"
     save_checkpoint(path, make(), {})
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ValueError, match="checkpoint is truncated, or no checkpoint"):
+    with pytest.raises(ValueError, match="checkpoint is damaged or not a safetensors file"):
         load_checkpoint(path, make())
 
 
 def test_load_checkpoint_refuses_a_foreign_file(tmp_path: Path) -> None:
     path = tmp_path / "foreign"
     save_file({"weight": torch.zeros(2)}, path)
-    with pytest.raises(ValueError, match="foreign is no checkpoint of this version: None"):
+    with (
+        pytest.warns(UserWarning, match="no checksum"),
+        pytest.raises(ValueError, match="foreign is no checkpoint of this version: None"),
+    ):
+        load_checkpoint(path, make())
+
+
+@pytest.mark.parametrize("place", [300, -5])
+def test_load_checkpoint_refuses_other_numbers(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "checkpoint"
+    save_checkpoint(path, make(), {"update": 3})
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"checkpoint is damaged"):
+        load_checkpoint(path, make())
+
+
+def test_load_checkpoint_of_an_older_version(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    trained = make()
+    train(trained, 2)
+    save_checkpoint(path, trained, {"update": 3})
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    del metadata["sha256"]
+    save_file(load_file(path), path, metadata)
+    with pytest.warns(UserWarning, match="checkpoint has no checksum, since an older version"):
+        assert load_checkpoint(path, make()) == {"update": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"progress": None}, "is damaged: KeyError"),
+        ({"optimizer": 3}, "belongs to another model"),
+        ({"optimizer": None}, "belongs to another model"),
+        ({"scheduler": [1, 2]}, "belongs to another model"),
+    ],
+)
+def test_load_checkpoint_refuses_a_foreign_state(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "checkpoint"
+    save_checkpoint(path, make(), {"update": 3})
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    state = json.loads(metadata["state"]) | change
+    metadata["state"] = json.dumps({name: v for name, v in state.items() if v is not None})
+    write_tensors(path, load_file(path), format=metadata["format"], state=metadata["state"])
+    with pytest.raises(ValueError, match=rf"checkpoint {message}"):
         load_checkpoint(path, make())
 
 

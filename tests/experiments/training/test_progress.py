@@ -58,6 +58,12 @@ def test_progress_comes_back_from_json() -> None:
         assert Progress.from_dict(state, PairLearner.evaluation) == before
 
 
+@pytest.mark.parametrize("change", [{"update": {"a": 1}}, {"epoch": 1.5}, {"batch": -1}, {"x": 1}])
+def test_from_dict_refuses_odd_counts(change: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        Progress.from_dict(Progress().to_dict() | change, PairLearner.evaluation)
+
+
 def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
     progress = Progress()
     evaluations = [(0.8, 1.0, 2.0), (0.9, 0.9, 3.0), (0.9, 0.9, 1.0), (0.9, 0.8, 9.0), (0.5, 1, 1)]

@@ -114,6 +114,16 @@ def test_run_open_refuses_a_foreign_description(tmp_path: Path, key: str, value:
         Run.open(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "names", [["../secret"], ["source", "/etc/x"], [3], {"a/b": 1}, 5, [""], []]
+)
+def test_run_open_refuses_vocabularies_outside_the_folder(tmp_path: Path, names: object) -> None:
+    create(tmp_path, Copy())
+    write_json(tmp_path / RUN, read_json(tmp_path / RUN) | {"vocabularies": names})
+    with pytest.raises(ValueError, match=r"run\.json does not describe a run of this version"):
+        Run.open(tmp_path)
+
+
 def test_run_open_refuses_another_version(tmp_path: Path) -> None:
     create(tmp_path, Copy())
     state = read_json(tmp_path / RUN)

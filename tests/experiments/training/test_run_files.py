@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,14 @@ import torch
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
 from graphut.experiments.training.run_files import (
-    LOCK,
     MACHINES,
     append_metrics,
     drop_metrics_after,
-    locked,
+    own_files,
     read_machines,
     read_metrics,
     remember_machine,
+    remove_temporary_files,
 )
 
 CPU = torch.device("cpu")
@@ -65,6 +66,52 @@ def test_read_metrics_leaves_out_a_line_that_was_cut_off(tmp_path: Path) -> None
     assert read_metrics(path) == [{"update": 3}]
 
 
+def test_read_metrics_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is not a plain file"):
+        read_metrics(tmp_path / "metrics.jsonl")
+
+
+def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
+    dead, alive = 2**22 + 1, os.getppid()
+    removed = {
+        f".checkpoint.safetensors.{dead}.tmp",
+        f".run.json.{dead}.tmp",
+        f".checkpoint.safetensors.{os.getpid()}.tmp",  # its number is used again
+        f"..model.safetensors.{dead}.tmp.{dead}.tmp",
+        f".model.safetensors.{dead}.tmp",
+        f"..model.safetensors.new.{dead}.tmp",  # of older versions
+        ".model.safetensors.new",
+    }
+    kept = {
+        f".checkpoint.safetensors.{alive}.tmp",
+        f".model.safetensors.{alive}.tmp",
+        f"..model.safetensors.{alive}.tmp.{alive}.tmp",
+        f".evaluation-test.json.{dead}.tmp",
+        f".note.{dead}.tmp",
+        "checkpoint.safetensors",
+        ".hidden",
+    }
+    for name in removed | kept:
+        (tmp_path / name).touch()
+    remove_temporary_files(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_own_files_are_those_of_a_run(tmp_path: Path) -> None:
+    own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
+    for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
+        (tmp_path / name).touch()
+    assert own_files(tmp_path) == own
+
+
+@pytest.mark.parametrize("text", ["{}", "5", "[3]", "null", '["a"]'])
+def test_read_machines_refuses_what_is_no_list_of_machines(tmp_path: Path, text: str) -> None:
+    (tmp_path / MACHINES).write_text(text)
+    with pytest.raises(ValueError, match=r"machines\.json is damaged: it is no list of machines"):
+        remember_machine(tmp_path, CPU)
+
+
 def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     for update in (2, 4, 6):
@@ -76,16 +123,7 @@ def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
 
 def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"update": 2}\n{"upd\n{"update": 4}\n')
-    with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
-        read_metrics(path)
-
-
-def test_locked_refuses_a_second_trainer(tmp_path: Path) -> None:
-    message = r"another process is training in .*: wait for it, or give another folder"
-    with locked(tmp_path):
-        with pytest.raises(BlockingIOError, match=message), locked(tmp_path):
-            pass
-        assert (tmp_path / LOCK).exists()
-    with locked(tmp_path):
-        pass
+    for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3", '"text"'):
+        path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
+        with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
+            read_metrics(path)

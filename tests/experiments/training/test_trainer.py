@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
+from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.run_files import CHECKPOINT, METRICS, locked, read_metrics
+from graphut.experiments.training.optimization import learning_rate_factor
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
     UniversalTransformer,
@@ -104,6 +107,60 @@ def test_trainer_resumes_a_killed_run_from_its_last_checkpoint(
     assert_same_end(straight, resumed)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_trainer_removes_what_killed_saves_left(tmp_path: Path, resume: bool) -> None:
+    if resume:
+        make(tmp_path).fit(StopAfter(1))
+    left = tmp_path / f".{CHECKPOINT}.{2**22 + 1}.tmp"
+    left.write_bytes(b"half")
+    trainer = make(tmp_path)
+    if resume:
+        trainer.resume()
+    trainer.fit(StopAfter(0))
+    assert not left.exists()
+
+
+def test_trainer_resume_reports_where_it_goes_on_and_what_is_lost(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    first.fit(StopAfter(4))
+    for lost in ("nothing", "what was done after that"):
+        lines: list[str] = []
+        again = make(tmp_path)
+        again.report = lines.append
+        again.resume()
+        [line] = lines
+        assert line.startswith("goes on after update 4, 1 epochs and 1 batches, saved 20")
+        assert line.endswith(f"; {lost} is lost")
+        with pytest.raises(KeyboardInterrupt):
+            again.fit(Interrupted())
+    (tmp_path / METRICS).unlink()
+    again.resume()
+    assert lines[-1] == "metrics.jsonl has 0 of 1 epochs: others are lost"
+
+
+class Interrupted:
+    """Ends the process, as a second Ctrl-C does."""
+
+    def __call__(self) -> bool:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stop", [3, 4, 9])
+def test_trainer_resume_with_more_epochs_has_their_learning_rate(tmp_path: Path, stop: int) -> None:
+    make(tmp_path).fit(StopAfter(stop))  # of 9 updates
+    longer = TrainingConfig(**vars(CONFIG) | {"epochs": 6})
+    again = make(tmp_path, longer)
+    again.resume()
+    for done in range(stop, 18):
+        [group] = again.optimizer.param_groups
+        assert group["lr"] == longer.learning_rate * learning_rate_factor(done, 2, 18)
+        again.optimizer.step()
+        again.scheduler.step()
+    again.resume()
+    assert again.fit()
+    assert [line["epoch"] for line in metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
+
+
 def test_trainer_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = []
     monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
@@ -190,6 +247,30 @@ def test_trainer_refuses_a_gradient_that_is_not_finite(tmp_path: Path, value: fl
         assert torch.equal(parameter, before[name])
 
 
+@pytest.mark.parametrize("rate", [1e30, 1e10, 1e7])
+@pytest.mark.parametrize("size", [8, 20])  # the second: one update an epoch, then evaluated
+def test_trainer_advises_where_weights_leave_all_bounds(
+    tmp_path: Path, rate: float, size: int
+) -> None:
+    config = TrainingConfig(**vars(CONFIG) | {"learning_rate": rate, "batch_size": size})
+    with pytest.raises(FloatingPointError, match=r"update 1.*: try a lower learning_rate"):
+        make(tmp_path, config).fit()
+    assert load_file(tmp_path / CHECKPOINT)["model.output.bias"].abs().max() < 1
+
+
+def test_trainer_keeps_the_last_good_checkpoint_and_the_best_model(tmp_path: Path) -> None:
+    trainer = make(tmp_path)
+    trainer.fit(StopAfter(4))
+    before = {name: (tmp_path / name).read_bytes() for name in (CHECKPOINT, "model.safetensors")}
+    next(trainer.model.parameters()).data[0] = float("nan")
+    with pytest.raises(FloatingPointError, match=r"learning_rate.* \(update 4 is saved in .*\)"):
+        trainer.save()
+    with pytest.raises(FloatingPointError, match="after update 4: try a lower"):
+        trainer.fit()
+    for name, content in before.items():
+        assert (tmp_path / name).read_bytes() == content
+
+
 @pytest.mark.parametrize(
     ("bias", "said"), [(9.0, "it halts at once"), (-9.0, "it never halts before the cap")]
 )
@@ -262,10 +343,65 @@ def test_trainer_refuses_a_folder_in_which_another_trains(tmp_path: Path) -> Non
     before = (tmp_path / CHECKPOINT).read_bytes()
     second = make(tmp_path)
     second.resume()
-    with locked(tmp_path), pytest.raises(BlockingIOError, match="another process is training in"):
+    refused = pytest.raises(BlockingIOError, match="another process is training in")
+    with FolderLock(tmp_path), refused:
         second.fit()
     assert (tmp_path / CHECKPOINT).read_bytes() == before
     assert second.fit()
+
+
+@pytest.mark.parametrize("updates", [1, 3])  # at its next save, or at the end of the epoch
+def test_trainer_writes_nothing_more_without_its_lock(tmp_path: Path, updates: int) -> None:
+    trainer = make(tmp_path)
+    before: dict[Path, bytes] = {}
+
+    def remove_the_lock() -> bool:
+        if trainer.progress.update == 2:
+            (tmp_path / LOCK).unlink()
+            before.update({path: path.read_bytes() for path in tmp_path.iterdir()})
+        return trainer.progress.update == updates + 1
+
+    with pytest.raises(BlockingIOError, match=r"lock was removed while this process was training"):
+        trainer.fit(remove_the_lock)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", [METRICS, "model.safetensors", "config.json", "machines.json"])
+def test_trainer_notices_that_files_were_removed(tmp_path: Path, name: str) -> None:
+    trainer = make(tmp_path)
+
+    def remove_it() -> bool:
+        if trainer.progress.update == 4:
+            (tmp_path / name).unlink()
+        return trainer.progress.update == 5
+
+    with pytest.raises(FileNotFoundError, match=rf"{name} was removed from .* put it back"):
+        trainer.fit(remove_it)
+    assert not (tmp_path / name).exists()
+    assert load_file(tmp_path / CHECKPOINT)
+    assert trainer.saved_update == 5
+
+
+def test_trainer_notices_that_the_folder_was_removed(tmp_path: Path) -> None:
+    trainer = make(tmp_path / "run")
+
+    def remove_it() -> bool:
+        if trainer.progress.update == 1:
+            (tmp_path / "run").rename(tmp_path / "away")
+        return False
+
+    with pytest.raises(BlockingIOError, match=r"the folder .*run was removed while this process"):
+        trainer.fit(remove_it)
+    assert not (tmp_path / "run").exists()
+
+
+def test_trainer_notices_that_another_has_locked_the_folder_anew(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    with first._lock:
+        first.save()
+        (tmp_path / LOCK).unlink()
+        with FolderLock(tmp_path), pytest.raises(BlockingIOError, match="nothing more is written"):
+            first.save()
 
 
 def test_trainer_refuses_a_model_that_learns_other_tasks(tmp_path: Path) -> None:

@@ -33,10 +33,7 @@ LEARNERS: dict[type[Task], AnyLearner] = {
 def learner_of(task: Task | type[Task]) -> AnyLearner:
     """Return the learner of a task, or of a class of tasks: the learner of its nearest base.
 
-    Raises
-    ------
-    TypeError
-        If no base of the task has a learner.
+    Raise `TypeError` if no base of the task has a learner.
 
     Examples
     --------

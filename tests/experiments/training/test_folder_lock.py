@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from graphut.experiments.training.folder_lock import LOCK, FolderLock
+
+
+def test_folder_lock_refuses_a_second_trainer(tmp_path: Path) -> None:
+    message = r"another process is training in .*: wait for it, or give another folder"
+    with FolderLock(tmp_path):
+        with pytest.raises(BlockingIOError, match=message), FolderLock(tmp_path):
+            pass
+        assert (tmp_path / LOCK).exists()
+    with FolderLock(tmp_path):
+        pass
+
+
+def test_folder_lock_is_held_until_the_outer_context_ends(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path / "new" / "folder")
+    with lock:
+        with lock:
+            lock.check()
+        with pytest.raises(BlockingIOError), FolderLock(lock.folder):
+            pass
+    with FolderLock(lock.folder):
+        pass
+
+
+def test_folder_lock_leaves_the_target_of_a_link_alone(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (tmp_path / LOCK).symlink_to(target)
+    with pytest.raises(ValueError, match="lock is a link, or no file"), FolderLock(tmp_path):
+        pass
+    assert target.read_text() == "mine"
+
+
+def test_folder_lock_refuses_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LOCK)
+    with pytest.raises(ValueError, match="lock is a link, or no file"), FolderLock(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_folder_lock_check_notices_that_the_lock_was_removed(tmp_path: Path, again: bool) -> None:
+    with FolderLock(tmp_path) as lock:
+        lock.check()
+        (tmp_path / LOCK).unlink()
+        if again:
+            (tmp_path / LOCK).touch()
+        with pytest.raises(BlockingIOError, match=r"lock was removed while this process was"):
+            lock.check()
+
+
+def test_folder_lock_check_notices_that_the_folder_was_removed(tmp_path: Path) -> None:
+    with FolderLock(tmp_path / "run") as lock:
+        (tmp_path / "run").rename(tmp_path / "away")
+        with pytest.raises(BlockingIOError, match=r"the folder .*run was removed while this"):
+            lock.check()
