@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.call import AttentionCall
+from graphut.attention.transforms import in_transform
 
 
 class AttentionResult(NamedTuple):
@@ -51,8 +52,8 @@ class Backend:
         Whether it returns attention weights; if not, calls that need them go to "torch".
     traceable : bool
         Whether `torch.compile` can trace it.
-    checks_finite : bool
-        Whether it raises for features that are not finite; if not, `edge_attention` checks them.
+    transformable : bool
+        Whether it runs inside of torch.func's transforms and has forward-mode derivatives.
     is_installed : callable
         Returns whether the packages or files that it needs are there; called last, and may warn.
     auto_rank : callable, optional
@@ -71,7 +72,7 @@ class Backend:
     dtypes: tuple[torch.dtype, ...] | None = None
     returns_weights: bool = True
     traceable: bool = True
-    checks_finite: bool = False
+    transformable: bool = False
     is_installed: Callable[[], bool] = lambda: True
     auto_rank: Callable[[AttentionCall], int] | None = None
     in_place: InPlaceKernels | None = None
@@ -84,11 +85,17 @@ class Backend:
             and (self.dtypes is None or call.query.dtype in self.dtypes)
             and (self.returns_weights or not call.need_weights)
             and (self.traceable or not torch.compiler.is_compiling())
+            and (self.transformable or not in_transform())
             and self.is_installed()
         )
 
-    def check_dtype(self, dtype: torch.dtype) -> None:
-        """Raise a TypeError if the backend does not take features of a dtype."""
+    def check(self, dtype: torch.dtype) -> None:
+        """Raise if the backend does not take features of a dtype, or is not for a transform."""
+        if in_transform() and not self.transformable:
+            raise RuntimeError(
+                f"the backend {self.name!r} has no forward-mode derivatives and does not run "
+                "inside of torch.func's grad, jvp or vmap: use backend='torch' or backend='dense'"
+            )
         if self.dtypes is not None and dtype not in self.dtypes:
             *most, last = (str(known).removeprefix("torch.") for known in self.dtypes)
             raise TypeError(

@@ -17,6 +17,7 @@ from graphut.attention.backend import InPlaceKernels
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.transforms import in_transform
 
 
 class KeyValueMemory:
@@ -69,7 +70,7 @@ class KeyValueMemory:
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
     """Return a memory, if the backend of such calls reads it in place; `like` has their dtype."""
-    if layout.has_empty_rows or torch.compiler.is_compiling():
+    if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return None
     kernels = choose(backend, empty_call(layout, heads, like)).in_place
     return None if kernels is None else KeyValueMemory(heads, kernels)

@@ -7,6 +7,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from graphut.attention.transforms import outside_transforms
+
 
 def coordinate_signal(
     values: Tensor | float, dim: int, dtype: torch.dtype = torch.float32
@@ -94,5 +96,5 @@ def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
 @torch.inference_mode(False)
 def step_signals(steps: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the signals of steps 1, 2, ..., `(steps, dim)`; every forward pass uses them."""
-    with torch.no_grad():
+    with torch.no_grad(), outside_transforms():
         return coordinate_signal(torch.arange(1, steps + 1, device=device), dim, dtype)

@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from graphut.attention.checks import has_no_numbers
+
 
 class FiniteChecks:
     """Checks that read a number at once, and so wait for the device."""
@@ -16,7 +18,7 @@ class FiniteChecks:
     def check_features(self, feat: Tensor) -> None:
         """Raise if one of the first states, `(N_src, d)`, is not finite."""
         # A sum takes one pass and no memory.
-        if bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
+        if has_no_numbers() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(

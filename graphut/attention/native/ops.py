@@ -76,14 +76,20 @@ def _split(arguments: Sequence[Any]) -> tuple[Tensors, Numbers]:
     return Tensors(*arguments[:count]), Numbers(*arguments[count:])
 
 
-def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
-    tensors, numbers = _split(arguments)
+def attend(tensors: Tensors, numbers: Numbers) -> tuple[Tensor, Tensor, bool]:
+    """Return what `forward` does, and whether all of it is finite."""
     tensors = _contiguous(tensors)
     out, lse = _results(tensors)
     call = _call(tensors, numbers)
     call.out, call.lse = Rows.of(out), lse.data_ptr()
-    if not _library().forward(call, tensors.query.dtype):
+    return out, lse, _library().forward(call, tensors.query.dtype)
+
+
+def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
+    tensors, numbers = _split(arguments)
+    out, lse, finite = attend(tensors, numbers)
+    if not finite:
         check_finite(query=tensors.query, key=tensors.key, value=tensors.value)
     return out, lse
 
