@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,44 +14,6 @@ from graphut.attention.checks import check_call, check_features, check_live
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.transforms import plain
-
-
-@overload
-def edge_attention(
-    graph: DGLGraph | EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = ...,
-    edge_bias: Tensor | None = ...,
-    relative_bias: Tensor | None = ...,
-    scale: float | Tensor | None = ...,
-    dropout: float = ...,
-    seed: int | None = ...,
-    get_attention: Literal[False] = ...,
-    allow_zero_in_degree: bool = ...,
-    backend: str = ...,
-) -> Tensor: ...
-
-
-@overload
-def edge_attention(
-    graph: DGLGraph | EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = ...,
-    edge_bias: Tensor | None = ...,
-    relative_bias: Tensor | None = ...,
-    scale: float | Tensor | None = ...,
-    dropout: float = ...,
-    seed: int | None = ...,
-    get_attention: Literal[True],
-    allow_zero_in_degree: bool = ...,
-    backend: str = ...,
-) -> tuple[Tensor, Tensor]: ...
 
 
 def edge_attention(
@@ -69,7 +31,7 @@ def edge_attention(
     get_attention: bool = False,
     allow_zero_in_degree: bool = False,
     backend: str = "auto",
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     r"""Scaled dot-product attention of each destination over its in-edges.
 
     With :math:`E(i)` the in-edges of destination :math:`i`, for each head,

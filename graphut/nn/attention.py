@@ -260,7 +260,7 @@ class MultiHeadAttention(nn.Module):
                     layout, query, key, value, frontier=frontier, count=count, dropout=dropout
                 )
             else:
-                result: Any = edge_attention(  # type: ignore[call-overload]
+                result: Any = edge_attention(
                     layout,
                     query,
                     key,
