@@ -36,46 +36,23 @@ class InPlaceKernels(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backend:
-    """One way to compute attention; all take every layout, bias, scale and dropout.
+    """One way to compute attention; all take every layout, bias, scale and dropout."""
 
-    Parameters
-    ----------
-    name : str
-        Name by which users choose it.
-    attend : callable
-        From an `AttentionCall` to an `AttentionResult`.
-    devices : tuple of str, optional
-        Types of devices that it runs on; all of them if not given.
-    dtypes : tuple of torch.dtype, optional
-        Dtypes of features that it takes; any if not given.
-    returns_weights : bool
-        Whether it returns attention weights; if not, calls that need them go to "torch".
-    traceable : bool
-        Whether `torch.compile` can trace it.
-    transformable : bool
-        Whether it runs inside of torch.func's transforms and has forward-mode derivatives.
-    is_installed : callable
-        Returns whether the packages or files that it needs are there; called last, and may warn.
-    auto_rank : callable, optional
-        From a call to the place in the order in which `"auto"` takes the backends that can do it,
-        lowest first; without one a backend is taken by name alone.
-    in_place : InPlaceKernels, optional
-        How it reads keys and values that are written in place.
-    attend_counted : callable, optional
-        Attention of a call of whose rows only the first `count` are true, a number that the host
-        never reads; the output of the others is zero.
-    """
-
-    name: str
+    name: str  # by which users choose it
     attend: Callable[[AttentionCall], AttentionResult]
-    devices: tuple[str, ...] | None = None
-    dtypes: tuple[torch.dtype, ...] | None = None
-    returns_weights: bool = True
-    traceable: bool = True
-    transformable: bool = False
+    devices: tuple[str, ...] | None = None  # types of devices that it runs on; None for all
+    dtypes: tuple[torch.dtype, ...] | None = None  # of features that it takes; None for any
+    returns_weights: bool = True  # if not, calls that need attention weights go to "torch"
+    traceable: bool = True  # whether `torch.compile` can trace it
+    transformable: bool = False  # whether it runs in torch.func and has forward-mode derivatives
+    # Whether the packages or files that it needs are there; called last, and may warn.
     is_installed: Callable[[], bool] = lambda: True
+    # From a call to the place in the order in which "auto" takes the backends that can do it,
+    # lowest first; without one a backend is taken by name alone.
     auto_rank: Callable[[AttentionCall], int] | None = None
-    in_place: InPlaceKernels | None = None
+    in_place: InPlaceKernels | None = None  # how it reads what is written in place
+    # Attention of a call of whose rows only the first `count` are true, a number that the host
+    # never reads; the output of the others is zero.
     attend_counted: Callable[[AttentionCall, Tensor], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:

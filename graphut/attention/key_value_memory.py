@@ -21,15 +21,7 @@ from graphut.attention.transforms import in_transform
 
 
 class KeyValueMemory:
-    """A table of keys and values, read by attention between one write and the next.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    kernels : InPlaceKernels
-        The backend's, that read the table; see `memory_for`.
-    """
+    """A table of keys and values, read by a backend's kernels between one write and the next."""
 
     def __init__(self, heads: int, kernels: InPlaceKernels) -> None:
         self.heads = heads

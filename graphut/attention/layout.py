@@ -68,11 +68,11 @@ class EdgeLayout(ABC):
                 raise TypeError(
                     f"{name} must be 1-D int64, got shape {tuple(given.shape)} and {given.dtype}"
                 )
+        self._check_rows()
         for lengths, nodes in (("src_lengths", self.num_src), ("dst_lengths", self.num_dst)):
             total = int(getattr(self, lengths).sum())
             if total != nodes:
                 raise ValueError(f"{lengths} are {total} in all, but there are {nodes} nodes")
-        self._check_rows()
         if self.edge_ids is not None:
             _check_permutation(self.edge_ids, int(self.in_degrees.sum()))
 
@@ -89,9 +89,9 @@ class EdgeLayout(ABC):
         return self._facts["empty_rows"] > 0
 
     @property
-    @abstractmethod
     def num_dst(self) -> int:
         """Number of destination nodes."""
+        return self.in_degrees.numel()
 
     @property
     @abstractmethod
@@ -220,11 +220,6 @@ class IntervalLayout(EdgeLayout):
         return self._facts["falls"] == 0
 
     @property
-    def num_dst(self) -> int:
-        """Number of destination nodes."""
-        return self.lo.numel()
-
-    @property
     def num_edges(self) -> int:
         """Number of edges."""
         return self._facts["edges"]
@@ -280,11 +275,6 @@ class CSRLayout(EdgeLayout):
                 f"row {row} attends to source {int(self.indices[edge])}, but there are "
                 f"{self.num_src} sources"
             )
-
-    @property
-    def num_dst(self) -> int:
-        """Number of destination nodes."""
-        return self.indptr.numel() - 1
 
     @property
     def num_edges(self) -> int:

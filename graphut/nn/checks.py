@@ -10,20 +10,9 @@ from graphut.attention import EdgeLayout
 
 
 def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
-    """Raise unless `feat` has one row a node that `layer` can take.
+    """Raise unless `feat` is `(nodes, width)`, with dtype and device of the layer's parameters.
 
-    Parameters
-    ----------
-    feat : Tensor
-        Features of nodes.
-    side : str
-        Which nodes, in words: `"source"` or `"destination"`.
-    nodes : int
-        How many the graph has of them.
-    width : int
-        Number of features of a node.
-    layer : Module
-        Its parameters have the dtype and the device that features must have.
+    `side` says in words which nodes they are: `"source"` or `"destination"`.
     """
     _check_tensor(feat, side)
     weight = next(layer.parameters())

@@ -53,26 +53,10 @@ def coordinate_signal(
 
 
 def position_encoding(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return the signals of positions; several coordinates of a node stand side by side.
+    """Return the signals `(N, dim)` of positions `(N,)`, or `(N, k)`, `k` of them a node.
 
-    Parameters
-    ----------
-    positions : Tensor
-        `(N,)`, or `(N, k)`: row and column of a grid, places from the start and from the end.
-    dim : int
-        Features of the signal; each of `k` coordinates takes `dim / k`.
-    dtype : torch.dtype
-        Of the result.
-
-    Returns
-    -------
-    Tensor
-        `(N, dim)`
-
-    Raises
-    ------
-    ValueError
-        If `k` does not divide `dim`.
+    Those of one node, such as row and column of a grid, stand side by side: each coordinate takes
+    `dim / k` features, and `k` must divide `dim`.
 
     Examples
     --------

@@ -18,21 +18,11 @@ from graphut.nn.finite_checks import FiniteChecks
 
 
 class Split(NamedTuple):
-    """The rows of a frontier that halt in a step, and those that go on.
+    """The rows of a frontier that halt in a step, and those that go on."""
 
-    Parameters
-    ----------
-    halting_nodes : Tensor or None
-        `(B,)` ids of the nodes that halt; `None` if no node does.
-    halting_rows : Tensor or None
-        `(B,)` their rows in the frontier; `None` for all of its rows in order.
-    active_rows : Tensor or None
-        Rows that go on; `None` for all.
-    """
-
-    halting_nodes: Tensor | None
-    halting_rows: Tensor | None
-    active_rows: Tensor | None
+    halting_nodes: Tensor | None  # (B,) ids of the nodes that halt; None if no node does
+    halting_rows: Tensor | None  # (B,) their rows in the frontier; None for all its rows in order
+    active_rows: Tensor | None  # rows that go on; None for all
 
 
 class Frontier:
@@ -141,26 +131,12 @@ class DeviceFrontier(Frontier):
 
     Rows of active nodes come first. The rows behind them belong to a node `N_src`, which the graph
     does not have and to which no edge leads: its numbers are finite, and no result depends on
-    them. The host takes an older count, which has arrived meanwhile, as a bound: frontiers only
-    shrink.
-
-    Parameters
-    ----------
-    feat, position_encoding, num_dst
-        As for `Frontier`.
-    checks : FiniteChecks
-        Bring the counts to the host.
-
-    Attributes
-    ----------
-    nodes : Tensor
-        `(A,)` ids, those of active nodes first and sorted, then `N_src`.
-    count : Tensor
-        Number of active nodes, on the device.
+    them. The host takes an older count, which `checks` have brought meanwhile, as a bound:
+    frontiers only shrink.
     """
 
-    nodes: Tensor
-    count: Tensor
+    nodes: Tensor  # (A,) ids, those of active nodes first and sorted, then `N_src`
+    count: Tensor  # number of active nodes, on the device
 
     def __init__(
         self, feat: Tensor, position_encoding: Tensor | None, num_dst: int, checks: FiniteChecks

@@ -15,11 +15,7 @@ class _Transition(nn.Module):
     reads_neighbours: bool
 
     def __init__(
-        self,
-        in_feats: int,
-        hidden_feats: int,
-        activation: nn.Module | None,
-        dropout: float,
+        self, in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
     ) -> None:
         super().__init__()
         self.in_feats = in_feats

@@ -138,12 +138,7 @@ def edge_attention_backward_op(
 
 
 def add_gradients(
-    out_grad: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    tensors: Tensors,
-    numbers: Numbers,
-    sums: Gradients,
+    out_grad: Tensor, out: Tensor, lse: Tensor, tensors: Tensors, numbers: Numbers, sums: Gradients
 ) -> Tensor:
     """Return the query's gradient, and add the others to sums."""
     given, out_grad = _contiguous(tensors), _side_by_side(out_grad)
