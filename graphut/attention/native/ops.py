@@ -91,6 +91,12 @@ def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     out, lse, finite = attend(tensors, numbers)
     if not finite:
         check_finite(query=tensors.query, key=tensors.key, value=tensors.value)
+        wrong = ~out.isfinite().flatten(1).all(1)
+        row = int((wrong if bool(wrong.any()) else ~lse.isfinite().all(1)).nonzero()[0])
+        raise ValueError(
+            f"a score of destination {row if tensors.frontier is None else tensors.frontier[row]} "
+            f"is too large for {lse.dtype}: make queries, keys or bias smaller"
+        )
     return out, lse
 
 
