@@ -173,11 +173,6 @@ class EdgeLayout(ABC):
 class IntervalLayout(EdgeLayout):
     """Destination `i` attends to the sources `lo[i], ..., hi[i] - 1`.
 
-    Parameters
-    ----------
-    lo, hi : Tensor
-        `(num_dst,)` int64; `lo[i] == hi[i]` where there is no in-edge.
-
     Examples
     --------
     >>> import torch
@@ -190,8 +185,8 @@ class IntervalLayout(EdgeLayout):
     tensor([0, 1])
     """
 
-    lo: Tensor
-    hi: Tensor
+    lo: Tensor  # (num_dst,) int64
+    hi: Tensor  # (num_dst,) int64; as `lo` where there is no in-edge
     _index_names: ClassVar = ("lo", "hi")
 
     def _check_rows(self) -> None:
@@ -241,18 +236,10 @@ class IntervalLayout(EdgeLayout):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CSRLayout(EdgeLayout):
-    """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`.
+    """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`."""
 
-    Parameters
-    ----------
-    indptr : Tensor
-        `(num_dst + 1,)` int64, the first edge of each destination.
-    indices : Tensor
-        `(num_edges,)` int64, the source of each edge.
-    """
-
-    indptr: Tensor
-    indices: Tensor
+    indptr: Tensor  # (num_dst + 1,) int64, the first edge of each destination
+    indices: Tensor  # (num_edges,) int64, the source of each edge
     _index_names: ClassVar = ("indptr", "indices")
 
     def _check_rows(self) -> None:

@@ -31,36 +31,17 @@ class Frontier:
     The last frontier's rows are kept for one step more: a node that has just halted is projected
     once again, from its final state.
 
-    Parameters
-    ----------
-    feat : Tensor
-        `(N_src, d)` first states.
-    position_encoding : Tensor or None
-        `(N_src, d)`, added to the states of every step.
-    num_dst : int
-        How many of the nodes take steps; the others are as if they had halted before the first.
-
-    Attributes
-    ----------
-    nodes, last_nodes : Tensor or None
-        Ids of the present and of the last frontier's nodes; `None` for all.
-    num_dst : int
-        Only nodes below it take steps.
-    num_active : int
-        How many nodes are active; 0 when all have halted.
-    is_first : bool
-        No step has been done yet.
-    count : None
-        The device has no count of its own.
+    It begins with the first states of all nodes, `(N_src, d)`, and with what is added to them at
+    every step. Only nodes below `num_dst` take steps; the others are as if they had halted before.
     """
 
-    count: Tensor | None = None
+    count: Tensor | None = None  # the device has no count of its own
 
     def __init__(self, feat: Tensor, position_encoding: Tensor | None, num_dst: int) -> None:
-        self.nodes: Tensor | None = None
-        self.last_nodes: Tensor | None = None
-        self.num_dst = self.num_active = num_dst
-        self.is_first = True
+        self.nodes: Tensor | None = None  # ids of the active nodes; None for all
+        self.last_nodes: Tensor | None = None  # ids of those that were active before
+        self.num_dst = self.num_active = num_dst  # how many are active: 0 when all have halted
+        self.is_first = True  # whether no step has been done yet
         self._all_encodings, self._encodings = position_encoding, position_encoding
         self._rows = self._table = feat
         self._active_rows: Tensor | None = None

@@ -172,6 +172,12 @@ def test_in_transform_layouts_can_be_made() -> None:
     assert_same(gradients([layer(fresh(), FEAT)], [layer.query.weight]), expected)
 
 
+def test_in_vmap_a_step_takes_a_pair_of_features() -> None:
+    step, graph, feats = build_step(), fresh(), torch.stack([FEAT, TANGENT])
+    found = vmap(lambda x: step(graph, (x, x)))(feats)
+    assert_same([found], [torch.stack([step(graph, x) for x in feats])])
+
+
 def test_in_transform_and_in_vmap_say_where_they_are_called() -> None:
     said = []
 
