@@ -18,6 +18,7 @@ from graphut._files import cache_folder, read_json, write_json
 from graphut._version import __version__
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
+from graphut.attention.transforms import in_transform
 
 _choices: dict[str, str] | None = None  # by kind of call; None until the file has been looked for
 _refused: set[str] = set()  # backends that were warned of
@@ -59,7 +60,7 @@ def remember(kind: str, backend: str) -> Path:
 
 def measured_backend(call: AttentionCall, able: Collection[str]) -> str | None:
     """Return the remembered backend for a call, if it is among those that can do it."""
-    if call.dropout or call.need_weights:
+    if call.dropout or call.need_weights or in_transform():
         return None
     device, dtype = call.query.device.type, call.query.dtype
     name = _lookup(call_kind(call.layout, device, dtype, call.has_bias))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.call import AttentionCall
+from graphut.attention.transforms import in_transform
 
 
 class AttentionResult(NamedTuple):
@@ -35,46 +36,24 @@ class InPlaceKernels(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backend:
-    """One way to compute attention; all take every layout, bias, scale and dropout.
+    """One way to compute attention; all take every layout, bias, scale and dropout."""
 
-    Parameters
-    ----------
-    name : str
-        Name by which users choose it.
-    attend : callable
-        From an `AttentionCall` to an `AttentionResult`.
-    devices : tuple of str, optional
-        Types of devices that it runs on; all of them if not given.
-    dtypes : tuple of torch.dtype, optional
-        Dtypes of features that it takes; any if not given.
-    returns_weights : bool
-        Whether it returns attention weights; if not, calls that need them go to "torch".
-    traceable : bool
-        Whether `torch.compile` can trace it.
-    checks_finite : bool
-        Whether it raises for features that are not finite; if not, `edge_attention` checks them.
-    is_installed : callable
-        Returns whether the packages or files that it needs are there; called last, and may warn.
-    auto_rank : callable, optional
-        From a call to the place in the order in which `"auto"` takes the backends that can do it,
-        lowest first; without one a backend is taken by name alone.
-    in_place : InPlaceKernels, optional
-        How it reads keys and values that are written in place.
-    attend_counted : callable, optional
-        Attention of a call of whose rows only the first `count` are true, a number that the host
-        never reads; the output of the others is zero.
-    """
-
-    name: str
+    name: str  # by which users choose it
     attend: Callable[[AttentionCall], AttentionResult]
-    devices: tuple[str, ...] | None = None
-    dtypes: tuple[torch.dtype, ...] | None = None
-    returns_weights: bool = True
-    traceable: bool = True
-    checks_finite: bool = False
+    devices: tuple[str, ...] | None = None  # types of devices that it runs on; None for all
+    dtypes: tuple[torch.dtype, ...] | None = None  # of features that it takes; None for any
+    returns_weights: bool = True  # if not, calls that need attention weights go to "torch"
+    traceable: bool = True  # whether `torch.compile` can trace it
+    transformable: bool = False  # whether it runs in torch.func and has forward-mode derivatives
+    checks_finite: bool = False  # whether it raises where a number that is not finite has an effect
+    # Whether the packages or files that it needs are there; called last, and may warn.
     is_installed: Callable[[], bool] = lambda: True
+    # From a call to the place in the order in which "auto" takes the backends that can do it,
+    # lowest first; without one a backend is taken by name alone.
     auto_rank: Callable[[AttentionCall], int] | None = None
-    in_place: InPlaceKernels | None = None
+    in_place: InPlaceKernels | None = None  # how it reads what is written in place
+    # Attention of a call of whose rows only the first `count` are true, a number that the host
+    # never reads; the output of the others is zero.
     attend_counted: Callable[[AttentionCall, Tensor], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
@@ -84,11 +63,17 @@ class Backend:
             and (self.dtypes is None or call.query.dtype in self.dtypes)
             and (self.returns_weights or not call.need_weights)
             and (self.traceable or not torch.compiler.is_compiling())
+            and (self.transformable or not in_transform())
             and self.is_installed()
         )
 
-    def check_dtype(self, dtype: torch.dtype) -> None:
-        """Raise a TypeError if the backend does not take features of a dtype."""
+    def check(self, dtype: torch.dtype) -> None:
+        """Raise if the backend does not take features of a dtype, or is not for a transform."""
+        if in_transform() and not self.transformable:
+            raise RuntimeError(
+                f"the backend {self.name!r} has no forward-mode derivatives and does not run "
+                "inside of torch.func's grad, jvp or vmap: use backend='torch' or backend='dense'"
+            )
         if self.dtypes is not None and dtype not in self.dtypes:
             *most, last = (str(known).removeprefix("torch.") for known in self.dtypes)
             raise TypeError(

@@ -41,12 +41,13 @@ def choose(name: str, call: AttentionCall) -> Backend:
 
     Raises
     ------
-    TypeError
-        If the backend of that name does not take the call's dtype.
+    TypeError, RuntimeError
+        If the backend of that name does not take the call's dtype, or is not for torch.func.
     """
     if name == "auto":
         able = candidates(call)
         return BACKENDS[measured_backend(call, able) or able[0]]
     backend = BACKENDS[name]
-    backend.check_dtype(call.query.dtype)
-    return backend if backend.returns_weights or not call.need_weights else TORCH
+    chosen = backend if backend.returns_weights or not call.need_weights else TORCH
+    backend.check(call.query.dtype)
+    return chosen

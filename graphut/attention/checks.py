@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.segments import edge_dot
+from graphut.attention.transforms import in_vmap, outside_transforms, plain
 
 
 def check_call(
@@ -55,16 +58,56 @@ def check_call(
             f"scale must be a number or have one entry for each of the {query.shape[0]} query "
             f"rows, got shape {tuple(scale.shape)}"
         )
+    _check_scale(scale)
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
 
 
-def check_finite(**tables: Tensor) -> None:
-    """Raise if a feature is not a finite number; a table's name is that of its argument.
+def has_no_numbers() -> bool:
+    """Return whether tensors have no numbers to look at, since a program traces them, or many."""
+    return torch.compiler.is_compiling() or in_vmap()
 
-    A program that is being traced has no numbers to look at.
-    """
-    if torch.compiler.is_compiling():
+
+def check_features(call: AttentionCall) -> None:
+    """Raise if a feature is not a finite number, or a score not one that its dtype holds."""
+    if has_no_numbers():
+        return
+    # |q . k| <= |q| |k|: one pass over each. So little does not take a finite bias to infinity.
+    width = torch.finfo(call.score_dtype)
+    bound = _norm(call.query, call) * _norm(call.key, call) * max(1.0, abs(call.scale))
+    if bound < width.max * width.eps / 4 and isfinite(call.value.detach().sum().item()):
+        return
+    check_finite(query=call.query, key=call.key, value=call.value)
+    _check_overflow(call)
+
+
+def _norm(table: Tensor, call: AttentionCall) -> float:
+    """Return at least the norm of each row; that of all is slow where rows have gaps."""
+    dims = None if table.is_contiguous() else (1, 2)
+    return float(vector_norm(table.detach(), dim=dims, dtype=call.score_dtype).sum())
+
+
+def _check_overflow(call: AttentionCall) -> None:
+    row, source, _ = call.edges
+    query, key = (x.detach().abs().double() for x in (call.query, call.key))
+    terms = edge_dot(query, key, row, source) * max(1.0, abs(call.scale))
+    bias = call.bias()
+    if bias is not None:
+        terms = terms + bias.detach().masked_fill(bias == -inf, 0.0).abs()
+    wrong = (terms > torch.finfo(call.score_dtype).max).nonzero().tolist()
+    if wrong:
+        edge, head = wrong[0]
+        node = row[edge] if call.frontier is None else call.frontier[row[edge]]
+        raise ValueError(
+            f"the score of source {int(source[edge])} for destination {int(node)}, head {head}, "
+            f"has terms of {terms[edge, head].item():.2g} in all, too many for "
+            f"{call.score_dtype}: make queries, keys or bias smaller"
+        )
+
+
+def check_finite(**tables: Tensor) -> None:
+    """Raise if a feature is not a finite number; a table's name is that of its argument."""
+    if has_no_numbers():
         return
     for name, table in tables.items():
         # A sum takes one pass and no memory; only where it is not finite, entries are looked at.
@@ -110,9 +153,11 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
         )
     if frontier.numel() == 0 or torch.compiler.is_compiling():
         return  # a traced program cannot look at numbers
-    rising = (frontier[1:] > frontier[:-1]).all().long()
-    # A GPU is waited for once.
-    rises, first, last = torch.stack([rising, frontier[0], frontier[-1]]).tolist()
+    with outside_transforms():
+        frontier = plain(frontier)
+        rising = (frontier[1:] > frontier[:-1]).all().long()
+        # A GPU is waited for once.
+        rises, first, last = torch.stack([rising, frontier[0], frontier[-1]]).tolist()
     if not rises:
         raise ValueError("frontier must be sorted and without repeats; use frontier.unique()")
     if first < 0 or last >= layout.num_dst:
@@ -142,9 +187,22 @@ def _check_relative_bias(layout: EdgeLayout, relative_bias: Tensor, heads: int) 
         )
 
 
+def _check_scale(scale: float | Tensor | None) -> None:
+    """Raise unless the scale is finite."""
+    if not isinstance(scale, Tensor):
+        if not isfinite(scale or 0.0):
+            raise ValueError(f"scale must be a finite number, got {scale}")
+        return
+    if has_no_numbers() or scale.device.type != "cpu" or isfinite(scale.detach().sum()):
+        return
+    for row, number in enumerate(scale.tolist()):
+        if not isfinite(number):
+            raise ValueError(f"scale is {number} in query row {row}: it must be a finite number")
+
+
 def _check_numbers(name: str, bias: Tensor, row: str) -> None:
-    """Raise for `nan` and `inf`; `-inf` is a score like others. Who traces has no numbers."""
-    if torch.compiler.is_compiling() or bias.device.type != "cpu":  # a GPU is not waited for
+    """Raise for `nan` and `inf`; `-inf` is a score like others."""
+    if has_no_numbers() or bias.device.type != "cpu":  # a GPU is not waited for
         return
     if bool(bias.detach().sum() < inf):  # one pass, and no memory
         return
@@ -162,7 +220,7 @@ def check_live(call: AttentionCall) -> None:
         degrees = call.layout.in_degrees
         dead = (degrees if call.frontier is None else degrees[call.frontier]) == 0
         _refuse(call, dead, "have no in-edge to attend to", "add self-loops (dgl.add_self_loop)")
-    if torch.compiler.is_compiling():
+    if has_no_numbers():
         return
     bias = call.bias()
     if bias is not None and bool((bias == -torch.inf).any()):

@@ -50,4 +50,4 @@ def _copy_of_edge(pair: Tensor) -> Tensor:
     return torch.empty_like(rank).index_copy(0, order, rank)
 
 
-DENSE = Backend(name="dense", attend=dense_attention)
+DENSE = Backend(name="dense", attend=dense_attention, transformable=True)

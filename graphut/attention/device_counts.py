@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.attention.backends import BACKENDS, choose
+from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_live
 from graphut.attention.key_value_memory import empty_call
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.triton import TRITON
 
 
 def takes_counts(
@@ -50,26 +51,14 @@ def counted_attention(
     frontier: Tensor,
     count: Tensor,
     dropout: float = 0.0,
-    backend: str = "triton",
 ) -> Tensor:
     """Return `edge_attention` of the first `count` rows, unchecked, and zeros for the others.
 
-    Parameters
-    ----------
-    layout : EdgeLayout
-        The edges, on the device of the features.
-    query, key, value : Tensor
-        `(A, H, D)`, `(N_src, H, D)`, `(N_src, H, Dv)`; all of them finite, the last rows too.
-    frontier, count : Tensor
-        `(A,)` int64 destination ids, of which the first `count` are sorted and unique; `count` is
-        an integer on the device.
-    dropout : float
-        Probability that a weight is dropped, with a mask from torch's generator on the CPU.
-    backend : str
-        Name of a backend that takes such counts.
+    `frontier`, `(A,)`, holds destination ids, of which the first `count`, an integer on the
+    device, are sorted and unique. All features are finite, those of the last rows too.
     """
-    attend_counted = BACKENDS[backend].attend_counted
-    assert attend_counted is not None, f"the backend {backend!r} takes no counts"
+    attend_counted = TRITON.attend_counted
+    assert attend_counted is not None
     call = AttentionCall(
         layout=layout,
         query=query,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,47 +10,10 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention.backends import check_backend, choose
 from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_call, check_finite, check_live
+from graphut.attention.checks import check_call, check_features, check_live
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
-
-
-@overload
-def edge_attention(
-    graph: DGLGraph | EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = ...,
-    edge_bias: Tensor | None = ...,
-    relative_bias: Tensor | None = ...,
-    scale: float | Tensor | None = ...,
-    dropout: float = ...,
-    seed: int | None = ...,
-    get_attention: Literal[False] = ...,
-    allow_zero_in_degree: bool = ...,
-    backend: str = ...,
-) -> Tensor: ...
-
-
-@overload
-def edge_attention(
-    graph: DGLGraph | EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = ...,
-    edge_bias: Tensor | None = ...,
-    relative_bias: Tensor | None = ...,
-    scale: float | Tensor | None = ...,
-    dropout: float = ...,
-    seed: int | None = ...,
-    get_attention: Literal[True],
-    allow_zero_in_degree: bool = ...,
-    backend: str = ...,
-) -> tuple[Tensor, Tensor]: ...
+from graphut.attention.transforms import plain
 
 
 def edge_attention(
@@ -68,7 +31,8 @@ def edge_attention(
     get_attention: bool = False,
     allow_zero_in_degree: bool = False,
     backend: str = "auto",
-) -> Tensor | tuple[Tensor, Tensor]:
+    _strict: bool = True,
+) -> Any:
     r"""Scaled dot-product attention of each destination over its in-edges.
 
     With :math:`E(i)` the in-edges of destination :math:`i`, for each head,
@@ -126,7 +90,10 @@ def edge_attention(
     ------
     TypeError, ValueError
         If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is
-        unknown, or if a destination has no in-edge (or none whose score is above `-inf`).
+        unknown, or if a destination has no in-edge (or none whose score is above `-inf`). On the
+        CPU also if a feature or a scale is not finite, or a score too large for its dtype.
+    RuntimeError
+        If the backend of that name is not for torch.func's transforms.
 
     Examples
     --------
@@ -151,7 +118,7 @@ def edge_attention(
         query=query,
         key=key,
         value=value,
-        frontier=frontier,
+        frontier=None if frontier is None else plain(frontier),
         edge_bias=edge_bias if edge_bias is None or edge_bias.dim() == 2 else edge_bias[:, None],
         relative_bias=relative_bias,
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
@@ -162,8 +129,9 @@ def edge_attention(
     if not allow_zero_in_degree:
         check_live(call)
     chosen = choose(backend, call)
-    if query.device.type == "cpu" and not chosen.checks_finite:
-        check_finite(query=query, key=key, value=value)  # torch's attention gives zeros for NaN
+    # A GPU is not waited for; layers, which look at what they get, leave it to kernels that can.
+    if query.device.type == "cpu" and (_strict or not chosen.checks_finite):
+        check_features(call)  # torch's attention gives zeros for NaN
     with torch.autocast(query.device.type, enabled=False):
         out, weights = chosen.attend(call)
     if not get_attention:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import EdgeLayout, layout_from_edges
+from graphut.attention.transforms import outside_transforms
 
 _KEY = "_graphut_layouts"
 
@@ -48,7 +49,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     canonical = graph.to_canonical_etype(etype)
     layouts = _layouts_of(graph)
     if canonical not in layouts:
-        layout = _read(graph, canonical)
+        with outside_transforms():
+            layout = _read(graph, canonical)
         keep_layout(graph, canonical, layout)
         return layout
     return layouts[canonical]

@@ -17,18 +17,11 @@ from graphut.attention.backend import InPlaceKernels
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.transforms import in_transform
 
 
 class KeyValueMemory:
-    """A table of keys and values, read by attention between one write and the next.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    kernels : InPlaceKernels
-        The backend's, that read the table; see `memory_for`.
-    """
+    """A table of keys and values, read by a backend's kernels between one write and the next."""
 
     def __init__(self, heads: int, kernels: InPlaceKernels) -> None:
         self.heads = heads
@@ -69,7 +62,7 @@ class KeyValueMemory:
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
     """Return a memory, if the backend of such calls reads it in place; `like` has their dtype."""
-    if layout.has_empty_rows or torch.compiler.is_compiling():
+    if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return None
     kernels = choose(backend, empty_call(layout, heads, like)).in_place
     return None if kernels is None else KeyValueMemory(heads, kernels)

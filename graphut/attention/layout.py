@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.cached_property import cached_property
+from graphut.attention.transforms import in_transform, outside_transforms, plain
 
 Device = torch.device | str
 T = TypeVar("T")
@@ -28,6 +29,11 @@ class EdgeLayout(ABC):
     The *canonical order* of edges is by destination, then by source. Where the
     graph's own edge ids differ from it, `edge_ids[e]` is the graph's id of
     canonical edge `e`; `None` says that they are the same.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the index tensors are not int64, or name a source or an edge that does not exist.
     """
 
     num_src: int
@@ -35,6 +41,7 @@ class EdgeLayout(ABC):
     src_lengths: Tensor  # (batch,) int64 on the CPU: sources of each sentence
     edge_ids: Tensor | None = None
     extra_nodes: bool = False  # whether some nodes are known to stand for no token
+    _trusted: bool = field(default=False, repr=False)  # whether its maker knows that it is right
     # Facts that take a look at the numbers: found once, before nodes attend, and moved along.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
     _moved: dict[torch.device, Any] = field(default_factory=dict, repr=False)
@@ -43,9 +50,35 @@ class EdgeLayout(ABC):
     _index_names: ClassVar[tuple[str, ...]]  # the fields that hold index tensors
 
     def __post_init__(self) -> None:
-        """Find out the facts, unless they are those of a layout on another device."""
-        if not self._facts:
-            self._facts.update(self._find_facts())
+        """Refuse wrong indices; find out the facts, if they are not another device's."""
+        if in_transform():
+            for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
+                given = getattr(self, name)
+                object.__setattr__(self, name, None if given is None else plain(given))
+        with outside_transforms():
+            if not self._trusted:
+                self._check()
+            if not self._facts:
+                self._facts.update(self._find_facts())
+
+    def _check(self) -> None:
+        for name in (*self._index_names, "edge_ids"):
+            given = getattr(self, name)
+            if given is not None and (given.dtype != torch.int64 or given.dim() != 1):
+                raise TypeError(
+                    f"{name} must be 1-D int64, got shape {tuple(given.shape)} and {given.dtype}"
+                )
+        self._check_rows()
+        for lengths, nodes in (("src_lengths", self.num_src), ("dst_lengths", self.num_dst)):
+            total = int(getattr(self, lengths).sum())
+            if total != nodes:
+                raise ValueError(f"{lengths} are {total} in all, but there are {nodes} nodes")
+        if self.edge_ids is not None:
+            _check_permutation(self.edge_ids, int(self.in_degrees.sum()))
+
+    @abstractmethod
+    def _check_rows(self) -> None:
+        """Raise for the first row that names a source that does not exist."""
 
     def _find_facts(self) -> dict[str, int]:
         return {"empty_rows": int((self.in_degrees == 0).sum())}
@@ -56,9 +89,9 @@ class EdgeLayout(ABC):
         return self._facts["empty_rows"] > 0
 
     @property
-    @abstractmethod
     def num_dst(self) -> int:
         """Number of destination nodes."""
+        return self.in_degrees.numel()
 
     @property
     @abstractmethod
@@ -117,10 +150,12 @@ class EdgeLayout(ABC):
             return self
         if target not in self._moved:
             indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
-            copies: dict[str, Any] = {
-                name: None if x is None else x.to(target) for name, x in indices.items()
-            }
-            self._moved[target] = replace(self, **copies, _moved={self.device: self})
+            with outside_transforms():
+                copies: dict[str, Any] = {
+                    name: None if x is None else x.to(target) for name, x in indices.items()
+                }
+            others = {self.device: self}
+            self._moved[target] = replace(self, **copies, _trusted=True, _moved=others)
         moved: EdgeLayout = self._moved[target]
         return moved
 
@@ -128,7 +163,8 @@ class EdgeLayout(ABC):
         """Return `make(layout, *sizes)`, made once and kept with the layout."""
         key = (make, sizes) if sizes else make
         if key not in self._derived:
-            self._derived[key] = make(self, *sizes)
+            with outside_transforms():
+                self._derived[key] = make(self, *sizes)
         made: T = self._derived[key]
         return made
 
@@ -136,11 +172,6 @@ class EdgeLayout(ABC):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class IntervalLayout(EdgeLayout):
     """Destination `i` attends to the sources `lo[i], ..., hi[i] - 1`.
-
-    Parameters
-    ----------
-    lo, hi : Tensor
-        `(num_dst,)` int64; `lo[i] == hi[i]` where there is no in-edge.
 
     Examples
     --------
@@ -154,28 +185,34 @@ class IntervalLayout(EdgeLayout):
     tensor([0, 1])
     """
 
-    lo: Tensor
-    hi: Tensor
+    lo: Tensor  # (num_dst,) int64
+    hi: Tensor  # (num_dst,) int64; as `lo` where there is no in-edge
     _index_names: ClassVar = ("lo", "hi")
 
+    def _check_rows(self) -> None:
+        lo, hi = self.lo, self.hi
+        if lo.shape != hi.shape:
+            raise ValueError(f"lo has {lo.numel()} rows, but hi has {hi.numel()}")
+        least = lo.numel() and min(int(lo.min()), int(self.in_degrees.min()))
+        if least < 0 or (lo.numel() and int(hi.max()) > self.num_src):
+            row = int(((lo < 0) | (hi < lo) | (hi > self.num_src)).nonzero()[0])
+            raise ValueError(
+                f"row {row} has lo={int(lo[row])} and hi={int(hi[row])}, but 0 <= lo <= hi <= "
+                f"num_src={self.num_src} must hold"
+            )
+
     def _find_facts(self) -> dict[str, int]:
-        filled = self.hi > self.lo
-        lo, hi = (self.lo, self.hi) if bool(filled.all()) else (self.lo[filled], self.hi[filled])
-        return {
-            **super()._find_facts(),
-            "edges": int((hi - lo).sum()),
-            "falls": int((lo[1:] < lo[:-1]).sum() + (hi[1:] < hi[:-1]).sum()),
-        }
+        facts, lo, hi = super()._find_facts(), self.lo, self.hi
+        if facts["empty_rows"]:
+            filled = self.in_degrees > 0
+            lo, hi = lo[filled], hi[filled]
+        falls = (lo[1:] < lo[:-1]).sum() + (hi[1:] < hi[:-1]).sum()
+        return {**facts, "edges": int(self.in_degrees.sum()), "falls": int(falls)}
 
     @property
     def is_monotone(self) -> bool:
         """True if no interval begins or ends before an earlier one, empty ones left out."""
         return self._facts["falls"] == 0
-
-    @property
-    def num_dst(self) -> int:
-        """Number of destination nodes."""
-        return self.lo.numel()
 
     @property
     def num_edges(self) -> int:
@@ -199,24 +236,32 @@ class IntervalLayout(EdgeLayout):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CSRLayout(EdgeLayout):
-    """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`.
+    """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`."""
 
-    Parameters
-    ----------
-    indptr : Tensor
-        `(num_dst + 1,)` int64, the first edge of each destination.
-    indices : Tensor
-        `(num_edges,)` int64, the source of each edge.
-    """
-
-    indptr: Tensor
-    indices: Tensor
+    indptr: Tensor  # (num_dst + 1,) int64, the first edge of each destination
+    indices: Tensor  # (num_edges,) int64, the source of each edge
     _index_names: ClassVar = ("indptr", "indices")
 
-    @property
-    def num_dst(self) -> int:
-        """Number of destination nodes."""
-        return self.indptr.numel() - 1
+    def _check_rows(self) -> None:
+        ends = self.indptr[[0, -1]].tolist() if self.indptr.numel() else []
+        if ends != [0, self.num_edges]:
+            raise ValueError(
+                f"indptr must go from 0 to {self.num_edges}, the number of indices, but its ends "
+                f"are {ends}"
+            )
+        falls = self.indptr.diff() < 0
+        if bool(falls.any()):
+            row = int(falls.nonzero()[0])
+            start, stop = self.indptr[row : row + 2].tolist()
+            raise ValueError(f"row {row} has its first edge at {start} and its end at {stop}")
+        outside = (self.indices < 0) | (self.indices >= self.num_src)
+        if bool(outside.any()):
+            edge = int(outside.nonzero()[0])
+            row = int(torch.searchsorted(self.indptr, edge, right=True)) - 1
+            raise ValueError(
+                f"row {row} attends to source {int(self.indices[edge])}, but there are "
+                f"{self.num_src} sources"
+            )
 
     @property
     def num_edges(self) -> int:
@@ -292,6 +337,7 @@ def layout_from_edges(
         "dst_lengths": torch.tensor([num_dst]) if dst_lengths is None else dst_lengths.cpu(),
         "edge_ids": order,
         "extra_nodes": extra_nodes,
+        "_trusted": True,
     }
     same_row, steps_by_one = dst[1:] == dst[:-1], src[1:] == src[:-1] + 1
     if bool((steps_by_one | ~same_row).all()):
@@ -307,3 +353,17 @@ def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
     if bool(outside.any()):
         node = int(ends[outside][0])
         raise ValueError(f"{name} holds node {node}, but there are {num_nodes} nodes on that side")
+
+
+def _check_permutation(edge_ids: Tensor, edges: int) -> None:
+    if edge_ids.numel() != edges:
+        raise ValueError(f"edge_ids has {edge_ids.numel()} entries for {edges} edges")
+    wrong = (edge_ids < 0) | (edge_ids >= edges)
+    if not bool(wrong.any()):
+        wrong = torch.bincount(edge_ids, minlength=edges)[edge_ids] > 1
+    if bool(wrong.any()):
+        edge = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"edge_ids is {int(edge_ids[edge])} for edge {edge}; it must hold each of 0 to "
+            f"{edges - 1} once"
+        )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
+from graphut.attention.transforms import in_transform
 
 # Gathered rows are held for so many entries at a time: about 8 MiB in float32.
 _ENTRIES = 1 << 21
@@ -19,12 +20,11 @@ def segment_attention(call: AttentionCall) -> AttentionResult:
     """Attend edge by edge: scores, softmax over the in-edges of each row, weighted sums.
 
     Queries, keys and values of the edges are gathered chunk by chunk, forward and backward,
-    so that nothing of the size edges x heads x features ever exists.
+    so that nothing of the size edges x heads x features ever exists, but inside of torch.func.
     """
     row, source, _ = call.edges
     query, key, value = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
-    scores = _EdgeDot.apply(query, key, row, source)  # type: ignore[no-untyped-call]
-    scores = scores * call.scale
+    scores = _edge_dot(query, key, row, source) * call.scale
     bias = call.bias()
     if bias is not None:
         scores = scores + bias
@@ -32,10 +32,23 @@ def segment_attention(call: AttentionCall) -> AttentionResult:
     factors = call.dropout_factors()
     if factors is not None:
         weights = weights * factors
-    out = _EdgeSum.apply(  # type: ignore[no-untyped-call]
-        weights, value, row, source, query.shape[0]
-    )
+    out = _edge_sum(weights, value, row, source, query.shape[0])
     return AttentionResult(out.to(call.value.dtype), weights)
+
+
+def _edge_dot(query: Tensor, key: Tensor, row: Tensor, source: Tensor) -> Tensor:
+    if in_transform():
+        return (query[row] * key[source]).sum(-1)
+    scores: Tensor = _EdgeDot.apply(query, key, row, source)  # type: ignore[no-untyped-call]
+    return scores
+
+
+def _edge_sum(weights: Tensor, value: Tensor, row: Tensor, source: Tensor, rows: int) -> Tensor:
+    if in_transform():
+        zeros = value.new_zeros(rows, *value.shape[1:])
+        return zeros.index_add(0, row, weights[:, :, None] * value[source])
+    out: Tensor = _EdgeSum.apply(weights, value, row, source, rows)  # type: ignore[no-untyped-call]
+    return out
 
 
 def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
@@ -56,7 +69,7 @@ def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, edges, size))
 
 
-def _dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
+def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
     """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`."""
     out = a.new_empty(a_rows.numel(), a.shape[1])
     for part in _chunks(a_rows.numel(), a.shape[1:].numel()):
@@ -73,12 +86,12 @@ def _sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int)
 
 
 class _EdgeDot(torch.autograd.Function):
-    """Scores of edges; see `_dot`."""
+    """Scores of edges; see `edge_dot`."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, row: Tensor, source: Tensor) -> Tensor:
         ctx.save_for_backward(query, key, row, source)
-        return _dot(query, key, row, source)
+        return edge_dot(query, key, row, source)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -103,6 +116,6 @@ class _EdgeSum(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, value, row, source = ctx.saved_tensors
-        to_weights = _dot(grad, value, row, source)
+        to_weights = edge_dot(grad, value, row, source)
         to_value = _sum(weights, grad, source, row, value.shape[0])
         return to_weights, to_value, None, None, None

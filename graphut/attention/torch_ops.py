@@ -7,6 +7,7 @@ from graphut.attention.call import AttentionCall
 from graphut.attention.layout import IntervalLayout
 from graphut.attention.segments import segment_attention
 from graphut.attention.tiles import tile_attention
+from graphut.attention.transforms import in_transform
 
 
 def torch_attention(call: AttentionCall) -> AttentionResult:
@@ -16,12 +17,14 @@ def torch_attention(call: AttentionCall) -> AttentionResult:
 
 def _is_tiled(call: AttentionCall) -> bool:
     some = call.layout.num_edges > 0 and call.query.shape[0] > 0
-    return isinstance(call.layout, IntervalLayout) and call.is_plain and some
+    # torch's attention has no forward-mode derivative.
+    return isinstance(call.layout, IntervalLayout) and call.is_plain and some and not in_transform()
 
 
 TORCH = Backend(
     name="torch",
     attend=torch_attention,
+    transformable=True,
     # On single edges DGL's kernels beat plain torch.
     auto_rank=lambda call: 1 if _is_tiled(call) else 3,
 )

@@ -12,43 +12,21 @@ WEIGHTINGS = ("sum", "ema", "last")
 
 @dataclass(frozen=True)
 class HaltingRule:
-    """When a row halts, and how its states are weighted.
+    """When a row halts, and how its states are weighted."""
 
-    Parameters
-    ----------
-    threshold : float
-        A row halts when its probabilities sum to it.
-    max_steps : int
-        The step at which every row halts.
-    weighting : {"sum", "ema", "last"}
-        `out += w x`, `out = w x + (1 - w) out`, or the last state.
-    forced_remainder : bool
-        Give the state of a row at `max_steps` the weight that is left of 1.
-    """
-
-    threshold: float
-    max_steps: int
-    weighting: str
-    forced_remainder: bool
+    threshold: float  # a row halts when its probabilities sum to it
+    max_steps: int  # the step at which every row halts
+    weighting: str  # "sum": out += w x; "ema": out = w x + (1 - w) out; "last": the last state
+    forced_remainder: bool  # the state of a row at `max_steps` gets the weight that is left of 1
 
 
 @dataclass
 class ACTState:
-    """Sums of active rows (arXiv 1603.08983, Eqs. 6 to 8 and 13).
-
-    Parameters
-    ----------
-    rule : HaltingRule
-        The rule for all rows.
-    cumulative : Tensor
-        `(A,)`, the sum of the halting probabilities so far, `c`.
-    out : Tensor
-        `(A, d)`, the weighted states so far.
-    """
+    """Sums of active rows (arXiv 1603.08983, Eqs. 6 to 8 and 13)."""
 
     rule: HaltingRule
-    cumulative: Tensor
-    out: Tensor
+    cumulative: Tensor  # (A,) the sum of the halting probabilities so far, `c`
+    out: Tensor  # (A, d) the weighted states so far
 
     @classmethod
     def start(cls, rule: HaltingRule, rows: Tensor) -> ACTState:

@@ -7,23 +7,13 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
+from graphut.attention.checks import has_no_numbers
 
 
 def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
-    """Raise unless `feat` has one row a node that `layer` can take.
+    """Raise unless `feat` is `(nodes, width)`, with dtype and device of the layer's parameters.
 
-    Parameters
-    ----------
-    feat : Tensor
-        Features of nodes.
-    side : str
-        Which nodes, in words: `"source"` or `"destination"`.
-    nodes : int
-        How many the graph has of them.
-    width : int
-        Number of features of a node.
-    layer : Module
-        Its parameters have the dtype and the device that features must have.
+    `side` says in words which nodes they are: `"source"` or `"destination"`.
     """
     _check_tensor(feat, side)
     weight = next(layer.parameters())
@@ -70,7 +60,7 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         _check_tensor(feat, "source")
         return feat
     sources, destinations = feat
-    if not torch.equal(sources[: len(destinations)], destinations):
+    if not (has_no_numbers() or torch.equal(sources[: len(destinations)], destinations)):
         raise ValueError(
             f"features of {len(sources)} sources and of {len(destinations)} other destinations: "
             "nodes that take steps must be the first sources (others go into a decoder's cross=)"

@@ -20,20 +20,11 @@ class AttentionContext(Protocol):
     """Keys and values of all nodes, as a step and the adaptive loop use them.
 
     A graph is one such context; the cache of a decoder is another.
-
-    Attributes
-    ----------
-    frontier : Tensor or None
-        `(A,)` ids of the active nodes; `None` for all.
-    count : Tensor or None
-        Number of true rows in the frontier, where only the device knows it.
-    value_shift : Tensor or None
-        `(d,)`, to be added to every value.
     """
 
-    frontier: Tensor | None
-    count: Tensor | None
-    value_shift: Tensor | None
+    frontier: Tensor | None  # (A,) ids of the active nodes; None for all
+    count: Tensor | None  # number of true rows in the frontier, where only the device knows it
+    value_shift: Tensor | None  # (d,) to be added to every value
 
     @property
     def num_src(self) -> int:
@@ -60,12 +51,7 @@ class AttentionContext(Protocol):
 
 
 class EncoderOutput:
-    """The encoder's output, which each layer of cross-attention projects once for all steps.
-
-    Parameters
-    ----------
-    feat : Tensor
-        `(N_src, d)`
+    """The encoder's output `(N_src, d)`, which each cross-attention projects once for all steps.
 
     Examples
     --------
@@ -93,37 +79,22 @@ class EncoderOutput:
 
 @dataclass
 class GraphContext:
-    """A graph, or one sampled block for each step, as an `AttentionContext`.
+    """A graph, or one sampled block for each step, as an `AttentionContext`."""
 
-    Parameters
-    ----------
-    layout : EdgeLayout
-        Edges of self-attention in this step.
-    cross_layout, encoded : EdgeLayout, EncoderOutput, or None
-        Edges from the encoder's nodes into a decoder's, and the encoder's output.
-    blocks : sequence of EdgeLayout
-        With sampled blocks: the edges of each step.
-    edge_bias : Tensor, sequence of Tensor, or None
-        `(E,)` or `(E, H)`, added to the scores of self-attention; with blocks one for each.
-    get_attention : bool
-        Keep the weights `(E, H)` of each self-attention in `weights`.
-    in_place : KeyValueMemory or None
-        Holds the keys and values where the backend reads them without a copy for each step.
-    """
-
-    layout: EdgeLayout
-    cross_layout: EdgeLayout | None = None
+    layout: EdgeLayout  # edges of self-attention in this step
+    cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes into a decoder's
     encoded: EncoderOutput | None = None
-    blocks: Sequence[EdgeLayout] = ()
+    blocks: Sequence[EdgeLayout] = ()  # with sampled blocks: the edges of each step
+    # (E,) or (E, H), added to the scores of self-attention; with blocks one for each.
     edge_bias: Tensor | Sequence[Tensor] | None = None
-    get_attention: bool = False
-    in_place: KeyValueMemory | None = None
+    get_attention: bool = False  # whether to keep the weights of each self-attention
+    in_place: KeyValueMemory | None = None  # where the backend reads them without a copy a step
     frontier: Tensor | None = None
     count: Tensor | None = None
     value_shift: Tensor | None = None
     key_value: Tensor | None = field(default=None, init=False)
     combined: Tensor | None = field(default=None, init=False)  # what a convolution reads, (N, d)
-    weights: list[Tensor] = field(default_factory=list, init=False)
+    weights: list[Tensor] = field(default_factory=list, init=False)  # (E, H) of each attention
     work: Work = field(init=False)
     _step: int = field(default=1, init=False)
 

@@ -7,6 +7,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from graphut.attention.transforms import outside_transforms
+
 
 def coordinate_signal(
     values: Tensor | float, dim: int, dtype: torch.dtype = torch.float32
@@ -51,26 +53,10 @@ def coordinate_signal(
 
 
 def position_encoding(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return the signals of positions; several coordinates of a node stand side by side.
+    """Return the signals `(N, dim)` of positions `(N,)`, or `(N, k)`, `k` of them a node.
 
-    Parameters
-    ----------
-    positions : Tensor
-        `(N,)`, or `(N, k)`: row and column of a grid, places from the start and from the end.
-    dim : int
-        Features of the signal; each of `k` coordinates takes `dim / k`.
-    dtype : torch.dtype
-        Of the result.
-
-    Returns
-    -------
-    Tensor
-        `(N, dim)`
-
-    Raises
-    ------
-    ValueError
-        If `k` does not divide `dim`.
+    Those of one node, such as row and column of a grid, stand side by side: each coordinate takes
+    `dim / k` features, and `k` must divide `dim`.
 
     Examples
     --------
@@ -94,5 +80,5 @@ def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
 @torch.inference_mode(False)
 def step_signals(steps: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the signals of steps 1, 2, ..., `(steps, dim)`; every forward pass uses them."""
-    with torch.no_grad():
+    with torch.no_grad(), outside_transforms():
         return coordinate_signal(torch.arange(1, steps + 1, device=device), dim, dtype)

@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from graphut.attention.checks import has_no_numbers
+
 
 class FiniteChecks:
     """Checks that read a number at once, and so wait for the device."""
@@ -16,7 +18,7 @@ class FiniteChecks:
     def check_features(self, feat: Tensor) -> None:
         """Raise if one of the first states, `(N_src, d)`, is not finite."""
         # A sum takes one pass and no memory.
-        if bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
+        if has_no_numbers() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(
@@ -43,14 +45,8 @@ class AsyncFiniteChecks(FiniteChecks):
     """Checks that never wait: numbers are copied without blocking, and read when they are there.
 
     Frontiers only shrink, so an old count bounds a new one. The error for a bad number comes when
-    the host knows the number: at the end of the call, or else in a later call of the layer.
-
-    Parameters
-    ----------
-    layer : Module
-        The recurrence that is checked.
-    num_src, num_dst : int
-        How many nodes there are, and how many of them take steps. Node `num_src` does not exist.
+    the host knows the number: at the end of the call, or else in a later call of the layer. Of
+    `num_src` nodes `num_dst` take steps; node `num_src` does not exist.
     """
 
     def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
@@ -124,14 +120,10 @@ class AsyncHostCopy:
 
 @dataclass
 class _Report:
-    """The first bad number of a recurrence.
+    """The first bad number of a recurrence."""
 
-    `found` holds whether there is one, its row among all rows that were checked, and its node.
-    `sizes` are the numbers of rows that were checked: of the features, and of each step.
-    """
-
-    found: AsyncHostCopy
-    sizes: list[int]
+    found: AsyncHostCopy  # whether there is one, its row among all that were checked, its node
+    sizes: list[int]  # numbers of rows that were checked: of the features, and of each step
 
     def raise_error(self) -> None:
         wrong, row, node = self.found.numbers()

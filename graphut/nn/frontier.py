@@ -18,21 +18,11 @@ from graphut.nn.finite_checks import FiniteChecks
 
 
 class Split(NamedTuple):
-    """The rows of a frontier that halt in a step, and those that go on.
+    """The rows of a frontier that halt in a step, and those that go on."""
 
-    Parameters
-    ----------
-    halting_nodes : Tensor or None
-        `(B,)` ids of the nodes that halt; `None` if no node does.
-    halting_rows : Tensor or None
-        `(B,)` their rows in the frontier; `None` for all of its rows in order.
-    active_rows : Tensor or None
-        Rows that go on; `None` for all.
-    """
-
-    halting_nodes: Tensor | None
-    halting_rows: Tensor | None
-    active_rows: Tensor | None
+    halting_nodes: Tensor | None  # (B,) ids of the nodes that halt; None if no node does
+    halting_rows: Tensor | None  # (B,) their rows in the frontier; None for all its rows in order
+    active_rows: Tensor | None  # rows that go on; None for all
 
 
 class Frontier:
@@ -41,36 +31,17 @@ class Frontier:
     The last frontier's rows are kept for one step more: a node that has just halted is projected
     once again, from its final state.
 
-    Parameters
-    ----------
-    feat : Tensor
-        `(N_src, d)` first states.
-    position_encoding : Tensor or None
-        `(N_src, d)`, added to the states of every step.
-    num_dst : int
-        How many of the nodes take steps; the others are as if they had halted before the first.
-
-    Attributes
-    ----------
-    nodes, last_nodes : Tensor or None
-        Ids of the present and of the last frontier's nodes; `None` for all.
-    num_dst : int
-        Only nodes below it take steps.
-    num_active : int
-        How many nodes are active; 0 when all have halted.
-    is_first : bool
-        No step has been done yet.
-    count : None
-        The device has no count of its own.
+    It begins with the first states of all nodes, `(N_src, d)`, and with what is added to them at
+    every step. Only nodes below `num_dst` take steps; the others are as if they had halted before.
     """
 
-    count: Tensor | None = None
+    count: Tensor | None = None  # the device has no count of its own
 
     def __init__(self, feat: Tensor, position_encoding: Tensor | None, num_dst: int) -> None:
-        self.nodes: Tensor | None = None
-        self.last_nodes: Tensor | None = None
-        self.num_dst = self.num_active = num_dst
-        self.is_first = True
+        self.nodes: Tensor | None = None  # ids of the active nodes; None for all
+        self.last_nodes: Tensor | None = None  # ids of those that were active before
+        self.num_dst = self.num_active = num_dst  # how many are active: 0 when all have halted
+        self.is_first = True  # whether no step has been done yet
         self._all_encodings, self._encodings = position_encoding, position_encoding
         self._rows = self._table = feat
         self._active_rows: Tensor | None = None
@@ -141,26 +112,12 @@ class DeviceFrontier(Frontier):
 
     Rows of active nodes come first. The rows behind them belong to a node `N_src`, which the graph
     does not have and to which no edge leads: its numbers are finite, and no result depends on
-    them. The host takes an older count, which has arrived meanwhile, as a bound: frontiers only
-    shrink.
-
-    Parameters
-    ----------
-    feat, position_encoding, num_dst
-        As for `Frontier`.
-    checks : FiniteChecks
-        Bring the counts to the host.
-
-    Attributes
-    ----------
-    nodes : Tensor
-        `(A,)` ids, those of active nodes first and sorted, then `N_src`.
-    count : Tensor
-        Number of active nodes, on the device.
+    them. The host takes an older count, which `checks` have brought meanwhile, as a bound:
+    frontiers only shrink.
     """
 
-    nodes: Tensor
-    count: Tensor
+    nodes: Tensor  # (A,) ids, those of active nodes first and sorted, then `N_src`
+    count: Tensor  # number of active nodes, on the device
 
     def __init__(
         self, feat: Tensor, position_encoding: Tensor | None, num_dst: int, checks: FiniteChecks

@@ -7,7 +7,8 @@ values that it has then are older than its final state.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -24,17 +25,19 @@ class StepInput(NamedTuple):
     rows: Tensor
 
 
-class HaltedNodes(Protocol):
+class HaltedNodes(ABC):
     """A way in which halted nodes show keys and values."""
 
+    @abstractmethod
     def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
         """Bring the keys and values in the context up to date."""
 
     def steps_to_settle(self, step: UniversalTransformerStep, max_steps: int) -> int:
         """Return for how many steps after its last one a node has to be written."""
+        return 1
 
 
-class Copied:
+class Copied(HaltedNodes):
     """A halted node shows its final state with the signal of the present step.
 
     The signal moves all halted nodes by one vector. Where the projection is linear, that vector
@@ -55,19 +58,15 @@ class Copied:
         return 1 if step.has_linear_projection else max_steps
 
 
-class Frozen:
+class Frozen(HaltedNodes):
     """A halted node shows its final state with the signal of the step after its last."""
 
     def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
         """Write the rows of the last frontier."""
         context.write(frontier.last_nodes, given.step.project(frontier.last() + given.signal))
 
-    def steps_to_settle(self, step: UniversalTransformerStep, max_steps: int) -> int:
-        """Return 1."""
-        return 1
 
-
-class Stale:
+class Stale(HaltedNodes):
     """A halted node keeps the keys and values of its last active step."""
 
     def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 
 class HaltingUnit(nn.Module):
@@ -31,6 +32,7 @@ class HaltingUnit(nn.Module):
 
     def __init__(self, in_feats: int, *, bias_init: float = -1.0, gain: float = 1.0) -> None:
         super().__init__()
+        self.in_feats = in_feats
         self.bias_init = bias_init
         self.gain = gain
         self.linear = nn.Linear(in_feats, 1)
@@ -62,8 +64,8 @@ class HaltingUnit(nn.Module):
         with torch.autocast(feat.device.type, enabled=False):
             if next(self.linear.parameters()).dtype == wide:
                 return torch.sigmoid(self.linear(feat.to(wide)))[:, 0]
-            weight, bias = self.linear.weight.to(wide), self.linear.bias.to(wide)
-            return torch.sigmoid(nn.functional.linear(feat.to(wide), weight, bias))[:, 0]
+            weights = {name: weight.to(wide) for name, weight in self.linear.named_parameters()}
+            return torch.sigmoid(functional_call(self.linear, weights, feat.to(wide)))[:, 0]
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""

@@ -55,22 +55,11 @@ class AdaptiveLoop:
     ) -> LoopOutput:
         """Repeat the step, and return the result of the first `num_dst` nodes.
 
-        Parameters
-        ----------
-        context : AttentionContext
-            Keys and values of all nodes.
-        feat : Tensor
-            `(N_src, d)` first states.
-        position_encoding : Tensor or None
-            `(N_src, d)`, added at every step.
-        num_dst : int
-            Number of nodes that take all their steps.
-        checks : FiniteChecks, optional
-            Checks of halting probabilities. With `AsyncFiniteChecks` the loop does not wait for
-            the number of active nodes; it needs attention that takes such counts.
-        settle : bool
-            Go on until keys and values are those of step `max_steps`, for nodes to come that
-            take more steps: a decoding cache needs it.
+        The context holds keys and values of all nodes, `feat`, `(N_src, d)`, their first states,
+        to which the `position_encoding` is added at every step. With `AsyncFiniteChecks` the loop
+        does not wait for the number of active nodes; it needs attention that takes such counts.
+        With `settle` it goes on until keys and values are those of step `max_steps`, for nodes to
+        come that take more steps: a decoding cache needs it.
         """
         checks = FiniteChecks() if checks is None else checks
         if self.halting is None or self.halted == "running":

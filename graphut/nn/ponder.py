@@ -13,18 +13,12 @@ from graphut.attention import EdgeLayout
 
 @dataclass
 class Work:
-    """The rows and edges that a recurrence computed: what each call was about, in order.
+    """The rows and edges that a recurrence computed: what each call was about, in order."""
 
-    Parameters
-    ----------
-    projections : list of pairs
-        For each projection to keys and values: the number of nodes, and the `(A,)` ids of those
-        that were projected, `None` for all. An id that is not below the number is of no node.
-    attended, cross_attended : list of pairs
-        For each attention: its edges, and the `(A,)` ids of its destinations, `None` for all.
-    """
-
+    # For each projection to keys and values: the number of nodes, and the `(A,)` ids of those that
+    # were projected, `None` for all. An id that is not below the number is of no node.
     projections: list[tuple[int, Tensor | None]] = field(default_factory=list)
+    # For each attention: its edges, and the `(A,)` ids of its destinations, `None` for all.
     attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
     cross_attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
 

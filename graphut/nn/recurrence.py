@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.transforms import in_vmap
 from graphut.nn.act import WEIGHTINGS, HaltingRule
 from graphut.nn.blocks import block_layouts
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
@@ -173,7 +174,14 @@ class AdaptiveRecurrence(nn.Module):
             `threshold` is out of range, or if a halting probability is not a number. On a GPU
             with Triton nothing waits for the device: of numbers that are not finite, the error
             comes when the host knows of them, in this call or a later one of the layer.
+        RuntimeError
+            If nodes halt inside of `torch.func.vmap`.
         """
+        if self.halting is not None and in_vmap():
+            raise RuntimeError(
+                "the nodes of each example of torch.func.vmap halt at steps of their own: call "
+                "the recurrence on one graph of all examples (dgl.batch) in place of vmap"
+            )
         feat = sources_of(feat)
         loop = adaptive_loop(self)
         context = self._context(loop, graph, feat, positions, cross, edge_bias)
@@ -309,7 +317,7 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
 
 
 def _check_halting(step: UniversalTransformerStep, halting: HaltingUnit) -> None:
-    read, width = halting.linear.in_features, step.attention.in_feats[1]
+    read, width = halting.in_feats, step.attention.in_feats[1]
     if read != width:
         raise ValueError(
             f"the halting unit reads {read} features, but the step's states have {width}"

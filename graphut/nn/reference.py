@@ -85,11 +85,8 @@ def dense_recurrence(
         weight = torch.where(closes, 1 - spent, p)
         remainder = torch.where(active & closes, 1 - spent, remainder)
         share = weight.to(feat.dtype)[:, None]
-        candidate = {
-            "sum": out + share * new,
-            "ema": share * new + (1 - share) * out,
-            "last": new,
-        }[layer.weighting]
+        by_name = {"sum": out + share * new, "ema": share * new + (1 - share) * out, "last": new}
+        candidate = by_name[layer.weighting]
         out = torch.where(active[:, None], candidate, out)
         steps = steps + active
         goes_on = active | (layer.halted == "running")

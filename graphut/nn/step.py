@@ -226,12 +226,12 @@ def _check_widths(
     source, width = attention.in_feats
     widths = {
         "sources of attention": source,
-        "output of attention": attention.output.out_features,
+        "output of attention": attention.out_feats,
         "transition": transition.in_feats,
     }
     if cross_attention is not None:
         widths["destinations of cross_attention"] = cross_attention.in_feats[1]
-        widths["output of cross_attention"] = cross_attention.output.out_features
+        widths["output of cross_attention"] = cross_attention.out_feats
     for name, found in widths.items():
         if found != width:
             raise ValueError(

@@ -9,7 +9,39 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 
 
-class PositionwiseTransition(nn.Module):
+class _Transition(nn.Module):
+    """What both transitions share: two linear maps with an activation and dropout between."""
+
+    reads_neighbours: bool
+
+    def __init__(
+        self, in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
+    ) -> None:
+        super().__init__()
+        self.in_feats = in_feats
+        self.layers = nn.Sequential(
+            nn.Linear(in_feats, hidden_feats),
+            nn.ReLU() if activation is None else activation,
+            nn.Dropout(dropout),
+            nn.Linear(hidden_feats, in_feats),
+        )
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        for layer in self._maps():
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    @property
+    def node_flops(self) -> int:
+        """Floating-point operations for one node."""
+        return sum(2 * layer.weight.numel() for layer in self._maps())
+
+    def _maps(self) -> list[nn.Linear]:
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+
+
+class PositionwiseTransition(_Transition):
     r"""Two linear maps with an activation between, for each node on its own.
 
     .. math:: \mathrm{Transition}(c) = W_2 \, \phi(W_1 c + b_1) + b_2
@@ -45,19 +77,8 @@ class PositionwiseTransition(nn.Module):
         activation: nn.Module | None = None,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.in_feats = in_feats
-        self.layers = _two_maps(in_feats, hidden_feats, activation, dropout)
+        super().__init__(in_feats, hidden_feats, activation, dropout)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
-        _reset_maps(self.layers)
-
-    @property
-    def node_flops(self) -> int:
-        """Floating-point operations for one node."""
-        return _map_flops(self.layers)
 
     def transform(self, rows: Tensor) -> Tensor:
         """Return the transition of rows, whichever nodes they belong to."""
@@ -86,7 +107,7 @@ class PositionwiseTransition(nn.Module):
         return self.transform(feat if frontier is None else feat[frontier])
 
 
-class SeparableConvTransition(nn.Module):
+class SeparableConvTransition(_Transition):
     r"""A separable convolution along each sentence, an activation, and a linear map.
 
     .. math::
@@ -129,26 +150,24 @@ class SeparableConvTransition(nn.Module):
         activation: nn.Module | None = None,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(in_feats, hidden_feats, activation, dropout)
         if kernel_size < 1 or not (causal or kernel_size % 2):
             raise ValueError(f"kernel_size must be odd and at least 1, got {kernel_size}")
-        self.in_feats = in_feats
         self.kernel_size = kernel_size
         self.causal = causal
         self.depthwise = nn.Parameter(torch.empty(kernel_size, in_feats))
-        self.layers = _two_maps(in_feats, hidden_feats, activation, dropout)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
         bound = self.kernel_size**-0.5
         nn.init.uniform_(self.depthwise, -bound, bound)
-        _reset_maps(self.layers)
+        super().reset_parameters()
 
     @property
     def node_flops(self) -> int:
         """Floating-point operations for one node."""
-        return 2 * self.depthwise.numel() + _map_flops(self.layers)
+        return 2 * self.depthwise.numel() + super().node_flops
 
     @property
     def offsets(self) -> range:
@@ -209,31 +228,6 @@ class SeparableConvTransition(nn.Module):
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
     """Return which sentence of the batch each destination belongs to, `(num_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
-
-
-def _two_maps(
-    in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
-) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Linear(in_feats, hidden_feats),
-        nn.ReLU() if activation is None else activation,
-        nn.Dropout(dropout),
-        nn.Linear(hidden_feats, in_feats),
-    )
-
-
-def _linear_maps(layers: nn.Sequential) -> list[nn.Linear]:
-    return [layer for layer in layers if isinstance(layer, nn.Linear)]
-
-
-def _reset_maps(layers: nn.Sequential) -> None:
-    for layer in _linear_maps(layers):
-        nn.init.xavier_uniform_(layer.weight)
-        nn.init.zeros_(layer.bias)
-
-
-def _map_flops(layers: nn.Sequential) -> int:
-    return sum(2 * layer.weight.numel() for layer in _linear_maps(layers))
 
 
 Transition = PositionwiseTransition | SeparableConvTransition

@@ -48,8 +48,8 @@ def test_backend_is_asked_last_whether_it_is_installed() -> None:
     assert not backend(devices=("cuda",), is_installed=fail).can_do(call())
 
 
-def test_backend_check_dtype_names_the_dtypes_that_it_takes() -> None:
+def test_backend_check_names_the_dtypes_that_it_takes() -> None:
     toy = backend(dtypes=(torch.float32, torch.float64, torch.bfloat16))
-    toy.check_dtype(torch.float64)
+    toy.check(torch.float64)
     with pytest.raises(TypeError, match=r"'toy' takes float32, float64 and bfloat16, got .*int8"):
-        toy.check_dtype(torch.int8)
+        toy.check(torch.int8)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphut.attention import edge_attention
 from graphut.topology import Causal, Complete
@@ -56,6 +58,8 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"scale": torch.ones(2)}, ValueError, "each of the 3 query rows, got shape (2,)"),
     ({"frontier": torch.ones(3, device="meta")}, ValueError, "frontier is on meta, but query"),
     ({"scale": torch.ones(3, device="meta")}, ValueError, "scale is on meta, but query is on cpu"),
+    ({"scale": nan}, ValueError, "scale must be a finite number, got nan"),
+    ({"scale": torch.tensor([1.0, -inf, 1.0])}, ValueError, "scale is -inf in query row 1"),
     ({"dropout": 1.0}, ValueError, "dropout must lie in [0, 1), got 1.0"),
     ({"dropout": -0.1}, ValueError, "got -0.1"),
     ({"backend": "cuda"}, ValueError, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
@@ -121,6 +125,65 @@ def test_check_finite_names_the_first_wrong_number(
     tensors[name][2, 1, 0] = value
     with pytest.raises(ValueError, match=f"{name} is {value} in row 2, head 1"):
         edge_attention(Complete().graph([3]), **tensors, get_attention=get_attention)
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+@pytest.mark.parametrize("name", ["key", "value"])
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+def test_check_features_also_of_a_source_that_nobody_attends_to(
+    backend: str, name: str, value: float
+) -> None:
+    layout, tensors = layout_of([(0, 0), (2, 0), (2, 1)], 3, 2), dict(CALL, query=X[:2])
+    edge_attention(layout, **tensors, backend=backend)
+    tensors[name] = X.index_fill(0, torch.tensor(1), value)
+    with pytest.raises(ValueError, match=f"{name} is {value} in row 1, head 0"):
+        edge_attention(layout, **tensors, backend=backend)
+
+
+OVERFLOWS = {
+    "a product": ([1e20, 0.0], [1e20, 0.0]),
+    "below": ([1e20, 0.0], [-1e20, 0.0]),
+    "a sum": ([1e19, 1e19], [2e19, 2e19]),
+    "before it is cancelled": ([1e20, -1e20], [1e20, 1e20]),
+}
+
+
+@pytest.mark.parametrize("case", OVERFLOWS)
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+@pytest.mark.parametrize("graph", ["complete", "rows"])
+def test_check_features_of_scores_that_overflow(graph: str, backend: str, case: str) -> None:
+    layout, (query, key) = GRAPHS[graph], map(torch.tensor, OVERFLOWS[case])
+    row, source, _ = layout.in_edges()
+    tensors = torch.zeros(2, 8, 2, 2)
+    tensors[0, row[3], 1], tensors[1, source[3], 1] = query, key
+    words = f"score of source {source[3]} for destination {row[3]}, head 1, has .* torch.float32"
+    with pytest.raises(ValueError, match=words):
+        edge_attention(layout, *tensors, X[:1].new_zeros(8, 2, 3), backend=backend)
+    wide = edge_attention(layout, *tensors.double(), torch.zeros(8, 2, 3).double(), backend=backend)
+    assert bool(wide.isfinite().all())
+
+
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+@given(st.lists(st.sampled_from([0.0, 1.0, -3.0, 1e18, -1e19, 3e38, nan, inf]), min_size=18))
+def test_check_features_is_the_same_in_all_backends(backend: str, numbers: list[float]) -> None:
+    tensors = torch.tensor(numbers[:18]).view(3, 3, 1, 2)
+
+    def said(name: str) -> str:
+        try:
+            out = edge_attention(LAYOUT, *tensors, backend=name, scale=1.0)
+        except ValueError as error:
+            return str(error)
+        return "finite" if bool(out.isfinite().all()) else "not finite"
+
+    assert said("dense") == said(backend) != "not finite"
+
+
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+def test_check_features_takes_a_bias_that_is_the_smallest_number(backend: str) -> None:
+    bias = torch.tensor([0.0, torch.finfo(torch.float32).min, 0.0, -inf, 0.0, 0.0])
+    x = torch.full((3, 1, 4), -1e6)
+    found = edge_attention(LAYOUT, x, x, torch.eye(3)[:, None], edge_bias=bias, backend=backend)
+    assert found[1, 0].tolist() == [0.0, 1.0, 0.0]
 
 
 def test_check_finite_takes_features_whose_sum_overflows() -> None:

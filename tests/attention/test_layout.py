@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.attention import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges
+from graphut.attention import (
+    CSRLayout,
+    EdgeLayout,
+    IntervalLayout,
+    edge_attention,
+    layout_from_edges,
+)
+from tests.helpers import assert_same
 
 Edges = tuple[int, int, list[tuple[int, int]]]
 
@@ -145,3 +154,72 @@ def test_interval_layout_is_monotone(lo: list[int], hi: list[int], monotone: boo
     sizes = {"src_lengths": torch.tensor([4]), "dst_lengths": torch.tensor([3])}
     layout = IntervalLayout(lo=torch.tensor(lo), hi=torch.tensor(hi), num_src=4, **sizes)
     assert layout.is_monotone is monotone
+
+
+INTERVALS = {"lo": [0, 1, 2], "hi": [1, 2, 3]}
+ROWS = {"indptr": [0, 1, 2, 3], "indices": [0, 2, 1]}
+
+
+def made(dtype: torch.dtype = torch.int64, **fields: Any) -> EdgeLayout:
+    """A layout of 3 sources and 3 destinations, unless the fields say otherwise."""
+    tensors = {name: torch.tensor(x) for name, x in fields.items() if name != "num_src"}
+    tensors = {name: x.to(dtype) if name in ("lo", "indices") else x for name, x in tensors.items()}
+    kind = IntervalLayout if "lo" in fields else CSRLayout
+    sizes = {"src_lengths": torch.tensor([3]), "dst_lengths": torch.tensor([3])}
+    return kind(num_src=3, **(sizes | tensors))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (INTERVALS | {"hi": [1, 2, 100]}, "row 2 has lo=2 and hi=100, but .* <= num_src=3"),
+        (INTERVALS | {"hi": [1, 10**10, 3]}, "row 1 has lo=1 and hi=10000000000"),
+        (INTERVALS | {"lo": [0, 1, -1]}, "row 2 has lo=-1 and hi=3"),
+        (INTERVALS | {"lo": [0, 3, 2]}, "row 1 has lo=3 and hi=2"),
+        (INTERVALS | {"lo": [-(2**63), 1, 2]}, "row 0 has lo=-9223372036854775808"),
+        (INTERVALS | {"hi": [1, 2]}, "lo has 3 rows, but hi has 2"),
+        (ROWS | {"indptr": [0, 10**9, 2, 3]}, "row 1 has its first edge at 1000000000 and .* at 2"),
+        (ROWS | {"indptr": [0, 1, 2, 4]}, r"indptr must go from 0 to 3, .* ends are \[0, 4\]"),
+        (ROWS | {"indptr": [1, 1, 2, 3]}, r"ends are \[1, 3\]"),
+        (ROWS | {"indices": [0, -1, 1]}, "row 1 attends to source -1, but there are 3"),
+        (ROWS | {"indices": [0, 2, 3]}, "row 2 attends to source 3, but there are 3 sources"),
+        (ROWS | {"edge_ids": [0, 1]}, "edge_ids has 2 entries for 3 edges"),
+        (ROWS | {"edge_ids": [2, 0, 5]}, "edge_ids is 5 for edge 2; it must hold each of 0 to 2"),
+        (INTERVALS | {"edge_ids": [2, 0, 2]}, "edge_ids is 2 for edge 0; it must"),
+        (ROWS | {"src_lengths": [1, 1]}, "src_lengths are 2 in all, but there are 3 nodes"),
+        (INTERVALS | {"dst_lengths": [4]}, "dst_lengths are 4 in all, but there are 3 nodes"),
+    ],
+)
+def test_edge_layout_refuses_numbers_that_are_no_graph(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        made(**wrong)
+
+
+@pytest.mark.parametrize("fields", [INTERVALS, ROWS], ids=["intervals", "rows"])
+def test_edge_layout_refuses_other_integers(fields: dict[str, Any]) -> None:
+    made(**fields)
+    with pytest.raises(TypeError, match=r"must be 1-D int64, got shape \(3,\) and torch.int32"):
+        made(torch.int32, **fields)
+
+
+NUMBERS = st.integers(-1, 4) | st.sampled_from([10**9, 10**10, -(2**63), 2**63 - 1])
+
+
+@pytest.mark.parametrize("names", [("lo", "hi"), ("indptr", "indices")])
+@given(st.data())
+def test_edge_layout_is_refused_or_safe_to_attend_over(
+    names: tuple[str, str], data: st.DataObject
+) -> None:
+    rows = 4 if names[0] == "indptr" else 3
+    first = data.draw(st.lists(NUMBERS, min_size=rows, max_size=rows))
+    fields = {names[0]: first, names[1]: data.draw(st.lists(NUMBERS, min_size=3, max_size=3))}
+    try:
+        layout = made(**fields)
+    except ValueError:
+        return
+    x = torch.arange(24.0).reshape(3, 2, 4).sin()
+    found = [
+        edge_attention(layout, x, x, x, allow_zero_in_degree=True, backend=name)
+        for name in ("auto", "dense")
+    ]
+    assert_same(found[:1], found[1:], 1e-5)

@@ -342,3 +342,16 @@ def test_attention_a_frontier_is_checked_before_it_is_used(
 def test_attention_repr() -> None:
     layer = MultiHeadAttention(8, 2, attn_drop=0.1, backend="dgl")
     assert "num_heads=2, attn_drop=0.1, backend='dgl'" in repr(layer)
+
+
+@pytest.mark.parametrize("backend", ["auto", "dense", "dgl", "torch", "native"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_attention_scores_that_overflow_are_refused(sign: int, backend: str) -> None:
+    layer = MultiHeadAttention(8, 2, backend=backend)
+    feat = torch.zeros(4, 8).index_fill(0, torch.tensor(2), 1.0)
+    for maps, number in ((layer.query, 1e20), (layer.key_value, sign * 1e20)):
+        maps.weight.data.fill_(number)
+    layer.key_value.weight.data[8:] = 1.0
+    self_loops = layout_of([(i, i) for i in range(4)], 4, 4)
+    with pytest.raises(ValueError, match=r"score of .*destination 2[, ].*float32: make queries"):
+        layer(self_loops, feat)

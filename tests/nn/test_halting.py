@@ -5,6 +5,7 @@ import torch
 
 from graphut.nn import HaltingUnit, ScheduledHalting
 from tests.helpers import gradients, normal
+from tests.nn.adapters import LowRank, halved, halving
 from tests.nn.cases import randomised
 
 
@@ -22,6 +23,17 @@ def test_halting_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
         found = unit(rows)
     assert found.dtype == wide
     assert torch.equal(found, unit.to(wide)(rows.to(wide)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_halting_with_lora_or_a_hook_is_that_with_their_weights(dtype: torch.dtype) -> None:
+    rows = normal(5, 6).to(dtype)
+    for change, undo in ((LowRank, LowRank.merged), (halving, halved)):
+        unit = randomised(HaltingUnit(6)).to(dtype)
+        plain, unit.linear = unit(rows), change(unit.linear)
+        found, unit.linear = unit(rows), undo(unit.linear)
+        torch.testing.assert_close(found, unit(rows), rtol=1e-2, atol=1e-2)
+        assert (found - plain).abs().max() > 0.02
 
 
 @pytest.mark.parametrize("bias", [-1.0, 2.0])

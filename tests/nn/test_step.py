@@ -1,24 +1,23 @@
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.parametrize import remove_parametrizations
 
 from graphut.nn import (
     AdaptiveRecurrence,
+    HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
     SeparableConvTransition,
     UniversalTransformerStep,
-    dense_recurrence,
 )
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
+from tests.nn.adapters import LowRank, halved, halving, normed
 from tests.nn.cases import HEADS, MODES, Case, build_case, build_step
 from tests.nn.naive import naive_recurrence, signal
 
@@ -74,63 +73,70 @@ def test_step_value_shift_is_what_a_signal_adds_to_values() -> None:
     assert build_step(norm="pre").value_shift(signal) is None
 
 
-class LowRank(nn.Module):
-    """A linear map and a low-rank change of it, as LoRA makes it (arXiv 2106.09685)."""
+def maps_of(layer: AdaptiveRecurrence) -> list[tuple[nn.Module, str]]:
+    """Every linear map of a recurrence, as its owner and its name there."""
+    found = [
+        (m, name)
+        for m in layer.modules()
+        for name, part in m.named_children()
+        if type(part) is nn.Linear
+    ]
+    assert len(found) == 9  # 3 of each attention, 2 of the transition, and the halting unit's
+    return found
 
-    def __init__(self, inner: nn.Linear, rank: int = 2) -> None:
-        super().__init__()
-        self.inner = inner
-        self.down = nn.Parameter(normal(rank, inner.in_features, seed=7).detach())
-        self.up = nn.Parameter(normal(inner.out_features, rank, seed=8).detach())
 
-    def forward(self, rows: Tensor) -> Tensor:
-        return self.inner(rows) + rows @ self.down.T @ self.up.T
+def assert_every_map(change: Any, undo: Any, modes: dict[str, Any]) -> None:
+    """The recurrence with changed maps is that with maps whose weights have the change."""
+    case = build_case(form="decoder", **modes)
+    maps = maps_of(case.layer)
+    plain = case.layer(case.graph, case.feat, **case.arguments)[0]
+    for owner, name in maps:
+        setattr(owner, name, change(getattr(owner, name)))
+    found = case.layer(case.graph, case.feat, **case.arguments)[0]
+    grads = gradients([found], case.inputs)
+    for owner, name in maps:
+        setattr(owner, name, undo(getattr(owner, name)))
+    expected = case.layer(case.graph, case.feat, **case.arguments)[0]
+    assert_same([found], [expected])
+    assert_same(grads[:2], gradients([expected], case.inputs[:2]))
+    assert not torch.allclose(found, plain)
 
-    def merged(self) -> nn.Linear:
-        merged = deepcopy(self.inner)
-        merged.weight.data += self.up.detach() @ self.down.detach()
-        return merged
+
+ALIKE = covering(halted=MODES["halted"], norm=MODES["norm"], transition=MODES["transition"])
+
+
+@pytest.mark.parametrize("modes", ALIKE, ids=name_of)
+def test_step_with_lora_in_every_map_is_that_with_merged_weights(modes: dict[str, Any]) -> None:
+    assert_every_map(LowRank, LowRank.merged, modes)
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
 @pytest.mark.parametrize("norm", MODES["norm"])
-def test_a_step_with_lora_is_that_with_merged_weights(halted: str, norm: str) -> None:
-    case = build_case(halted=halted, norm=norm)
-    attention, halting = case.layer.step.attention, case.layer.halting
-    maps = {"query": attention, "key_value": attention, "output": attention, "linear": halting}
-    for name, layer in maps.items():
-        setattr(layer, name, LowRank(getattr(layer, name)))
+def test_step_with_lora_has_gradients_for_every_map(halted: str, norm: str) -> None:
+    case = build_case(form="decoder", halted=halted, norm=norm)
+    for owner, name in maps_of(case.layer):
+        setattr(owner, name, LowRank(getattr(owner, name)))
     found, ponder = case.layer(case.graph, case.feat, **case.arguments)
     changes = [p for name, p in case.layer.named_parameters() if name.endswith((".up", ".down"))]
     grads = torch.autograd.grad(found.sum() + ponder.cost, changes)
-    assert len(grads) == 8 and all(bool(grad.any()) for grad in grads)
-    for name, layer in maps.items():
-        setattr(layer, name, getattr(layer, name).merged())
-    assert_same([found], [case.layer(case.graph, case.feat, **case.arguments)[0]])
+    assert len(grads) == 18 and all(bool(grad.any()) for grad in grads)
 
 
-def halve(module: nn.Module, args: Any, out: Tensor) -> Tensor:
-    return out / 2
+@pytest.mark.parametrize("modes", ALIKE, ids=name_of)
+def test_step_with_hooks_on_every_map_is_that_with_their_effect(modes: dict[str, Any]) -> None:
+    assert_every_map(halving, halved, modes)
 
 
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_step_a_hook_on_key_value_acts_as_in_the_dense_oracle(halted: str) -> None:
-    case = build_case(halted=halted)
-    key_value = case.layer.step.attention.key_value
-    with key_value.register_forward_hook(halve):
-        found = case.layer(case.graph, case.feat)[0]
-    key_value.weight.data /= 2
-    key_value.bias.data /= 2
-    assert_same([found], [dense_recurrence(case.layer, case.graph, case.feat)[0]])
+@pytest.mark.parametrize("modes", ALIKE, ids=name_of)
+def test_step_with_weight_norm_in_every_map_is_that_with_its_weight(modes: dict[str, Any]) -> None:
+    assert_every_map(normed, lambda layer: remove_parametrizations(layer, "weight"), modes)
 
 
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_step_a_parametrization_of_key_value_acts_as_its_weight(halted: str) -> None:
-    case = build_case(halted=halted)
-    weight_norm(case.layer.step.attention.key_value)
-    found = case.layer(case.graph, case.feat)[0]
-    remove_parametrizations(case.layer.step.attention.key_value, "weight")
-    assert_same([found], [case.layer(case.graph, case.feat)[0]])
+def test_step_can_be_made_of_wrapped_maps() -> None:
+    attention, unit = MultiHeadAttention(8, 2), HaltingUnit(8)
+    attention.output, unit.linear = LowRank(attention.output), LowRank(unit.linear)
+    step = UniversalTransformerStep(attention, PositionwiseTransition(8, 12), cross_attention=None)
+    assert AdaptiveRecurrence(step, unit).step is step
 
 
 def test_step_dropout_in_training_alone() -> None:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionResult, Backend, InPlaceKernels
 from graphut.attention.call import AttentionCall
+from graphut.attention.checks import check_features
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.library import DTYPES, is_built
 from graphut.attention.native.ops import (
@@ -15,8 +16,8 @@ from graphut.attention.native.ops import (
     Numbers,
     Tensors,
     add_gradients,
+    attend,
     edge_attention_op,
-    forward,
     trim_gradients,
     zero_gradients,
 )
@@ -36,8 +37,10 @@ def _in_blocks(call: AttentionCall) -> bool:
 
 
 def _forward(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    tensors, numbers = _arguments(call)
-    return forward(*tensors, *numbers)
+    out, lse, finite = attend(*_arguments(call))
+    if not finite:
+        check_features(call)
+    return out, lse
 
 
 def _backward(

@@ -76,15 +76,27 @@ def _split(arguments: Sequence[Any]) -> tuple[Tensors, Numbers]:
     return Tensors(*arguments[:count]), Numbers(*arguments[count:])
 
 
-def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
-    tensors, numbers = _split(arguments)
+def attend(tensors: Tensors, numbers: Numbers) -> tuple[Tensor, Tensor, bool]:
+    """Return what `forward` does, and whether all of it is finite."""
     tensors = _contiguous(tensors)
     out, lse = _results(tensors)
     call = _call(tensors, numbers)
     call.out, call.lse = Rows.of(out), lse.data_ptr()
-    if not _library().forward(call, tensors.query.dtype):
+    return out, lse, _library().forward(call, tensors.query.dtype)
+
+
+def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
+    tensors, numbers = _split(arguments)
+    out, lse, finite = attend(tensors, numbers)
+    if not finite:
         check_finite(query=tensors.query, key=tensors.key, value=tensors.value)
+        wrong = ~out.isfinite().flatten(1).all(1)
+        row = int((wrong if bool(wrong.any()) else ~lse.isfinite().all(1)).nonzero()[0])
+        raise ValueError(
+            f"a score of destination {row if tensors.frontier is None else tensors.frontier[row]} "
+            f"is too large for {lse.dtype}: make queries, keys or bias smaller"
+        )
     return out, lse
 
 
@@ -132,12 +144,7 @@ def edge_attention_backward_op(
 
 
 def add_gradients(
-    out_grad: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    tensors: Tensors,
-    numbers: Numbers,
-    sums: Gradients,
+    out_grad: Tensor, out: Tensor, lse: Tensor, tensors: Tensors, numbers: Numbers, sums: Gradients
 ) -> Tensor:
     """Return the query's gradient, and add the others to sums."""
     given, out_grad = _contiguous(tensors), _side_by_side(out_grad)

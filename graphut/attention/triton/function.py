@@ -28,20 +28,10 @@ def attend(call: AttentionCall, *, count: Tensor | None = None, split: int = SPL
     Once what is derived from the layout is there, nothing waits for the device. No sum depends on
     the order in which programs run: two runs give the same bits.
 
-    Parameters
-    ----------
-    call : AttentionCall
-        Without a relative bias, in float32, bfloat16 or float16.
-    count : Tensor, optional
-        How many entries of the frontier count, an integer on the device; the others are not
-        looked at, and give zeros.
-    split : int
-        Edges of a row that one program does at most, where rows are gathered.
-
-    Returns
-    -------
-    Tensor
-        `(A, H, Dv)`; zeros for a row without scores above `-inf`.
+    The call has no relative bias, and is in float32, bfloat16 or float16. With `count`, an integer
+    on the device, only so many entries of its frontier are looked at; the others give zeros, as
+    does a row without scores above `-inf`. Where rows are gathered, one program does at most
+    `split` edges of a row.
     """
     active = active_rows(call.layout.num_dst, call.frontier, count)
     numbers = (call.scale, call.dropout, call.seed, split)

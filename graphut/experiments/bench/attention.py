@@ -117,9 +117,10 @@ def _backend(name: str, problem: AttentionProblem) -> Implementation:
     layout, frontier = problem.layout, problem.frontier
 
     def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:
-        return edge_attention(
+        out: Tensor = edge_attention(
             layout, query, key, value, edge_bias=bias, frontier=frontier, backend=name
         )
+        return out
 
     return Implementation(attend)
 

@@ -13,7 +13,7 @@ from graphut.attention.triton import TRITON, backend
 from graphut.attention.triton.backend import triton_attention
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
-from tests.helpers import assert_same
+from tests.helpers import assert_same, layout_of
 
 
 def call_of(x: Tensor, **options: Any) -> AttentionCall:
@@ -66,3 +66,16 @@ def test_triton_attention_is_a_backend(graph: str, weights: bool) -> None:
         for name in ("triton", "dense")
     )
     assert_same(*((x if weights else [x]) for x in (found, expected)), 1e-5)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is not waited for")
+def test_triton_attention_refuses_features_as_other_backends_do() -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    x, layout = torch.zeros(3, 1, 4), layout_of([(0, 0), (2, 1)], 3, 2)
+    for value, words in ((torch.nan, "key is nan in row 1"), (1e20, "the score of source 2")):
+        key, query = x.clone(), x[:2].clone()
+        key[1 if value != value else 2] = value
+        query[1] = 1e20
+        for name in ("dense", "triton"):
+            with pytest.raises(ValueError, match=words):
+                edge_attention(layout, query, key, x, backend=name)

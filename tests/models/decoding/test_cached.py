@@ -7,11 +7,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch.nn.utils.parametrize import remove_parametrizations
 
 from graphut.models.decoding.cached import CachedDecoder, RaggedCache
 from graphut.models.decoding.prefix import PrefixDecoder
 from tests.helpers import assert_same, covering, name_of
 from tests.models.decoding.cases import MODES, build_setting, growth
+from tests.nn.adapters import LowRank, halved, halving, normed
 
 PAIRWISE = covering(**MODES)
 # What a token shows after it has halted depends on these together.
@@ -43,6 +46,37 @@ def test_cached_decoder_equals_the_prefix_decoder(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("transition", MODES["transition"])
 def test_cached_decoder_with_weights_for_each_step(transition: str, norm: str) -> None:
     check({"share_weights": False, "norm": norm, "transition": transition, "max_steps": 3})
+
+
+@pytest.mark.parametrize(
+    ("change", "undo"),
+    [
+        (LowRank, LowRank.merged),
+        (halving, halved),
+        (normed, lambda layer: remove_parametrizations(layer, "weight")),
+    ],
+    ids=["lora", "hooks", "weight-norm"],
+)
+@pytest.mark.parametrize("halted", MODES["halted"])
+@pytest.mark.parametrize("norm", MODES["norm"])
+def test_cached_decoder_with_changed_maps_is_that_with_changed_weights(
+    norm: str, halted: str, change: Any, undo: Any
+) -> None:
+    setting = build_setting(norm=norm, halted=halted, transition="sepconv")
+    maps = [
+        (owner, name)
+        for owner in setting.recurrence.modules()
+        for name, part in owner.named_children()
+        if type(part) is nn.Linear
+    ]
+    plain, changed, expected = [], [], []
+    for said, by in ((plain, None), (changed, change), (expected, undo)):
+        for owner, name in maps if by else []:
+            setattr(owner, name, by(getattr(owner, name)).requires_grad_(False))
+        decoder = setting.decoder(CachedDecoder)
+        said += [part for step in growth() for part in decoder.advance(*step[:2])]
+    assert len(maps) == 9 and not torch.allclose(plain[-2], changed[-2])
+    assert_same(changed, expected)
 
 
 @pytest.mark.full

@@ -74,23 +74,14 @@ def lost(x: tl.tensor, memory: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def load_row(
-    base: tl.tensor,
-    width: tl.constexpr,
-    block: tl.constexpr,
-) -> tl.tensor:
+def load_row(base: tl.tensor, width: tl.constexpr, block: tl.constexpr) -> tl.tensor:
     """Load `(block,)` float32: `width` entries, then zeros."""
     column = tl.arange(0, block)
     return tl.load(base + column, mask=column < width, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def store_row(
-    base: tl.tensor,
-    row: tl.tensor,
-    width: tl.constexpr,
-    block: tl.constexpr,
-) -> None:
+def store_row(base: tl.tensor, row: tl.tensor, width: tl.constexpr, block: tl.constexpr) -> None:
     """Store what `load_row` loads, in the dtype of the memory."""
     column = tl.arange(0, block)
     tl.store(base + column, row.to(base.dtype.element_ty), mask=column < width)

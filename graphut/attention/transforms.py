@@ -1,0 +1,70 @@
+"""The transforms of torch.func, and forward-mode AD: whether one is at work, and how to leave it.
+
+Inside of `grad`, `jvp` and `vmap` each new tensor belongs to the transform, and is void after it.
+What is kept with a layout is made outside of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from torch import Tensor
+from torch._C._functorch import (
+    TransformType,
+    get_interpreter_stack,
+    get_unwrapped,
+    is_batchedtensor,
+    is_functorch_wrapped_tensor,
+    peek_interpreter_stack,
+)
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
+
+
+def in_transform() -> bool:
+    """Return whether derivatives may be taken that a backend's own gradient knows nothing of.
+
+    Examples
+    --------
+    >>> import torch
+    >>> torch.func.vmap(lambda x: x + in_transform())(torch.zeros(2)), in_transform()
+    (tensor([1., 1.]), False)
+    """
+    return _in_torch_func() or forward_ad._current_level >= 0
+
+
+def in_vmap() -> bool:
+    """Return whether a tensor may have many values, which no check can look at."""
+    return _in_torch_func() and any(
+        layer.key() == TransformType.Vmap for layer in get_interpreter_stack() or ()
+    )
+
+
+def outside_transforms() -> AbstractContextManager[Any]:
+    """Return a context in which tensors that are no transform's give tensors that are none's."""
+    return temporarily_clear_interpreter_stack() if _in_torch_func() else nullcontext()
+
+
+def _in_torch_func() -> bool:
+    # torch.compile, which takes an interpreter for an object, goes through transforms by itself.
+    return not is_compiling() and peek_interpreter_stack() is not None
+
+
+def plain(indices: Tensor) -> Tensor:
+    """Return the tensor of indices that a transform has wrapped.
+
+    Raises
+    ------
+    ValueError
+        If it is another one for each example of `vmap`.
+    """
+    while not is_compiling() and is_functorch_wrapped_tensor(indices):
+        if is_batchedtensor(indices):
+            raise ValueError(
+                "torch.func.vmap goes over graphs or frontiers, but all its examples must have the "
+                "same: give it features alone, or batch the graphs with dgl.batch"
+            )
+        indices = get_unwrapped(indices)
+    return indices

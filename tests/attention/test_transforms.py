@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
+
+from graphut._dgl import DGLGraph, dgl
+from graphut.attention import BACKENDS, as_layout, edge_attention
+from graphut.attention.transforms import in_transform, in_vmap, outside_transforms, plain
+from graphut.nn import AdaptiveRecurrence, EdgeIndexLayer, MultiHeadAttention
+from graphut.topology import Causal
+from tests.attention.naive import inputs
+from tests.helpers import assert_same, gradients, normal
+from tests.nn.cases import FEATS, HEADS, MODES, build_case, build_step, randomised
+
+# Torch's own forward-mode derivatives come with a warning.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+RIGHT = ("auto", "dense", "torch")
+FEAT, TANGENT = normal(4, FEATS).detach(), normal(4, FEATS, seed=1).detach()
+
+
+def fresh() -> DGLGraph:
+    """A graph whose layout has never been made: of rows, with an interval in no order."""
+    return dgl.graph(([2, 0, 1, 2, 3, 3, 1], [1, 0, 1, 2, 3, 0, 2]))
+
+
+def layer_of(name: str, backend: str) -> nn.Module:
+    """Attention, a step, or a recurrence by its way with halted nodes or without halting."""
+    if name == "attention":
+        return randomised(MultiHeadAttention(FEATS, HEADS, backend=backend))
+    if name == "step":
+        layer: Any = build_step()
+    elif name == "fixed":
+        layer = AdaptiveRecurrence(build_step(), max_steps=3)
+    else:
+        layer = build_case(halted=name).layer
+    for part in layer.modules():
+        if isinstance(part, MultiHeadAttention):
+            part.backend = backend
+    return layer
+
+
+def run(layer: nn.Module, graph: Any, feat: Tensor) -> Tensor:
+    out = layer(graph, feat)
+    return out[0] if isinstance(out, tuple) else out
+
+
+def by_grad(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    found = grad(lambda x: run(layer, graph, x).square().sum())(FEAT)
+    feat = FEAT.clone().requires_grad_()
+    return found, torch.autograd.grad(run(layer, fresh(), feat).square().sum(), [feat])[0]
+
+
+def by_functional_call(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    weights = dict(layer.named_parameters())
+
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        out = functional_call(layer, weights, (graph, FEAT))
+        return (out[0] if isinstance(out, tuple) else out).square().sum()
+
+    found = torch.cat([x.flatten() for x in grad(loss)(weights).values()])
+    expected = run(layer, fresh(), FEAT).square().sum()
+    leaves = list(weights.values())
+    grads = torch.autograd.grad(expected, leaves, allow_unused=True, materialize_grads=True)
+    return found, torch.cat([x.flatten() for x in grads])
+
+
+def slope(layer: nn.Module) -> Tensor:
+    """The derivative along the tangent, by a difference."""
+    eps = 1e-6
+    ahead, behind = (run(layer, fresh(), FEAT + sign * eps * TANGENT) for sign in (1, -1))
+    return (ahead - behind) / (2 * eps)
+
+
+def by_jvp(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    return jvp(lambda x: run(layer, graph, x), (FEAT,), (TANGENT,))[1], slope(layer)
+
+
+def by_dual_numbers(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    with forward_ad.dual_level():
+        out = run(layer, graph, forward_ad.make_dual(FEAT, TANGENT))
+        return forward_ad.unpack_dual(out).tangent.clone(), slope(layer)
+
+
+def by_jacrev(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    jacobian = jacrev(lambda x: run(layer, graph, x))(FEAT)
+    return (jacobian * TANGENT).sum((-1, -2)), slope(layer)
+
+
+def by_jacfwd(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    jacobian = jacfwd(lambda x: run(layer, graph, x))(FEAT)
+    return (jacobian * TANGENT).sum((-1, -2)), slope(layer)
+
+
+def by_vmap(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    feats = torch.stack([FEAT, TANGENT])
+    found = vmap(lambda x: run(layer, graph, x))(feats)
+    return found, torch.stack([run(layer, fresh(), x) for x in feats])
+
+
+WAYS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    name.removeprefix("by_"): way for name, way in dict(globals()).items() if name.startswith("by_")
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["attention", "step", "fixed", *MODES["halted"]])
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+def test_in_transform_layers_are_right_or_refuse(backend: str, name: str, way: str) -> None:
+    layer, graph = layer_of(name, backend), fresh()
+    refused = "" if backend in RIGHT else rf"backend '{backend}' .*use backend='torch' or .*'dense'"
+    if name in MODES["halted"] and way in ("vmap", "jacfwd"):
+        refused = "vmap halt at steps of their own: .*dgl.batch"
+    if refused:
+        with pytest.raises(RuntimeError, match=refused):
+            WAYS[way](layer, graph)
+    else:
+        found, expected = WAYS[way](layer, graph)
+        assert_same([found], [expected], 1e-8 if "j" in way or "dual" in way else 1e-10)
+        assert expected.abs().max() > 0.05
+    if backend != "triton":  # nothing that a transform made is left with the graph
+        assert_same([run(layer, graph, FEAT)], [run(layer, fresh(), FEAT)])
+
+
+@pytest.mark.parametrize("options", [{}, {"get_attention": True}, {"frontier": [1, 3]}])
+@pytest.mark.parametrize("everything", [False, True])
+@pytest.mark.parametrize("backend", RIGHT)
+def test_in_transform_edge_attention_has_the_gradients_of_dense(
+    backend: str, everything: bool, options: dict[str, Any]
+) -> None:
+    layout, given = as_layout(fresh()), dict(options)
+    if "frontier" in options:
+        given["frontier"] = torch.tensor(options["frontier"])
+    query, key, value = (x.detach() for x in inputs(layout))
+    query = query[given["frontier"]] if "frontier" in options else query
+    if everything:
+        given |= {"dropout": 0.4, "seed": 3, "scale": normal(len(query)).detach()}
+        given["edge_bias"] = normal(layout.num_edges, 2).detach()
+
+    def run(name: str, *tensors: Tensor) -> tuple[Tensor, ...]:
+        options = given | {"frontier": given["frontier"].clone()} if "frontier" in given else given
+        out = edge_attention(layout, *tensors, backend=name, **options)
+        return out if isinstance(out, tuple) else (out,)
+
+    def loss(*tensors: Tensor) -> Tensor:
+        return sum(out.sin().sum() for out in run(backend, *tensors))
+
+    leaves = [x.clone().requires_grad_() for x in (query, key, value)]
+    expected = torch.autograd.grad(sum(out.sin().sum() for out in run("dense", *leaves)), leaves)
+    assert_same(grad(loss, (0, 1, 2))(query, key, value), expected)
+    ones = (torch.ones_like(query), torch.ones_like(key), torch.ones_like(value))
+    slope = jvp(loss, (query, key, value), ones)[1]
+    assert_same([slope], [sum(x.sum() for x in expected)])
+
+
+def test_in_transform_layouts_can_be_made() -> None:
+    layer, pairs = randomised(MultiHeadAttention(FEATS, HEADS)), torch.stack(fresh().edges())
+    expected = gradients([layer(fresh(), FEAT)], [layer.query.weight])
+    made = []
+
+    def loss(x: Tensor) -> Tensor:
+        made.append(Causal().layout([4]))
+        return EdgeIndexLayer(layer)(x, pairs).sum() + layer(made[0], x).sum()
+
+    assert grad(loss)(FEAT).shape == vmap(grad(loss))(FEAT[None])[0].shape
+    assert_same([layer(made[0], FEAT)], [layer(Causal().layout([4]), FEAT)])
+    assert_same(gradients([layer(fresh(), FEAT)], [layer.query.weight]), expected)
+
+
+def test_in_vmap_a_step_takes_a_pair_of_features() -> None:
+    step, graph, feats = build_step(), fresh(), torch.stack([FEAT, TANGENT])
+    found = vmap(lambda x: step(graph, (x, x)))(feats)
+    assert_same([found], [torch.stack([step(graph, x) for x in feats])])
+
+
+def test_in_transform_and_in_vmap_say_where_they_are_called() -> None:
+    said = []
+
+    def note(x: Tensor) -> Tensor:
+        said.append((in_transform(), in_vmap()))
+        with outside_transforms():
+            said.append((in_transform(), in_vmap()))
+        return x.sum()
+
+    for call in (note, grad(note), vmap(grad(note)), grad(lambda x: vmap(note)(x).sum())):
+        call(torch.ones(2))
+    assert said[::2] == [(False, False), (True, False), (True, True), (True, True)]
+    assert said[1::2] == [(False, False)] * 4
+    with forward_ad.dual_level():
+        assert (in_transform(), in_vmap()) == (True, False)
+
+
+def test_plain_takes_wrappers_off_and_refuses_a_batch() -> None:
+    index, found = torch.tensor([1, 2]), []
+    grad(lambda x: found.append(plain(index.clone() + 0)) or x.sum())(torch.ones(2))
+    assert found[0].tolist() == [1, 2] and plain(index) is index
+    with pytest.raises(ValueError, match=r"vmap goes over graphs or frontiers.*dgl.batch"):
+        vmap(plain)(index)

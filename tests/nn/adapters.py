@@ -1,0 +1,58 @@
+"""What others do to a linear map: LoRA around it, hooks on it, a parametrization of its weight."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from tests.helpers import normal
+
+
+class LowRank(nn.Module):
+    """A linear map and a low-rank change of it, as LoRA makes it (arXiv 2106.09685)."""
+
+    def __init__(self, inner: nn.Linear, rank: int = 2) -> None:
+        super().__init__()
+        self.inner = inner
+        dtype, scale = inner.weight.dtype, 0.5
+        down = scale * normal(rank, inner.in_features, seed=7, dtype=dtype)
+        up = scale * normal(inner.out_features, rank, seed=8, dtype=dtype)
+        self.down, self.up = nn.Parameter(down.detach()), nn.Parameter(up.detach())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.inner(rows) + rows @ self.down.T @ self.up.T
+
+    def merged(self) -> nn.Linear:
+        merged = deepcopy(self.inner)
+        merged.weight.data += self.up.detach() @ self.down.detach()
+        return merged
+
+
+def halve(module: nn.Module, args: Any, out: Tensor) -> Tensor:
+    return out / 2
+
+
+def halving(layer: nn.Linear) -> nn.Linear:
+    """The map with a hook that halves its result."""
+    layer.register_forward_hook(halve)
+    return layer
+
+
+def halved(layer: nn.Linear) -> nn.Linear:
+    """The map of `halving` without its hook, and with half its weights."""
+    layer._forward_hooks.clear()
+    with torch.no_grad():
+        layer.weight /= 2
+        layer.bias /= 2
+    return layer
+
+
+def normed(layer: nn.Linear) -> nn.Linear:
+    """The map under weight norm, with rows of another norm."""
+    weight_norm(layer)
+    layer.parametrizations.weight.original0.data.mul_(0.7)
+    return layer
