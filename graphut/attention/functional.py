@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
@@ -14,6 +14,44 @@ from graphut.attention.checks import check_call, check_features, check_live
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.transforms import plain
+
+
+@overload
+def edge_attention(
+    graph: DGLGraph | EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    frontier: Tensor | None = ...,
+    edge_bias: Tensor | None = ...,
+    relative_bias: Tensor | None = ...,
+    scale: float | Tensor | None = ...,
+    dropout: float = ...,
+    seed: int | None = ...,
+    get_attention: Literal[False] = ...,
+    allow_zero_in_degree: bool = ...,
+    backend: str = ...,
+) -> Tensor: ...
+
+
+@overload
+def edge_attention(
+    graph: DGLGraph | EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    frontier: Tensor | None = ...,
+    edge_bias: Tensor | None = ...,
+    relative_bias: Tensor | None = ...,
+    scale: float | Tensor | None = ...,
+    dropout: float = ...,
+    seed: int | None = ...,
+    get_attention: Literal[True],
+    allow_zero_in_degree: bool = ...,
+    backend: str = ...,
+) -> tuple[Tensor, Tensor]: ...
 
 
 def edge_attention(
@@ -31,8 +69,7 @@ def edge_attention(
     get_attention: bool = False,
     allow_zero_in_degree: bool = False,
     backend: str = "auto",
-    _strict: bool = True,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     r"""Scaled dot-product attention of each destination over its in-edges.
 
     With :math:`E(i)` the in-edges of destination :math:`i`, for each head,
@@ -91,7 +128,8 @@ def edge_attention(
     TypeError, ValueError
         If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is
         unknown, or if a destination has no in-edge (or none whose score is above `-inf`). On the
-        CPU also if a feature or a scale is not finite, or a score too large for its dtype.
+        CPU also if a feature or a scale is not finite, or a score too large for its dtype; the
+        backend "native" lets such a number pass where it has no effect on the result.
     RuntimeError
         If the backend of that name is not for torch.func's transforms.
 
@@ -129,8 +167,8 @@ def edge_attention(
     if not allow_zero_in_degree:
         check_live(call)
     chosen = choose(backend, call)
-    # A GPU is not waited for; layers, which look at what they get, leave it to kernels that can.
-    if query.device.type == "cpu" and (_strict or not chosen.checks_finite):
+    # A GPU is not waited for. A backend that checks its own result needs no pass over the features.
+    if query.device.type == "cpu" and not chosen.checks_finite:
         check_features(call)  # torch's attention gives zeros for NaN
     with torch.autocast(query.device.type, enabled=False):
         out, weights = chosen.attend(call)

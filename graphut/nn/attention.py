@@ -260,7 +260,7 @@ class MultiHeadAttention(nn.Module):
                     layout, query, key, value, frontier=frontier, count=count, dropout=dropout
                 )
             else:
-                result: Any = edge_attention(
+                result: Any = edge_attention(  # type: ignore[call-overload]
                     layout,
                     query,
                     key,
@@ -271,7 +271,6 @@ class MultiHeadAttention(nn.Module):
                     get_attention=get_attention,
                     allow_zero_in_degree=self.allow_zero_in_degree,
                     backend=self.backend,
-                    _strict=False,
                 )
                 attended, weights = result if isinstance(result, tuple) else (result, None)
         out = attended.flatten(1) if shift_after is None else attended.flatten(1) + shift_after

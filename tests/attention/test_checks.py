@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.attention import edge_attention
+from graphut.attention.backends import BACKENDS
 from graphut.topology import Causal, Complete
 from tests.attention.naive import GRAPHS, ON_CPU
 from tests.helpers import layout_of
@@ -127,9 +128,13 @@ def test_check_finite_names_the_first_wrong_number(
         edge_attention(Complete().graph([3]), **tensors, get_attention=get_attention)
 
 
+# The others check their own results: a number that has no effect may pass.
+CHECKED_BEFORE = [name for name in ON_CPU if not BACKENDS[name].checks_finite]
+
+
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 @pytest.mark.parametrize("name", ["key", "value"])
-@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+@pytest.mark.parametrize("backend", CHECKED_BEFORE)
 def test_check_features_also_of_a_source_that_nobody_attends_to(
     backend: str, name: str, value: float
 ) -> None:
@@ -149,7 +154,7 @@ OVERFLOWS = {
 
 
 @pytest.mark.parametrize("case", OVERFLOWS)
-@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+@pytest.mark.parametrize("backend", CHECKED_BEFORE)
 @pytest.mark.parametrize("graph", ["complete", "rows"])
 def test_check_features_of_scores_that_overflow(graph: str, backend: str, case: str) -> None:
     layout, (query, key) = GRAPHS[graph], map(torch.tensor, OVERFLOWS[case])
@@ -165,7 +170,9 @@ def test_check_features_of_scores_that_overflow(graph: str, backend: str, case: 
 
 @pytest.mark.parametrize("backend", ["auto", *ON_CPU])
 @given(st.lists(st.sampled_from([0.0, 1.0, -3.0, 1e18, -1e19, 3e38, nan, inf]), min_size=18))
-def test_check_features_is_the_same_in_all_backends(backend: str, numbers: list[float]) -> None:
+def test_check_features_lets_no_wrong_number_into_a_result(
+    backend: str, numbers: list[float]
+) -> None:
     tensors = torch.tensor(numbers[:18]).view(3, 3, 1, 2)
 
     def said(name: str) -> str:
@@ -175,7 +182,9 @@ def test_check_features_is_the_same_in_all_backends(backend: str, numbers: list[
             return str(error)
         return "finite" if bool(out.isfinite().all()) else "not finite"
 
-    assert said("dense") == said(backend) != "not finite"
+    found = said(backend)
+    assert found == said("dense") or (backend not in CHECKED_BEFORE and found == "finite")
+    assert found != "not finite"
 
 
 @pytest.mark.parametrize("backend", ["auto", *ON_CPU])
