@@ -158,8 +158,8 @@ def _run_everyone(
         nodes = None if len(states) == len(feat) else torch.arange(len(states), device=feat.device)
         probability = loop.probability(before, states, nodes, t)
         checks.check_probability(probability, nodes, t)
-        halts, left = act.update(states, probability, t, active)
-        remainder = torch.where(halts, left, remainder)
+        halts, remainder_now = act.update(states, probability, t, active)
+        remainder = torch.where(halts, remainder_now, remainder)
         active = active & ~halts
         if not (settle or checks.bound(active.sum())):
             break

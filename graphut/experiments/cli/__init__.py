@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
@@ -30,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The arguments; of the process, if not given.
     """
+    if argv is None:  # the process runs nothing else: a warning is one line, as an error is
+        warnings.formatwarning = lambda message, *_, **__: f"graphut: {message}\n"
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Each command's module is imported when it is called for.
     command = _parser().parse_args(arguments[:1]).command

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -83,3 +84,13 @@ def test_main_version_loads_no_torch() -> None:
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert found.stdout == f"graphut {graphut.__version__}\nTrue\n"
+
+
+def test_main_of_a_process_shows_warnings_as_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    monkeypatch.setattr(sys, "argv", ["graphut", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert warnings.formatwarning("no checksum", UserWarning, "run.py", 7) == (
+        "graphut: no checksum\n"
+    )
