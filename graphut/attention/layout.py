@@ -64,7 +64,11 @@ class EdgeLayout(ABC):
     def _check(self) -> None:
         for name in (*self._index_names, "edge_ids"):
             given = getattr(self, name)
-            if given is not None and (given.dtype != torch.int64 or given.dim() != 1):
+            if given is None:
+                continue
+            if not isinstance(given, Tensor):
+                raise TypeError(f"{name} must be a 1-D int64 tensor, got {given!r}")
+            if given.dtype != torch.int64 or given.dim() != 1:
                 raise TypeError(
                     f"{name} must be 1-D int64, got shape {tuple(given.shape)} and {given.dtype}"
                 )

@@ -1,4 +1,4 @@
-"""How a node that has halted looks to its neighbours: one object for each way.
+"""The ways in which a halted node looks to its neighbours: one object for each.
 
 Each writes the keys and values that changed since the last step into the context. A node is
 written while it is active and, unless it is stale, once more after it has halted: the keys and

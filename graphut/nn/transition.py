@@ -10,7 +10,7 @@ from graphut.attention import EdgeLayout, as_layout
 
 
 class _Transition(nn.Module):
-    """What both transitions share: two linear maps with an activation and dropout between."""
+    """The part of both transitions: two linear maps with an activation and dropout between."""
 
     reads_neighbours: bool
 
@@ -171,7 +171,7 @@ class SeparableConvTransition(_Transition):
 
     @property
     def offsets(self) -> range:
-        """Where the filter's taps lie, relative to the node."""
+        """Positions that the filter reads, relative to the node."""
         left = self.kernel_size - 1 if self.causal else self.kernel_size // 2
         return range(-left, self.kernel_size - left)
 

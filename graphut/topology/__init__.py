@@ -1,4 +1,4 @@
-"""Who attends to whom: topologies of sentences, their algebra and their spec strings."""
+"""Topologies of sentences, that is who attends to whom; their algebra and spec strings."""
 
 from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology

@@ -135,7 +135,7 @@ class Intersection(_Pair, named=False):
 
     @property
     def stable(self) -> bool:
-        """Whether both sides are stable, or their past and one of them is causal."""
+        """True if both sides are stable, or if one is causal and both are stable in the past."""
         past = self.stable_past and (self.left.is_causal() or self.right.is_causal())
         return past or super().stable
 

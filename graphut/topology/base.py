@@ -73,7 +73,7 @@ class Topology(NamedValue, ExtraNodes, named=False):
 
     @property
     def stable(self) -> bool:
-        """Whether the edges among the first `n` tokens stay as they are when a sentence grows.
+        """True if the edges among the first `n` tokens stay as they are when a sentence grows.
 
         Then `mask(n)` is the corner of `mask(n + 1)`, and cached decoding is exact. `False` unless
         the class says otherwise.
@@ -82,7 +82,7 @@ class Topology(NamedValue, ExtraNodes, named=False):
 
     @property
     def stable_past(self) -> bool:
-        """Whether `causal()` is stable; as `stable`, unless the class says otherwise."""
+        """True if `causal()` is stable; as `stable`, unless the class says otherwise."""
         return self.stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:

@@ -45,7 +45,7 @@ class ExtraNodes:
 
     @property
     def has_extra_nodes(self) -> bool:
-        """Whether some nodes are not tokens."""
+        """True if some nodes are not tokens."""
         return type(self).extra_nodes is not ExtraNodes.extra_nodes
 
     @final

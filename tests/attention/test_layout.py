@@ -223,3 +223,9 @@ def test_edge_layout_is_refused_or_safe_to_attend_over(
         for name in ("auto", "dense")
     ]
     assert_same(found[:1], found[1:], 1e-5)
+
+
+def test_edge_layout_refuses_lists() -> None:
+    lengths = torch.tensor([2])
+    with pytest.raises(TypeError, match=r"lo must be a 1-D int64 tensor, got \[0, 1\]"):
+        IntervalLayout(lo=[0, 1], hi=[1, 2], num_src=2, dst_lengths=lengths, src_lengths=lengths)

@@ -1,4 +1,4 @@
-"""What a search asks of a decoder, and what the cached and the plain decoder share."""
+"""The decoder as a search uses it, and the common part of the cached and the plain one."""
 
 from __future__ import annotations
 
