@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut.models.positions import draw_positions, restart_positions
-from graphut.nn.coordinates import place_signal
+from graphut.nn.coordinates import position_encoding
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
 EOS = 1
@@ -82,9 +82,9 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     def spy(positions: Tensor, *arguments: Any) -> Tensor:
         if positions.dim():
             seen.append(positions)
-        return place_signal(positions, *arguments)
+        return position_encoding(positions, *arguments)
 
-    monkeypatch.setattr("graphut.nn.recurrence.place_signal", spy)
+    monkeypatch.setattr("graphut.nn.recurrence.position_encoding", spy)
     return seen
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -177,10 +178,11 @@ def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> N
     begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "40"]
     resume = ["train", "sort", "--device", "cpu", "--resume"]
     random, folder = Random(kills), tmp_path / "killed"
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: others sum in another order
     assert main([*begin, "--out", str(tmp_path / "straight")]) == 0
     for _ in range(kills):
         argv = [*(resume if is_run(folder) else begin), "--out", str(folder)]
-        with subprocess.Popen([sys.executable, "-c", code, *argv]) as process:
+        with subprocess.Popen([sys.executable, "-c", code, *argv], env=one_thread) as process:
             before = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
             while process.poll() is None:
                 now = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
