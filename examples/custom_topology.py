@@ -1,6 +1,8 @@
 """A topology of one's own: who attends to whom, seen in a picture, and trained with.
 
 python examples/custom_topology.py [FOLDER]
+
+The picture needs matplotlib: pip install "graphut[plot]"
 """
 
 from __future__ import annotations
