@@ -97,5 +97,6 @@ def _optimizer_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tenso
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in _under("optimizer.", tensors).items():
         index, _, key = name.partition(".")
-        state.setdefault(int(index), {})[key] = value
+        # A copy: the tensor is a view of the file, and would change with it.
+        state.setdefault(int(index), {})[key] = value.clone()
     return state

@@ -64,8 +64,8 @@ def _states(folder: Path, task: Task) -> dict[str, torch.Tensor]:
     trainer.resume()
     moments = {
         f"{index} {name}": value
-        for index, state in enumerate(trainer.optimizer.state.values())
-        for name, value in state.items()
+        for index, weight in enumerate(model.parameters())
+        for name, value in trainer.optimizer.state[weight].items()
     }
     return best | model.state_dict() | moments
 
