@@ -11,7 +11,7 @@ from tests.models.cases import build_classifier
 
 
 def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tensor:
-    """What the recurrence is given."""
+    """Return the arguments of the recurrence."""
     seen: list[Tensor] = []
     hook = model.encoder.register_forward_pre_hook(
         lambda *call: seen.append(call[2]["positions"]), with_kwargs=True

@@ -1,4 +1,4 @@
-"""What others do to a linear map: LoRA around it, hooks on it, a parametrization of its weight."""
+"""Changes that others make to a linear map: LoRA, hooks, a parametrization of the weight."""
 
 from __future__ import annotations
 
