@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -9,11 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+_ADVICE = {
+    errno.ENOSPC: "free some",
+    errno.EDQUOT: "free some",
+    errno.EFBIG: "raise the limit on the size of a file",
+    errno.ENOENT: "make its folder, or name another",
+}
+
 
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write a file under a temporary name, flush it to the disk, and rename it.
 
-    Whatever happens on the way, `path` holds either all of `data` or what it held before.
+    Whatever happens on the way, `path` holds either all of `data` or what it held before. An
+    `OSError` names the file and says what to do.
 
     Examples
     --------
@@ -25,14 +34,36 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Name a file or folder, and say what to do, in an `OSError` that comes while it is written.
+
+    Examples
+    --------
+    >>> with writing("run.json"):
+    ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    Traceback (most recent call last):
+    OSError: [Errno 28] cannot write run.json: No space left on device: free some
+    """
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except TimeoutError:
+        raise  # another process has locked the file
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, "name a folder in which you may write")
+        text = f"cannot write {path}: {error.strerror}: {advice}"
+        raise OSError(error.errno, text) from error
 
 
 def write_json(path: str | Path, value: Any) -> None:

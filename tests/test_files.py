@@ -8,20 +8,29 @@ import pytest
 from graphut._files import blaming, cache_folder, read_file, read_json, write_atomically, write_json
 
 
-def test_write_atomically_keeps_the_file_when_it_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_write_atomically_keeps_the_file_when_no_space_is_left(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"first")
-
-    def no_space(descriptor: int) -> None:
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr("os.fsync", no_space)
-    with pytest.raises(OSError, match="no space"):
+    (tmp_path / f".file.{os.getpid()}.tmp").symlink_to("/dev/full")  # where the new one goes first
+    with pytest.raises(OSError, match=r"cannot write .*/file: No space left on device: free some"):
         write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("new/file", FileNotFoundError, "No such file or directory: make its folder, or name"),
+        ("old/file", NotADirectoryError, "Not a directory: name a folder in which you may write"),
+    ],
+)
+def test_write_atomically_says_what_to_do(
+    tmp_path: Path, name: str, kind: type[OSError], message: str
+) -> None:
+    (tmp_path / "old").touch()
+    with pytest.raises(kind, match=rf"cannot write {tmp_path / name}: {message}"):
+        write_atomically(tmp_path / name, b"x")
 
 
 def test_write_json_and_read_json_round_trip(tmp_path: Path) -> None:

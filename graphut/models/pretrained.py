@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from graphut._files import blaming, read_json, write_json
+from graphut._files import blaming, read_json, write_json, writing
 from graphut.models.tensor_file import read_tensors, write_tensors
 
 CONFIG = "config.json"
@@ -23,7 +23,8 @@ def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.
     the old model or the new one, unless it comes between two renamings.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     written = folder / f".{WEIGHTS}.{os.getpid()}.tmp"
     try:
         write_tensors(written, _unique(model))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from graphut._files import writing
+
 LOCK = "lock"
 
 
@@ -15,7 +17,8 @@ class FolderLock:
 
     A context, which may be entered again within; the system ends it with the process. The folder
     is made if it is not there. Entering raises `BlockingIOError` if another trainer has locked the
-    folder, and `ValueError` if the file of the lock is a link, or no file.
+    folder, `ValueError` if the file of the lock is a link, or no file, and `OSError` if the folder
+    cannot be written.
 
     Examples
     --------
@@ -34,12 +37,14 @@ class FolderLock:
 
     def __enter__(self) -> FolderLock:
         """Lock the folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         # Some versions of filelock would follow a link, and empty the file that it leads to.
         if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
             raise ValueError(f"{self._path} is a link, or no file, and cannot be locked: remove it")
         try:
-            self._lock.acquire(timeout=0)
+            with writing(self._path):
+                self._lock.acquire(timeout=0)
         except Timeout:
             raise BlockingIOError(
                 f"another process is training in {self.folder}: wait for it, or give another folder"

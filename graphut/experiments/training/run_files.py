@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from graphut._files import blaming, read_file, read_json, write_atomically, write_json
+from graphut._files import blaming, read_file, read_json, write_atomically, write_json, writing
 from graphut.experiments.machine import describe_machine
 from graphut.models.pretrained import WEIGHTS
 
@@ -49,7 +49,7 @@ def _is_alive(process: int) -> bool:
 
 def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
     """Append the metrics of an epoch to a file, as one line of JSON."""
-    with Path(path).open("a", encoding="utf-8") as file:
+    with writing(path), Path(path).open("a", encoding="utf-8") as file:
         file.write(json.dumps(metrics) + "\n")
 
 

@@ -23,6 +23,11 @@ from graphut.experiments.training.run_files import (
 CPU = torch.device("cpu")
 
 
+def test_append_metrics_says_that_no_space_is_left() -> None:
+    with pytest.raises(OSError, match="cannot write /dev/full: No space left on device: free some"):
+        append_metrics("/dev/full", {"update": 1})
+
+
 def test_remember_machine_adds_each_machine_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
