@@ -12,7 +12,7 @@ from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
 from graphut.sentences import Sentences, flatten
-from graphut.topology.batch import ragged_arange
+from graphut.topology.batch import ragged_arange, row_sums
 
 
 class UniversalTransformerClassifier(EncoderModel):
@@ -114,6 +114,6 @@ class UniversalTransformerClassifier(EncoderModel):
         """Return the masked sums of words, `(sentences, d)`."""
         sentence, position = (index.to(self.device) for index in ragged_arange(sizes))
         embedded = self._look_up(self.embedding, words.to(self.device), "word")
-        total = embedded.new_zeros(len(sizes), embedded.shape[1])
-        feat: Tensor = self.dropout(total.index_add(0, sentence, embedded * self.mask[position]))
+        total = row_sums(embedded * self.mask[position], sentence, len(sizes))
+        feat: Tensor = self.dropout(total)
         return feat

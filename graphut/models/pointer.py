@@ -9,6 +9,7 @@ from graphut.models.config import UniversalTransformerPointerConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import PointerOutput, PointerPrediction
 from graphut.sentences import Sentences, flatten
+from graphut.topology.batch import row_sums
 
 
 class UniversalTransformerPointer(EncoderModel):
@@ -127,5 +128,5 @@ def _log_sum(values: Tensor, group: Tensor, groups: int) -> Tensor:
     """Return the log-sum-exp of each group, `-inf` for an empty one."""
     # The maximum only guards the exponential: its gradient is zero.
     top = _maxima(values.detach(), group, groups)
-    total = values.new_zeros(groups).index_add(0, group, (values - top[group]).exp())
+    total = row_sums((values - top[group]).exp(), group, groups)
     return total.log() + top

@@ -80,6 +80,22 @@ def ragged_arange(counts: Tensor) -> tuple[Tensor, Tensor]:
     return torch.repeat_interleave(counts), positions(counts)
 
 
+def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Add up the values of each row, `(rows, ...)`: always in the same order, to the same bits.
+
+    `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`.
+
+    Examples
+    --------
+    >>> row_sums(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1, 0, 1]), 3)
+    tensor([2., 5., 0.])
+    """
+    sums = values.new_zeros(rows, *values.shape[1:])
+    if values.is_cuda:  # where `index_add` adds in whatever order threads come; this one sorts
+        return sums.index_put((row,), values, accumulate=True)
+    return sums.index_add(0, row, values)
+
+
 def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     """Return one batched graph with an edge type for each layout, edges in canonical order.
 

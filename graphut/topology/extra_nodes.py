@@ -7,7 +7,15 @@ from typing import final
 import torch
 from torch import Tensor
 
-from graphut.topology.batch import Interval, Lengths, as_lengths, positions, ragged_arange, starts
+from graphut.topology.batch import (
+    Interval,
+    Lengths,
+    as_lengths,
+    positions,
+    ragged_arange,
+    row_sums,
+    starts,
+)
 
 
 class ExtraNodes:
@@ -95,8 +103,7 @@ def with_extra_nodes(topology: ExtraNodes, feat: Tensor, lengths: Lengths) -> Te
     row, position = ragged_arange(hi - lo)
     token = ((lo + starts(lengths)[sentence])[row] + position).to(feat.device)
     size = (hi - lo)[row].to(feat).view(-1, *[1] * (feat.dim() - 1))
-    extra = feat.new_zeros(len(sentence), *feat.shape[1:])
-    extra = extra.index_add(0, row.to(feat.device), feat[token] / size)
+    extra = row_sums(feat[token] / size, row.to(feat.device), len(sentence))
     # Sentence by sentence, and within each the tokens, which come first, before the extra nodes.
     order = torch.cat([torch.repeat_interleave(lengths), sentence]).argsort(stable=True)
     return torch.cat([feat, extra])[order.to(feat.device)]

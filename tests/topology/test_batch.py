@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 
 from graphut._dgl import dgl
 from graphut.attention import as_layout
 from graphut.topology import Causal, Complete
-from graphut.topology.batch import as_lengths, graph_from_layouts, positions, starts
+from graphut.topology.batch import as_lengths, graph_from_layouts, positions, row_sums, starts
+from tests.helpers import assert_same, gradients, normal
 from tests.topology import brute
 
 
@@ -16,6 +18,23 @@ def test_starts_and_positions_number_nodes_within_sentences(batch: list[int]) ->
     assert lengths.dtype == torch.int64
     assert starts(lengths).tolist() == [sum(batch[:i]) for i in range(len(batch))]
     assert positions(lengths).tolist() == [i for n in batch for i in range(n)]
+
+
+def test_row_sums_adds_up_each_row() -> None:
+    row, values = torch.tensor([2, 0, 2, 4, 2, 0]), normal(6, 3, 2)
+    sums = row_sums(values, row, 5)
+    expected = torch.stack([values[row == i].sum(0) for i in range(5)])
+    assert_same([sums, *gradients([sums], [values])], [expected, *gradients([expected], [values])])
+
+
+@pytest.mark.gpu
+def test_row_sums_gives_the_same_bits_twice_on_a_gpu() -> None:
+    row = torch.randint(100, (100_000,), generator=torch.Generator().manual_seed(0))
+    values = normal(100_000, 4, dtype=torch.float32).detach()
+    here = row_sums(values, row, 100)
+    first, *others = (row_sums(values.cuda(), row.cuda(), 100) for _ in range(5))
+    assert all(torch.equal(first, other) for other in others)
+    assert_same([first.cpu()], [here], 1e-5)
 
 
 SEES, READS = ("token", "sees", "token"), ("fact", "reads", "token")
