@@ -33,6 +33,7 @@ struct Simd<float> {
     using Int = int32_t;
     typedef float V __attribute__((vector_size(BYTES)));
     typedef int32_t I __attribute__((vector_size(BYTES)));
+    typedef uint32_t U __attribute__((vector_size(BYTES)));
 };
 
 template <>
@@ -40,6 +41,7 @@ struct Simd<double> {
     using Int = int64_t;
     typedef double V __attribute__((vector_size(BYTES)));
     typedef int64_t I __attribute__((vector_size(BYTES)));
+    typedef uint64_t U __attribute__((vector_size(BYTES)));
 };
 
 template <class T>
@@ -163,8 +165,10 @@ INLINE Vec<T> exp(Vec<T> x) {
         p = p * r + T(0.5);
     }
     p = p * (r * r) + (r + T(1));
-    // The low bits of `shifted` are those of n: as an exponent, they are added to that of p.
-    const Vec<T> scaled = (Vec<T>)((IntVec<T>)p + ((IntVec<T>)shifted << mantissa));
+    // The low bits of `shifted` are those of n: as an exponent, they are added to that of p. In
+    // lanes that nobody reads x may be too large for one: unsigned numbers may overflow.
+    using Bits = typename Simd<T>::U;
+    const Vec<T> scaled = (Vec<T>)((Bits)p + ((Bits)shifted << mantissa));
     return whole < bound ? Vec<T>{} : scaled;
 }
 
