@@ -169,6 +169,11 @@ class UniversalTransformerConfig(ModelConfig):
     decoder_topology: str = option("causal", "which target tokens a target token sees")
     cross_topology: str = option("complete", "which source tokens a target token sees")
 
+    @property
+    def longest_pair(self) -> tuple[int, int]:
+        """The most tokens of a source, and of a target, without `<bos>` and `<eos>`."""
+        return self.max_length - 2 * self.frame_source, self.max_length - 1
+
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("source_vocab", "target_vocab")

@@ -16,7 +16,7 @@ from graphut.models.outputs import Generation, SequenceOutput
 from graphut.models.positions import restart_positions
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
-from graphut.sentences import BOS, EOS, Sentences, flatten_sources, sentence_graph
+from graphut.sentences import BOS, EOS, Sentences, flatten, flatten_sources, sentence_graph
 from graphut.topology import parse
 from graphut.topology.batch import starts
 from graphut.topology.cross import cross_topology
@@ -68,9 +68,17 @@ class UniversalTransformer(GenerativeModel):
         self.reset_parameters()
 
     def sentence_graph(self, sources: Sentences, targets: Sentences | None = None) -> DGLGraph:
-        """Return `graphut.sentence_graph` by the model's own topologies and `frame_source`."""
-        if self.config.frame_source:
-            token, lengths = flatten_sources(sources)
+        """Return `graphut.sentence_graph` by the model's own topologies and `frame_source`.
+
+        Raise `ValueError` if a sentence is longer than `config.max_length`, before edges are made.
+        """
+        token, lengths = flatten_sources(sources)
+        framed = 2 * self.config.frame_source
+        self._check_length(int(lengths.max()) + framed, "a source sentence")
+        if targets is not None:
+            longest = int(flatten(targets, "targets")[1].max())
+            self._check_length(longest + 1, "a target sentence")
+        if framed:
             sources = [[BOS, *part.tolist(), EOS] for part in token.split(lengths.tolist())]
         return sentence_graph(
             sources,

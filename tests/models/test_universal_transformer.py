@@ -248,6 +248,13 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             model(model.sentence_graph([[2, 8]], [target]))
 
+    @pytest.mark.parametrize("sides", [([[2] * 10**5], [[2]]), ([[2]], [[2] * 10**5])])
+    def test_sentence_graph_refuses_long_sentences_before_it_makes_edges(
+        self, model: UniversalTransformer, sides: tuple[list[list[int]], ...]
+    ) -> None:
+        with pytest.raises(ValueError, match=r"sentence has 10000\d tokens, but the model takes"):
+            model.sentence_graph(*sides)
+
     def test_forward_refuses_a_negative_token(self, model: UniversalTransformer) -> None:
         graph = model.sentence_graph(SOURCES, TARGETS)
         graph.nodes["target"].data["token"][3] = -2

@@ -50,6 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except (MemoryError, RuntimeError) as error:
+        text = str(error).partition("\n")[0]
+        if not isinstance(error, MemoryError) and "allocate" not in text:
+            raise
+        print(f"graphut: too little memory: try a smaller --batch-size ({text})", file=sys.stderr)
+        return 2
 
 
 def _parser() -> Parser:

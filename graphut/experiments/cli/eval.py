@@ -23,7 +23,9 @@ def main(argv: Sequence[str]) -> int:
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
     model = run.trained_model(target)
     if data is not None:
-        sets: Mapping[str, Sequence[Any]] = {data: run.learner.read(data, run.vocabularies)}
+        sets: Mapping[str, Sequence[Any]] = {
+            data: run.learner.read(data, run.vocabularies, model.config)
+        }
     else:
         sets = run.task().test_sets
         if name is not None:

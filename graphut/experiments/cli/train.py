@@ -88,7 +88,7 @@ def _begun(
     training = build(TrainingConfig, options)
     learner = learner_of(task)
     config = build(learner.config_kind, options, **learner.sizes(task))
-
+    task.check_lengths(config)
     model = _first_model(learner, config, training.seed)
     history = [] if init_from is None else [_take_weights(init_from, model, task)]
     return task, lambda lock: Run.create(folder, task, training, model, lock, history)

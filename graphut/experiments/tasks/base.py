@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.config import ModelConfig
 
 T = TypeVar("T")
 PARTS = ("train", "validation", "test")
@@ -111,6 +112,8 @@ class Task(ABC):
         name of the preset. The preset `small` is used where none is named.
     vocabulary_kind : type of Vocabulary
         The class of its vocabularies.
+    vocabulary_names : tuple of str
+        Names that `vocabularies` has: those that the models of its kind of task need.
     own_files : tuple of str
         Options that name files of the user's own.
 
@@ -125,6 +128,7 @@ class Task(ABC):
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     vocabulary_kind: ClassVar[type[Vocabulary]] = Vocabulary
+    vocabulary_names: ClassVar[tuple[str, ...]] = ()
     own_files: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -177,6 +181,12 @@ class Task(ABC):
         """All sets to judge the chosen model by, each by its name: `test`, and harder ones."""
         return {"test": self.test}
 
+    def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
+        """Raise `ValueError`, with file and line, if a line of the user's is too long for a model.
+
+        Tasks with such lines override it.
+        """
+
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
         """Files without a known checksum.
@@ -191,6 +201,8 @@ class Task(ABC):
 @dataclass(frozen=True)
 class PairTask(Task):
     """Pairs of sequences, the second of which answers the first: each a `Pair`."""
+
+    vocabulary_names = ("source", "target")
 
     @property
     @abstractmethod
@@ -211,6 +223,8 @@ class PairTask(Task):
 @dataclass(frozen=True)
 class VocabularyTask(Task):
     """Examples whose sequences have one vocabulary; the base of the kinds below."""
+
+    vocabulary_names: ClassVar[tuple[str, ...]] = ("text",)
 
     @property
     @abstractmethod
@@ -236,6 +250,8 @@ class PassageTask(VocabularyTask):
 @dataclass(frozen=True)
 class QuestionTask(VocabularyTask):
     """Questions about facts, whose answer is a class: each a `Question`."""
+
+    vocabulary_names = ("text", "answer")
 
     @property
     @abstractmethod

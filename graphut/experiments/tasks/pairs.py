@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.config import ModelConfig, UniversalTransformerConfig
 
 _Encode = Callable[[Sequence[str]], list[int]]
 
@@ -25,19 +27,27 @@ class _Line(NamedTuple):
     place: str
 
 
-def read_pairs(path: str | Path, source: Vocabulary, target: Vocabulary) -> list[Pair]:
+def read_pairs(
+    path: str | Path,
+    source: Vocabulary,
+    target: Vocabulary,
+    config: UniversalTransformerConfig | None = None,
+) -> list[Pair]:
     """Return the pairs of a file as token ids, for the vocabularies of a model.
 
     Raises
     ------
     ValueError
-        If a line is not a pair, or a symbol is not in its vocabulary; the message names
-        the file and the line.
+        If a line is not a pair, a symbol is not in its vocabulary, or a sequence is longer than
+        a model of the configuration takes; the message names the file and the line.
     """
-    return [
-        _encode(line, lambda x: source.read(" ".join(x)), lambda x: target.read(" ".join(x)))
-        for line in _read(path)
-    ]
+    pairs = []
+    for line in _read(path):
+        pair = _encode(line, lambda x: source.read(" ".join(x)), lambda x: target.read(" ".join(x)))
+        if config is not None:
+            _check_lengths(line.place, pair, config)
+        pairs.append(pair)
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,9 @@ class Pairs(PairTask):
     name = "pairs"
     own_files = ("data", "validation_data", "test_data")
 
-    data: str | Path = option(MISSING, "file of pairs: source, tab, target; symbols between spaces")
+    data: str | Path = option(
+        MISSING, "file of pairs: source, tab, target, which may be empty; symbols between spaces"
+    )
     validation_data: str | Path | None = option(
         None, "file of validation pairs, instead of splitting some off"
     )
@@ -100,6 +112,12 @@ class Pairs(PairTask):
     def target_vocabulary(self) -> Vocabulary:
         """The symbols of the training targets."""
         return _vocabulary(line.target for line in self._lines["train"])
+
+    def check_lengths(self, config: ModelConfig) -> None:
+        """Raise `ValueError`, with file and line, if a model takes no sequence as long."""
+        assert isinstance(config, UniversalTransformerConfig)  # models of no other kind learn pairs
+        for line in chain.from_iterable(self._lines.values()):
+            _check_lengths(line.place, (line.source, line.target), config)
 
     def load(self, part: str) -> list[Pair]:
         """Return the pairs of a part as token ids."""
@@ -168,6 +186,17 @@ def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:
         for side, symbols in (("source", line.source), ("target", line.target))
         for symbol in symbols
     )
+
+
+def _check_lengths(
+    place: str, pair: tuple[Sequence[object], Sequence[object]], config: UniversalTransformerConfig
+) -> None:
+    for side, tokens, most in zip(("source", "target"), pair, config.longest_pair, strict=True):
+        if len(tokens) > most:
+            raise ValueError(
+                f"{place}: the {side} has {len(tokens)} tokens, but the model takes {most} at "
+                "most: shorten it, or train a model with a larger max_length"
+            )
 
 
 def _vocabulary(sequences: Iterable[tuple[str, ...]]) -> Vocabulary:

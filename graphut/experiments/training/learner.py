@@ -124,8 +124,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text; `options` is a `generation_kind`."""
 
-    def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Example]:
-        """Return the examples in a user's file; raise `ValueError` if it cannot be read."""
+    def read(self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any) -> list[Example]:
+        """Return the examples in a user's file, for a model with the configuration.
+
+        Raise `ValueError` if they cannot be read, or one is longer than the model takes.
+        """
         raise ValueError(f"{path}: {self.examples} cannot be read from a file")
 
     def count_flops(

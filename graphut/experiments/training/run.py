@@ -91,8 +91,9 @@ class Run:
             # An option that came since the run began is what it was before there was one.
             task = TASKS[state["task"]](**state["task_options"])
             names = list(state["vocabularies"])
-            if not names or not all(name.isidentifier() for name in names):
-                raise ValueError(f"its vocabularies are {names}")
+            needed = task.vocabulary_names
+            if not {*needed} <= {*names} or not all(name.isidentifier() for name in names):
+                raise ValueError(f"its vocabularies are {names}, and should be {[*needed]}")
             return cls(
                 Path(folder),
                 state["task"],

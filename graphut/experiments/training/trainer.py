@@ -188,8 +188,11 @@ class Trainer:
     def resume(self) -> None:
         """Go back to the checkpoint in the folder, to the last bit, and report where that is.
 
-        If `config` has other epochs than before, the learning rate goes on as with these.
+        If `config` has other epochs than before, the learning rate goes on as with these. Raise
+        `FileNotFoundError` if there is no folder or no checkpoint in it.
         """
+        if not self.folder.is_dir():  # the lock would make it
+            raise FileNotFoundError(f"there is no folder {self.folder}: name the folder of a run")
         path = self.folder / CHECKPOINT
         with self._lock:  # another process may be writing what is read and cut here
             state = load_checkpoint(path, self._state)

@@ -72,6 +72,17 @@ def test_eval_of_other_pairs(
     assert sorted(finished_run.iterdir()) == before
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_eval_names_a_line_that_is_too_long(
+    finished_run: Path, tmp_path: Path, side: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, long = tmp_path / "other.tsv", "a " * 100_000
+    path.write_text(f"b a\ta b\n{long}\tc\n" if side == "source" else f"b a\ta b\nc\t{long}\n")
+    assert main(["eval", str(finished_run), "--data", str(path), "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"graphut: {path}:2: the {side} has 100000 tokens, but the model takes")
+
+
 def test_eval_keeps_a_search_with_what_it_found(
     finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,13 +3,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from random import Random
 from shutil import copytree
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,7 +26,7 @@ from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, model_digest, read_metrics
-from tests.experiments.cli.tiny import TINY
+from tests.experiments.cli.tiny import MODEL, TINY
 
 
 def test_train_ends_with_the_test_set_and_a_few_answers(
@@ -108,6 +112,49 @@ def test_train_refuses_bad_input_in_one_line(
     text = capsys.readouterr().err
     assert text.startswith("graphut: ") and message in text
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("length", "most", "options"),
+    [
+        (100_000, 10_000, []),
+        (5000, 4000, ["--max-length", "4000"]),
+        (4000, 3998, ["--max-length", "4000", "--frame-source"]),
+    ],
+)
+def test_train_names_a_line_that_is_too_long(
+    tmp_path: Path,
+    length: int,
+    most: int,
+    options: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a\tx\n" * 20 + f"{'a ' * length}\tx\n" + "a a\tx\n" * 20)
+    argv = ["train", "pairs", "--data", str(path), "--out", str(tmp_path / "run"), *options]
+    assert main(argv) == 2
+    assert capsys.readouterr().err == (
+        f"graphut: {path}:21: the source has {length} tokens, but the model takes {most} at most: "
+        "shorten it, or train a model with a larger max_length\n"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_takes_lines_as_long_as_the_model(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{'a ' * 20}\t{'x ' * 19}\n" + "a\t\na a\tx\n")
+    argv = ["train", "pairs", "--data", str(path), "--out", str(tmp_path / "run")]
+    assert main([*argv, *MODEL, "--max-length", "20"]) == 0
+
+
+def test_train_says_that_memory_is_too_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(PairLearner, "outcome", lambda *batch: torch.empty(2**50))
+    assert main(["train", "sort", "--out", str(tmp_path / "run"), *TINY]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("graphut: too little memory: try a smaller --batch-size")
+    assert said.count("\n") == 1
 
 
 def test_train_gives_a_run_a_folder_of_its_own(
@@ -196,6 +243,80 @@ def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> N
     ]
     assert models[0] == models[1]
     assert not list(folder.glob(".*"))
+
+
+def test_train_goes_on_where_a_file_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
+    straight, full = tmp_path / "straight", tmp_path / "full"
+    assert main([*argv, str(straight)]) == 0
+    updates, outcome = count(1), PairLearner.outcome
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def outcome_without_room(*args: Any) -> Any:
+        if next(updates) == 4:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        return outcome(*args)
+
+    monkeypatch.setattr(PairLearner, "outcome", outcome_without_room)
+    assert main([*argv, str(full)]) == 2
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert re.search(
+        rf"graphut: .*cannot write {full}/\S+: File too large: raise", capsys.readouterr().err
+    )
+    assert main([*argv, str(full), "--resume"]) == 0
+    models = [(folder / "model.safetensors").read_bytes() for folder in (straight, full)]
+    assert models[0] == models[1]
+    assert not list(full.glob(".*"))
+
+
+@pytest.fixture
+def read_only(finished_run: Path) -> Iterator[Path]:
+    """A folder with a run in which nobody may write, and this process is not root either."""
+    with TemporaryDirectory() as folder:
+        copytree(finished_run, Path(folder, "run"))
+        for path in (Path(folder), Path(folder, "run")):
+            path.chmod(0o555)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)
+        yield Path(folder)
+        os.seteuid(user)
+        Path(folder, "run").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("argv", "file"),
+    [
+        (["train", "sort", *TINY, "--out", "new"], "new"),
+        (["train", "sort", "--device", "cpu", "--resume", "--out", "run"], "run/lock"),
+        (["eval", "run", "--device", "cpu"], "run/evaluation-test.json"),
+        (["generate", "run", "b a", "--device", "cpu"], None),
+        (["info", "run"], None),
+    ],
+)
+def test_train_and_eval_say_that_a_folder_is_read_only(
+    read_only: Path,
+    argv: list[str],
+    file: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(read_only)
+    assert main(argv) == (2 if file else 0)
+    message = f"graphut: [Errno 13] cannot write {file}: Permission denied: name a folder in which"
+    said = capsys.readouterr().err
+    assert said.startswith(message) if file else not said
+
+
+def test_train_says_that_a_folder_cannot_be_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "run"
+    assert main(["train", "sort", "--out", str(folder), *TINY]) == 2
+    assert f"cannot write {folder}: Not a directory: name a folder" in capsys.readouterr().err
 
 
 def test_train_says_that_the_checkpoint_is_gone(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks import Pairs, Subwords, Vocabulary, read_pairs
+from graphut.models import UniversalTransformerConfig
 
 Texts = list[tuple[str, str]]
 
@@ -128,6 +129,17 @@ def test_read_pairs_names_a_wrong_line(tmp_path: Path, line: str, message: str) 
     path.write_text(f"a\tx\n{line}\n")
     with pytest.raises(ValueError, match=message):
         read_pairs(path, Vocabulary("ab"), Vocabulary("x"))
+
+
+@pytest.mark.parametrize(("source", "target"), [("a a a a", "x"), ("a", "x x x")])
+def test_read_pairs_names_a_line_that_is_too_long(tmp_path: Path, source: str, target: str) -> None:
+    config = UniversalTransformerConfig(source_vocab=4, target_vocab=4, max_length=3)
+    symbols = Vocabulary("ab"), Vocabulary("xy")
+    path = write(tmp_path / "pairs.tsv", [("a a a", "x x")])
+    assert read_pairs(path, *symbols, config) == [([2, 2, 2], [2, 2])]
+    path = write(tmp_path / "pairs.tsv", [("a a a", "x x"), (source, target)])
+    with pytest.raises(ValueError, match=r"pairs\.tsv:2: the .* but the model takes [32] at most"):
+        read_pairs(path, *symbols, config)
 
 
 @pytest.mark.parametrize(

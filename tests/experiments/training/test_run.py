@@ -115,9 +115,11 @@ def test_run_open_refuses_a_foreign_description(tmp_path: Path, key: str, value:
 
 
 @pytest.mark.parametrize(
-    "names", [["../secret"], ["source", "/etc/x"], [3], {"a/b": 1}, 5, [""], []]
+    "names", [["../secret"], ["source", "/etc/x"], [3], {"a/b": 1}, 5, [""], [], ["source"]]
 )
-def test_run_open_refuses_vocabularies_outside_the_folder(tmp_path: Path, names: object) -> None:
+def test_run_open_refuses_vocabularies_outside_the_folder_and_too_few(
+    tmp_path: Path, names: object
+) -> None:
     create(tmp_path, Copy())
     write_json(tmp_path / RUN, read_json(tmp_path / RUN) | {"vocabularies": names})
     with pytest.raises(ValueError, match=r"run\.json does not describe a run of this version"):

@@ -424,6 +424,12 @@ def test_trainer_resume_without_a_checkpoint(tmp_path: Path) -> None:
         make(tmp_path).resume()
 
 
+def test_trainer_resume_makes_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
+        make(tmp_path / "nowhere").resume()
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("steps", [1.0, 1.05])
 def test_halting_warning_of_collapse(steps: float) -> None:
     warning = halting_warning("encoder", steps, 6, 0.5)

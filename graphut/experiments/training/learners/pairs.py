@@ -19,7 +19,7 @@ from graphut.experiments.training.generation import (
     steps_table,
 )
 from graphut.experiments.training.learner import Learner, Outcome
-from graphut.models import UniversalTransformer
+from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models.outputs import Generation
 from graphut.sentences import EOS, target_labels
 
@@ -127,9 +127,14 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             answer = vocabularies["target"].write(result.tokens)
             yield GeneratedText(answer, self._with_steps(vocabularies, source, result) + cut)
 
-    def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Pair]:
+    def read(
+        self,
+        path: str,
+        vocabularies: Mapping[str, Vocabulary],
+        config: UniversalTransformerConfig,
+    ) -> list[Pair]:
         """Return the pairs in a file: see `graphut.experiments.tasks.Pairs`."""
-        return read_pairs(path, vocabularies["source"], vocabularies["target"])
+        return read_pairs(path, vocabularies["source"], vocabularies["target"], config)
 
     def _with_steps(
         self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation

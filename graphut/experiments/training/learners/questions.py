@@ -19,7 +19,7 @@ from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, batches_by_length
 from graphut.experiments.training.generation import GeneratedText, steps_list
 from graphut.experiments.training.learner import Learner, Outcome
-from graphut.models import UniversalTransformerClassifier
+from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from graphut.models.outputs import ClassifierPrediction
 
 FAILED = 0.05
@@ -143,13 +143,28 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             [found] = model.predict([[encode(words(part)) for part in parts]])
             yield _answer(parts, found, answers)
 
-    def read(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> list[Question]:
+    def read(
+        self,
+        path: str,
+        vocabularies: Mapping[str, Vocabulary],
+        config: UniversalTransformerClassifierConfig,
+    ) -> list[Question]:
         """Return the questions in a file that is like those of bAbI."""
         text, answers = vocabularies["text"], vocabularies["answer"]
+        questions = []
         try:
-            return [asked.encode(text, answers) for asked in parse_stories(read_text(path))]
+            for asked in parse_stories(read_text(path)):
+                questions.append(asked.encode(text, answers))
+                sizes = [len(sentence) for sentence in document(questions[-1])]
+                if len(sizes) > config.max_length or max(sizes) > config.longest_sentence:
+                    raise ValueError(
+                        f"{asked.question!r} has {len(sizes)} sentences of at most {max(sizes)} "
+                        f"words, but the model takes {config.max_length} sentences of at most "
+                        f"{config.longest_sentence} words: shorten it"
+                    )
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+        return questions
 
 
 def document(question: Question) -> list[list[int]]:

@@ -176,9 +176,24 @@ def test_generate_refuses_texts_that_cannot_be_read(text: str, message: str) -> 
 def test_read_questions_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("1 Mary went hall.\n2 Where is Mary?\thall\t1\n")
-    [found] = LEARNER.read(str(path), TASK.vocabularies)
+    config = make_model(max_length=2).config
+    [found] = LEARNER.read(str(path), TASK.vocabularies, config)
     assert TASK.vocabulary.write(found.question) == "where is mary ?"
     assert (found.answer, found.supporting) == (1, (0,))
     path.write_text("1 Mary went hall.\n2 Where is Mary?\tattic\t1\n")
     with pytest.raises(ValueError, match=r"own\.txt: unknown symbol 'attic'"):
-        LEARNER.read(str(path), TASK.vocabularies)
+        LEARNER.read(str(path), TASK.vocabularies, config)
+
+
+@pytest.mark.parametrize(("facts", "words"), [(2, 3), (1, 99)])
+def test_read_questions_refuses_what_is_too_long(tmp_path: Path, facts: int, words: int) -> None:
+    path = tmp_path / "own.txt"
+    fact = f"Mary{' went' * (words - 2)} hall."
+    lines = [f"{number} {fact}\n" for number in range(1, facts + 1)]
+    path.write_text("".join([*lines, f"{facts + 1} Where is Mary?\thall\t1\n"]))
+    message = (
+        rf"own\.txt: 'Where is Mary\?' has {facts + 1} sentences of at most {max(words, 4)} words, "
+        r"but the model takes 2 sentences of at most"
+    )
+    with pytest.raises(ValueError, match=message):
+        LEARNER.read(str(path), TASK.vocabularies, make_model(max_length=2).config)
