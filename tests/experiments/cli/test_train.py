@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import count, product
 from pathlib import Path
 from random import Random
 from shutil import copytree
@@ -208,11 +209,19 @@ def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
         assert "--resume it" in capsys.readouterr().err
         begin = ["train", "sort", "--resume", "--device", "cpu", "--out", str(killed)]
     assert main(begin) == 0
-    models = [(folder / "model.safetensors").read_bytes() for folder in (straight, killed)]
+    assert_same_run(killed, straight)
+
+
+def assert_same_run(folder: Path, other: Path) -> None:
+    """The same model, training state and metrics, but for the time; and nothing else is left."""
+    models = [(each / "model.safetensors").read_bytes() for each in (folder, other)]
     assert models[0] == models[1]
-    lines = [read_metrics(folder / METRICS) for folder in (straight, killed)]
-    for first, second in zip(*lines, strict=True):
-        assert first | {"seconds": 0} == second | {"seconds": 0}
+    states = [load_file(each / "checkpoint.safetensors") for each in (folder, other)]
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    lines = [read_metrics(each / METRICS) for each in (folder, other)]
+    assert [x | {"seconds": 0} for x in lines[0]] == [x | {"seconds": 0} for x in lines[1]]
+    assert not list(folder.glob(".*"))
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.full)])
@@ -238,11 +247,43 @@ def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> N
             time.sleep(random.uniform(0, 0.5))
             process.kill()
     assert main([*(resume if is_run(folder) else begin), "--out", str(folder)]) == 0
-    models = [
-        (tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "killed")
-    ]
-    assert models[0] == models[1]
-    assert not list(folder.glob(".*"))
+    assert_same_run(folder, tmp_path / "straight")
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "points"),
+    [([signal.SIGTERM], 1), pytest.param(SIGNALS, 20, marks=pytest.mark.full)],
+)
+def test_train_goes_on_after_a_signal_at_any_moment(
+    tmp_path: Path, numbers: Sequence[signal.Signals], points: int
+) -> None:
+    begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "12", "--out"]
+    resume = ["train", "sort", "--device", "cpu", "--resume", "--out"]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: others sum in another order
+
+    def run(folder: Path, seconds: float, number: signal.Signals) -> float:
+        """Stop a run so many seconds after its folder is there; return those that it took."""
+        command = [sys.executable, "-m", "graphut", *begin, str(folder)]
+        with subprocess.Popen(command, env=one_thread, stderr=subprocess.PIPE) as process:
+            while not folder.exists():
+                assert process.poll() is None
+            start = time.monotonic()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            process.send_signal(number)
+            assert process.stderr and process.stderr.read() == b""
+            assert process.wait() in (0, -number, 128 + number)
+        return time.monotonic() - start
+
+    seconds = run(tmp_path / "straight", 600.0, signal.SIGKILL)
+    for number, point in product(numbers, range(points)):
+        folder = tmp_path / f"{number.name}-{point}"
+        run(folder, seconds * (point + 0.5) / points, number)
+        assert main([*(resume if is_run(folder) else begin), str(folder)]) == 0
+        assert_same_run(folder, tmp_path / "straight")
 
 
 def test_train_goes_on_where_a_file_could_not_be_written(
@@ -266,9 +307,7 @@ def test_train_goes_on_where_a_file_could_not_be_written(
         rf"graphut: .*cannot write {full}/\S+: File too large: raise", capsys.readouterr().err
     )
     assert main([*argv, str(full), "--resume"]) == 0
-    models = [(folder / "model.safetensors").read_bytes() for folder in (straight, full)]
-    assert models[0] == models[1]
-    assert not list(full.glob(".*"))
+    assert_same_run(full, straight)
 
 
 @pytest.fixture
