@@ -22,6 +22,12 @@ COMMANDS = {
     "results": "keep what was measured, and make the page of it",
 }
 
+_THREADS = [
+    "",
+    "The environment: OMP_NUM_THREADS is the number of threads; OMP_WAIT_POLICY=active lets them",
+    "spin while they wait, which is for a machine that runs nothing else (default: passive).",
+]
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status: 2, with one line, after bad input.
@@ -33,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:  # the process runs nothing else: a warning is one line, as an error is
         warnings.formatwarning = lambda message, *_, **__: f"graphut: {message}\n"
+        # Where other programs run too, threads that spin as they wait keep each other from working.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Each command's module is imported when it is called for.
     command = _parser().parse_args(arguments[:1]).command
@@ -63,7 +71,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="graphut",
         description="Universal Transformers on graphs.",
-        epilog="\n".join(["commands:", *lines, "", "graphut COMMAND --help says more."]),
+        epilog="\n".join(["commands:", *lines, "", "graphut COMMAND --help says more.", *_THREADS]),
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"graphut {__version__}")

@@ -26,7 +26,7 @@ def test_info_describes_a_run(finished_run: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.full)])
-def test_info_and_resume_say_what_is_damaged(
+def test_info_generate_and_resume_say_what_is_damaged(
     finished_run: Path, tmp_path: Path, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever is damaged, there is an error of one line, or all is as it was saved.
@@ -45,6 +45,7 @@ def test_info_and_resume_say_what_is_damaged(
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             assert main(["info", str(folder)]) in (0, 2)
+            assert main(["generate", str(folder), "b a", "--device", "cpu"]) in (0, 2)
             with suppress(OSError, ValueError):
                 found = _states(folder, task)
         capsys.readouterr()

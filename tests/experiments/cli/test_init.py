@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import warnings
@@ -59,6 +61,31 @@ def test_main_by_python_dash_m() -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 2
     assert result.stderr == "graphut: there is no run in nowhere: it has no run.json\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "expected"),
+    [
+        ("from graphut.experiments.cli import main; main()", None, "passive"),
+        ("from graphut.experiments.cli import main; main()", "active", "active"),
+        ("from graphut.experiments.cli import main; main(['info', 'nowhere'])", None, None),
+        ("import graphut.nn", None, None),
+    ],
+)
+def test_main_of_a_process_lets_threads_sleep(
+    code: str, given: str | None, expected: str | None
+) -> None:
+    environment = {**os.environ, "OMP_DISPLAY_ENV": "verbose"}
+    environment.pop("OMP_WAIT_POLICY", None)
+    if given is not None:
+        environment["OMP_WAIT_POLICY"] = given
+    code += "; import os; print(os.environ.get('OMP_WAIT_POLICY'))"
+    command = [sys.executable, "-c", code, "info", "nowhere"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.stdout == f"{expected}\n"
+    # GNU's library, if torch has that one, says how often a thread looks before it sleeps.
+    for spins in re.findall(r"GOMP_SPINCOUNT = '(\w+)'", result.stderr):
+        assert (spins == "0") == (expected == "passive")
 
 
 def test_main_when_a_reader_goes_away() -> None:
