@@ -25,7 +25,7 @@ def test_info_describes_a_run(finished_run: Path, capsys: pytest.CaptureFixture[
     assert "2 epochs, 4 updates" in progress and "best on the validation set" in progress
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [150, pytest.param(30_000, marks=pytest.mark.full)])
 def test_info_generate_and_resume_say_what_is_damaged(
     finished_run: Path, tmp_path: Path, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
