@@ -21,7 +21,7 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     lowest = torch.finfo(scores.dtype).min  # keeps the softmax of a dead row from NaN
     weights = dgl.ops.edge_softmax(graph, scores.clamp_min(lowest))
     weights = weights.masked_fill(scores == -torch.inf, 0.0)
-    factors = call.dropout_factors()
+    factors = call.weight_factors()
     if factors is not None:
         weights = weights * factors[..., None]
     out = dgl.ops.u_mul_e_sum(graph, value, weights)

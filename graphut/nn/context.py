@@ -87,6 +87,7 @@ class GraphContext:
     blocks: Sequence[EdgeLayout] = ()  # with sampled blocks: the edges of each step
     # (E,) or (E, H), added to the scores of self-attention; with blocks one for each.
     edge_bias: Tensor | Sequence[Tensor] | None = None
+    edge_feat: Tensor | Sequence[Tensor] | None = None  # (E, edge_dim); with blocks one for each
     get_attention: bool = False  # whether to keep the weights of each self-attention
     in_place: KeyValueMemory | None = None  # where the backend reads them without a copy a step
     frontier: Tensor | None = None
@@ -138,7 +139,8 @@ class GraphContext:
             frontier=self.frontier,
             count=self.count,
             value_shift=self.value_shift,
-            edge_bias=self._edge_bias(),
+            edge_bias=self._of_step(self.edge_bias),
+            edge_feat=self._of_step(self.edge_feat),
             get_attention=self.get_attention,
         )
         if weights is not None:
@@ -177,10 +179,10 @@ class GraphContext:
         assert self.key_value is not None
         return self.key_value if self.count is None else self.key_value[: self.num_src]
 
-    def _edge_bias(self) -> Tensor | None:
-        if self.edge_bias is None or isinstance(self.edge_bias, Tensor):
-            return self.edge_bias
-        return self.edge_bias[self._step - 1]
+    def _of_step(self, of_edges: Tensor | Sequence[Tensor] | None) -> Tensor | None:
+        if of_edges is None or isinstance(of_edges, Tensor):
+            return of_edges
+        return of_edges[self._step - 1]
 
 
 def existing(nodes: Tensor, size: int) -> Tensor:

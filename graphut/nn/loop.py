@@ -64,6 +64,7 @@ class AdaptiveLoop:
         checks = FiniteChecks() if checks is None else checks
         if self.halting is None or self.halted == "running":
             result = _run_everyone(self, context, feat, position_encoding, checks, settle)
+            result = LoopOutput(*(part[:num_dst] for part in result))  # blocks may be left
         else:
             frontier: Frontier
             if isinstance(checks, AsyncFiniteChecks):

@@ -133,6 +133,7 @@ class AdaptiveRecurrence(nn.Module):
         positions: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
         edge_bias: Any = None,
+        edge_feat: Any = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Ponder] | tuple[Tensor, Ponder, list[Tensor]]:
         """Repeat the step until every node has halted.
@@ -154,6 +155,8 @@ class AdaptiveRecurrence(nn.Module):
         edge_bias : Tensor or list of Tensor, optional
             `(E,)` or `(E, num_heads)`, added to the scores of self-attention at every step; for a
             list of blocks one each.
+        edge_feat : Tensor or list of Tensor, optional
+            `(E, edge_dim)`, for self-attention with `edge_dim`; for a list of blocks one each.
         get_attention : bool
             Also return self-attention's weights.
 
@@ -184,7 +187,7 @@ class AdaptiveRecurrence(nn.Module):
             )
         feat = sources_of(feat)
         loop = adaptive_loop(self)
-        context = self._context(loop, graph, feat, positions, cross, edge_bias)
+        context = self._context(loop, graph, feat, positions, cross, edge_bias, edge_feat)
         context.get_attention = get_attention
         checks = self._checks(loop, context, feat)
         checks.check_features(feat)
@@ -206,18 +209,20 @@ class AdaptiveRecurrence(nn.Module):
         positions: Tensor | None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None,
         edge_bias: Any,
+        edge_feat: Any,
     ) -> GraphContext:
         """Return the context of the first step, all arguments checked."""
         step, blocks = loop.step(1), []
         if isinstance(graph, Sequence):
-            blocks = block_layouts(graph, step, self.max_steps, edge_bias, feat.device)
+            of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat}
+            blocks = block_layouts(graph, step, self.max_steps, of_edges, feat.device)
             layout = blocks[0]
         else:
             check_same_nodes(graph)
             layout = as_layout(graph).to(feat.device)
         self._check(layout, feat, positions)
         context = step.context(layout, cross)
-        context.blocks, context.edge_bias = blocks, edge_bias
+        context.blocks, context.edge_bias, context.edge_feat = blocks, edge_bias, edge_feat
         return context
 
     def _checks(self, loop: AdaptiveLoop, context: GraphContext, feat: Tensor) -> FiniteChecks:
@@ -225,7 +230,8 @@ class AdaptiveRecurrence(nn.Module):
 
         If not, keys and values are written in place where the backend reads them so.
         """
-        if context.blocks or context.edge_bias is not None or context.get_attention:
+        by_edge = context.edge_bias is not None or context.edge_feat is not None
+        if context.blocks or by_edge or context.get_attention:
             return FiniteChecks()
         step = loop.step(1)
         takes_counts = step.attention.takes_counts(context.layout, feat)

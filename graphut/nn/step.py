@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
-from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.attention import MultiHeadAttention, is_plain_linear
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import Transition
@@ -106,6 +106,7 @@ class UniversalTransformerStep(nn.Module):
         frontier: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
         edge_bias: Tensor | None = None,
+        edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Do one step of all nodes, or of those in `frontier`.
@@ -124,6 +125,8 @@ class UniversalTransformerStep(nn.Module):
             For a decoder: the edges from the source nodes, and the encoder's output, `m`.
         edge_bias : Tensor, optional
             `(E,)` or `(E, num_heads)`, added to the scores of self-attention.
+        edge_feat : Tensor, optional
+            `(E, edge_dim)`, for self-attention with `edge_dim`.
         get_attention : bool
             Also return self-attention's weights, `(E, num_heads)`.
 
@@ -138,7 +141,8 @@ class UniversalTransformerStep(nn.Module):
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
         context = self.context(layout.to(feat.device), cross)
-        context.edge_bias, context.get_attention = edge_bias, get_attention
+        context.edge_bias, context.edge_feat = edge_bias, edge_feat
+        context.get_attention = get_attention
         context.write(None, self.project(feat))
         rows = feat[: layout.num_dst]
         if frontier is not None:
@@ -171,12 +175,8 @@ class UniversalTransformerStep(nn.Module):
 
     @property
     def has_linear_projection(self) -> bool:
-        """A signal added to every row moves all values of `project` by one vector.
-
-        That is certain only for a plain `nn.Linear`: a wrapper, a hook or a parametrization may
-        do anything.
-        """
-        return self.norm == "post" and _is_plain(self.attention.key_value)
+        """A signal added to every row moves all values of `project` by one vector."""
+        return self.norm == "post" and is_plain_linear(self.attention.key_value)
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
         """Return what `signal`, added to every row, adds to every value of `project`.
@@ -238,9 +238,3 @@ def _check_widths(
                 f"all parts of a step need states as wide: destinations of attention have {width} "
                 f"features, and the {name} {found}"
             )
-
-
-def _is_plain(layer: nn.Module) -> bool:
-    """Return whether a call of `layer` is `linear` with its weight, and nothing else."""
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
-    return type(layer) is nn.Linear and "forward" not in vars(layer) and not any(hooks)

@@ -535,6 +535,13 @@ def test_recurrence_an_edge_bias_acts_at_every_step(heads: int, modes: dict[str,
     assert len(check(case).unique()) > 1
 
 
+@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+def test_recurrence_features_of_edges_act_at_every_step(modes: dict[str, Any]) -> None:
+    case = build_case(edge_dim=3, **modes)
+    case.arguments["edge_feat"] = normal(case.graph.num_edges, 3, seed=9)
+    assert len(check(case).unique()) > 1
+
+
 @pytest.mark.parametrize("halted", HALTED)
 def test_recurrence_attention_weights_of_each_step(halted: str) -> None:
     case = build_case(halted=halted, topology="rows")
