@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop import AdaptiveLoop
 from graphut.nn.ponder import Ponder
-from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.step import HookedStep, UniversalTransformerStep
 
 HALTED = ("copied", "frozen", "stale", "running")
 HALT_FROM = ("input", "output")
@@ -196,7 +197,10 @@ class AdaptiveRecurrence(nn.Module):
             positions = positions.to(feat.device, non_blocking=True)
             encoding = position_encoding(positions, feat.shape[1], feat.dtype)
         num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
-        out, steps, remainder = loop.run(context, feat, encoding, num_dst, checks=checks)
+        called = loop
+        if loop.is_hooked:
+            called = replace(loop, steps=[HookedStep(step) for step in loop.steps])  # type: ignore[misc]
+        out, steps, remainder = called.run(context, feat, encoding, num_dst, checks=checks)
         checks.close()
         ponder = self._ponder(loop.step(1), context, steps, remainder)
         return (out, ponder, context.weights) if get_attention else (out, ponder)
@@ -231,7 +235,7 @@ class AdaptiveRecurrence(nn.Module):
         If not, keys and values are written in place where the backend reads them so.
         """
         by_edge = context.edge_bias is not None or context.edge_feat is not None
-        if context.blocks or by_edge or context.get_attention:
+        if context.blocks or by_edge or context.get_attention or loop.is_hooked:
             return FiniteChecks()
         step = loop.step(1)
         takes_counts = step.attention.takes_counts(context.layout, feat)
@@ -250,7 +254,7 @@ class AdaptiveRecurrence(nn.Module):
         remainder: Tensor,
     ) -> Ponder:
         cost = remainder.new_zeros(())
-        if self.halting is not None:
+        if self.halting is not None and len(steps):
             cost = (remainder + steps if self.cost == "steps+remainder" else remainder).mean()
         return Ponder(
             steps=steps,
@@ -286,8 +290,6 @@ class AdaptiveRecurrence(nn.Module):
         if not 0.0 < self.threshold <= 1.0:
             raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
         nodes = layout.num_src
-        if layout.num_dst == 0:
-            raise ValueError("the graph has no nodes; a batch needs at least one")
         if layout.num_dst > nodes:
             raise ValueError(
                 f"the graph has {layout.num_dst} destination and {nodes} source nodes; a "

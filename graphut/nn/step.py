@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
-from graphut.nn.attention import MultiHeadAttention, is_plain_linear
+from graphut.nn.attention import MultiHeadAttention, is_hooked, is_plain_linear
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import Transition
@@ -108,6 +108,7 @@ class UniversalTransformerStep(nn.Module):
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
+        context: GraphContext | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Do one step of all nodes, or of those in `frontier`.
 
@@ -129,6 +130,8 @@ class UniversalTransformerStep(nn.Module):
             `(E, edge_dim)`, for self-attention with `edge_dim`.
         get_attention : bool
             Also return self-attention's weights, `(E, num_heads)`.
+        context : GraphContext, optional
+            Of a recurrence whose step has hooks: it holds all arguments but the first three.
 
         Returns
         -------
@@ -140,16 +143,19 @@ class UniversalTransformerStep(nn.Module):
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        context = self.context(layout.to(feat.device), cross)
-        context.edge_bias, context.edge_feat = edge_bias, edge_feat
-        context.get_attention = get_attention
-        context.write(None, self.project(feat))
-        rows = feat[: layout.num_dst]
+        rows, called = feat[: layout.num_dst], context is not None
         if frontier is not None:
             check_frontier(layout, frontier)
-            context.frontier, context.combined = frontier, torch.zeros_like(rows)
-            rows = rows[frontier]
-        out = self.update(rows, context)
+        if context is None:
+            context = self.context(layout.to(feat.device), cross)
+            context.edge_bias, context.edge_feat = edge_bias, edge_feat
+            context.get_attention, context.frontier = get_attention, frontier
+            context.combined = None if frontier is None else torch.zeros_like(rows)
+        if called or is_hooked(self.attention):
+            context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
+        else:
+            context.write(None, self.project(feat))
+        out = self.update(rows if frontier is None else rows[frontier], context)
         return (out, context.weights[0]) if get_attention else out
 
     def context(
@@ -168,6 +174,12 @@ class UniversalTransformerStep(nn.Module):
         width = self.cross_attention.in_feats[0]
         check_feat(source, "source", between.num_src, width, self.cross_attention)
         return GraphContext(layout, between, EncoderOutput(source))
+
+    @property
+    def is_hooked(self) -> bool:
+        """True if a call of the step, or of its attention, is more than their `forward`."""
+        parts = (self, self.attention, self.cross_attention)
+        return any(part is not None and is_hooked(part) for part in parts)
 
     def project(self, rows: Tensor) -> Tensor:
         """Return keys and values `(R, 2 * H * D)` of rows `(R, d)`."""
@@ -215,6 +227,34 @@ class UniversalTransformerStep(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"norm={self.norm!r}"
+
+
+class HookedStep:
+    """A step in the adaptive loop that is called as a module, so that all its hooks act.
+
+    States take the place of keys and values in the context, and each call projects them.
+    """
+
+    has_linear_projection = False
+
+    def __init__(self, step: UniversalTransformerStep) -> None:
+        self.step = step
+        self.readout = step.readout
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Return the states, which the call projects."""
+        return rows
+
+    def value_shift(self, signal: Tensor) -> None:
+        """Return None: hooks may do anything to a signal."""
+
+    def update(self, rows: Tensor, context: GraphContext) -> Tensor:
+        """Return the new states of the frontier by a call of the step."""
+        states = context.key_value
+        assert states is not None
+        context.work.projections[-1] = (context.num_src, None)
+        out: Tensor = self.step(context.layout, states, frontier=context.frontier, context=context)
+        return out
 
 
 def _check_widths(
