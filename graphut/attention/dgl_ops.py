@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graphut._dgl import dgl
+from graphut._dgl import dgl, is_installed
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
 
@@ -33,5 +33,6 @@ DGL = Backend(
     attend=dgl_attention,
     devices=("cpu",),  # as is the wheel of DGL
     traceable=False,
+    is_installed=lambda: is_installed,
     auto_rank=lambda call: 2,
 )

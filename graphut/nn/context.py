@@ -140,6 +140,7 @@ class GraphContext:
             "edge_feat": self._of_step(self.edge_feat),
             "get_attention": self.get_attention,
         }
+        out: Tensor
         if self.sources is not None:
             result = layer(self.layout, self.sources, **options)
             out, weights = result if self.get_attention else (result, None)
