@@ -77,24 +77,21 @@ def check_edge_feat(
             raise TypeError(f"{name} must be floating point, got {tensor.dtype}; convert it first")
         if tensor is not None and tensor.device != query.device:
             raise ValueError(f"{name} is on {tensor.device}, but query is on {query.device}")
-    edges, (heads, feats) = layout.num_edges, query.shape[1:]
+    heads, feats = query.shape[1:]
     if value.shape[2] != feats:
         raise ValueError(
             f"edge_feat is added to key and value, which must be as wide, got {feats} and "
             f"{value.shape[2]} features a head"
         )
-    shape = tuple(edge_feat.shape)
-    if edge_map is None and shape != (edges, heads, feats):
+    by_head: tuple[int, ...] = (heads, feats)
+    fits = True
+    if edge_map is not None:
+        by_head, fits = edge_map.shape[2:], edge_map.shape[:2] == (heads, feats)
+    if not fits or edge_feat.shape != (layout.num_edges, *by_head):
         raise ValueError(
-            f"edge_feat must be ({edges}, {heads}, {feats}) for this graph's edges, or come with "
-            f"an edge_map, got shape {shape}"
-        )
-    if edge_map is not None and (
-        len(shape) != 2 or shape[0] != edges or edge_map.shape != (heads, feats, shape[1])
-    ):
-        raise ValueError(
-            f"edge_feat must be ({edges}, F) and edge_map ({heads}, {feats}, F), got shapes "
-            f"{shape} and {tuple(edge_map.shape)}"
+            f"edge_feat must be ({layout.num_edges}, F) with an edge_map ({heads}, {feats}, F), or "
+            f"({layout.num_edges}, {heads}, {feats}) without, got shapes {tuple(edge_feat.shape)} "
+            f"and {None if edge_map is None else tuple(edge_map.shape)}"
         )
     _check_finite_numbers("edge_feat", edge_feat, "edge")
 
@@ -231,11 +228,7 @@ def _check_scale(scale: float | Tensor | None) -> None:
         if not isfinite(scale or 0.0):
             raise ValueError(f"scale must be a finite number, got {scale}")
         return
-    if has_no_numbers() or scale.device.type != "cpu" or isfinite(scale.detach().sum()):
-        return
-    for row, number in enumerate(scale.tolist()):
-        if not isfinite(number):
-            raise ValueError(f"scale is {number} in query row {row}: it must be a finite number")
+    _check_finite_numbers("scale", scale, "query row")
 
 
 def _check_numbers(name: str, bias: Tensor, row: str) -> None:

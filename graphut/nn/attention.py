@@ -265,7 +265,7 @@ class MultiHeadAttention(nn.Module):
         sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
         shift_after = value_shift if sum_to_one else None
         query = self._queries(layout, rows, frontier)
-        edge_feat, edge_map = self._edge_features(layout, edge_feat)
+        edge_feat, edge_map = self._edge_features(edge_feat)
         weights = None
         if isinstance(key_value, KeyValueMemory):
             attended = key_value.attend(layout, query, frontier, self.head_feats**-0.5)
@@ -312,9 +312,7 @@ class MultiHeadAttention(nn.Module):
         growth = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
         return (query * growth[:, :, None]).to(query.dtype)
 
-    def _edge_features(
-        self, layout: EdgeLayout, edge_feat: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def _edge_features(self, edge_feat: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Return features of edges and their map, or features as wide as keys and no map."""
         if (edge_feat is None) != (self.edge is None):
             raise ValueError(
@@ -324,11 +322,6 @@ class MultiHeadAttention(nn.Module):
             )
         if edge_feat is None or self.edge is None:
             return None, None
-        shape = (layout.num_edges, self.edge_dim)
-        if edge_feat.shape != shape:
-            raise ValueError(
-                f"edge_feat must be {shape}, one row an edge, got shape {tuple(edge_feat.shape)}"
-            )
         by_head = (self.num_heads, self.head_feats)
         if is_plain_linear(self.edge):
             return edge_feat, self.edge.weight.unflatten(0, by_head)

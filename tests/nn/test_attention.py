@@ -403,7 +403,11 @@ def test_attention_features_of_edges_under_autocast_are_summed_in_float32() -> N
     [
         (3, None, "a layer with edge_dim needs edge_feat.* got edge_dim=3 and edge_feat=None"),
         (None, torch.ones(7, 3), r"got edge_dim=None and edge_feat=\(7, 3\)"),
-        (3, torch.ones(6, 3), r"edge_feat must be \(7, 3\), one row an edge, got shape \(6, 3\)"),
+        (
+            3,
+            torch.ones(6, 3),
+            r"edge_feat must be \(7, F\) with an .* got shapes \(6, 3\) and \(2, 4, 3\)",
+        ),
         (1, torch.tensor([[1.0]] * 6 + [[math.nan]]), "edge_feat is nan for edge 6"),
         (1, torch.ones(7, 1, dtype=torch.int64), "edge_feat must be floating point, got torch.int"),
     ],
