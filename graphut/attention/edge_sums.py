@@ -49,7 +49,8 @@ def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: 
     if in_transform():
         zeros = b.new_zeros(rows, weights.shape[1], b.shape[2])
         return zeros.index_add(0, to_rows, weights[:, :, None] * b[b_rows])
-    out: Tensor = _EdgeSum.apply(weights, b, to_rows, b_rows, rows)  # type: ignore[no-untyped-call]
+    shape = (rows, weights.shape[1], b.shape[2])
+    out: Tensor = _EdgeSum.apply(weights, b, to_rows, b_rows, shape)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -60,60 +61,49 @@ def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, edges, size))
 
 
-def _dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
-    heads = max(a.shape[1], b.shape[1])
-    out = a.new_empty(a_rows.numel(), heads)
-    for part in _chunks(a_rows.numel(), heads * a.shape[2]):
-        out[part] = (a[a_rows[part]] * b[b_rows[part]]).sum(-1)
-    return out
-
-
-def _sum(
-    weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, shape: Sequence[int]
-) -> Tensor:
-    """Return the sums in a table of this `shape`; one of one head takes those of all heads."""
-    out = b.new_zeros(shape)
-    for part in _chunks(to_rows.numel(), weights.shape[1] * b.shape[2]):
-        terms = weights[part, :, None] * b[b_rows[part]]
-        if terms.shape[1] != shape[1]:
-            terms = terms.sum(1, keepdim=True)
-        out.index_add_(0, to_rows[part], terms)
-    return out
-
-
 class _EdgeDot(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, a_rows, b_rows)
-        return _dot(a, b, a_rows, b_rows)
+        heads = max(a.shape[1], b.shape[1])
+        out = a.new_empty(a_rows.numel(), heads)
+        for part in _chunks(a_rows.numel(), heads * a.shape[2]):
+            out[part] = (a[a_rows[part]] * b[b_rows[part]]).sum(-1)
+        return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, a_rows, b_rows = ctx.saved_tensors
         to_a = to_b = None
         if ctx.needs_input_grad[0]:
-            to_a = _sum(grad, b, a_rows, b_rows, a.shape)
+            to_a = _EdgeSum.apply(grad, b, a_rows, b_rows, a.shape)  # type: ignore[no-untyped-call]
         if ctx.needs_input_grad[1]:
-            to_b = _sum(grad, a, b_rows, a_rows, b.shape)
+            to_b = _EdgeSum.apply(grad, a, b_rows, a_rows, b.shape)  # type: ignore[no-untyped-call]
         return to_a, to_b, None, None
 
 
 class _EdgeSum(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int
-    ) -> Tensor:
-        ctx.save_for_backward(weights, b, to_rows, b_rows)
-        return _sum(weights, b, to_rows, b_rows, (rows, weights.shape[1], b.shape[2]))
+    """Sums in a table of any number of heads: in one of one head, those of all heads."""
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    def forward(
+        ctx: Any, weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, shape: Sequence[int]
+    ) -> Tensor:
+        ctx.save_for_backward(weights, b, to_rows, b_rows)
+        out = b.new_zeros(shape)
+        for part in _chunks(to_rows.numel(), weights.shape[1] * b.shape[2]):
+            terms = weights[part, :, None] * b[b_rows[part]]
+            if terms.shape[1] != shape[1]:
+                terms = terms.sum(1, keepdim=True)
+            out.index_add_(0, to_rows[part], terms)
+        return out
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, b, to_rows, b_rows = ctx.saved_tensors
         to_weights = to_b = None
         if ctx.needs_input_grad[0]:
-            to_weights = _dot(grad, b, to_rows, b_rows)
+            to_weights = edge_dot(grad, b, to_rows, b_rows)
         if ctx.needs_input_grad[1]:
-            to_b = _sum(weights, grad, b_rows, to_rows, b.shape)
+            to_b = _EdgeSum.apply(weights, grad, b_rows, to_rows, b.shape)  # type: ignore[no-untyped-call]
         return to_weights, to_b, None, None, None

@@ -136,7 +136,7 @@ def edge_attention(
         `"dense"` (masks; the oracle), `"dgl"` (message passing on `dgl.ops`), `"torch"` (tiles
         and segments), `"native"` (C++, for the CPU), `"triton"` (for the GPU). The last two have
         no weights of single edges: with `get_attention`, `edge_feat` or `edge_weight`, `"torch"`
-        takes their place.
+        takes their place. `"dense"` has second derivatives everywhere.
 
     Returns
     -------

@@ -403,3 +403,18 @@ def test_edge_attention_makes_no_tensor_of_edges_by_heads_by_features() -> None:
         out = edge_attention(layout, *tensors, edge_feat=feat, edge_map=edge_map, backend="torch")
         gradients([out], [*tensors, feat, edge_map])
     assert largest.entries == 4000 * 8  # the features of edges
+
+
+@pytest.mark.parametrize("backend", ["dense", "torch"])
+@pytest.mark.parametrize("edges", [False, True], ids=["plain", "features"])
+def test_edge_attention_has_second_derivatives(edges: bool, backend: str) -> None:
+    layout = GRAPHS["parallel"]
+    bias, feat = normal(6, seed=4), normal(6, 2, seed=5)
+    edge_map = normal(2, 3, 2, seed=6)
+
+    def attend(*given: Tensor) -> Tensor:
+        more = {"edge_feat": given[4], "edge_map": given[5]} if edges else {}
+        return edge_attention(layout, *given[:3], edge_bias=given[3], backend=backend, **more)
+
+    given = (*inputs(layout), bias, *((feat, edge_map) if edges else ()))
+    assert torch.autograd.gradgradcheck(attend, given)
