@@ -1,8 +1,11 @@
-"""Import DGL, here only: on current torch too, or with an error that says how to mend it."""
+"""Import DGL, here only: on current torch too, or with an error that says how to mend it.
+
+Where DGL is not installed, what needs it raises that error when it is used.
+"""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import platform
 import sys
@@ -10,7 +13,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["DGLGraph", "dgl"]
+__all__ = ["DGLGraph", "dgl", "is_installed"]
 
 # The release whose wheels work, for each Python; setup.cfg asks for the same.
 _REQUIREMENT = "dgl>=1.1.3,<2" if sys.version_info < (3, 12) else "dgl>=2.1,<3"
@@ -85,7 +88,20 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-dgl: Any = _import_dgl()
+class _Missing:
+    """Stand-in for a DGL that is not installed: no object is its graph, all else raises."""
+
+    class DGLGraph:
+        """The type of no object."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # so do tools that look at objects find nothing
+        raise ImportError(_explain(ModuleNotFoundError("No module named 'dgl'", name="dgl")))
+
+
+is_installed = importlib.util.find_spec("dgl") is not None
+dgl: Any = _import_dgl() if is_installed else _Missing()
 
 if TYPE_CHECKING:
     from dgl import DGLGraph

@@ -110,7 +110,9 @@ print([name for name in sys.modules if name.startswith("dgl")])
 
 
 def test_import_error_asks_for_dgl_in_its_range(tmp_path: Path) -> None:
-    message = error_of(run(tmp_path, "import sys; sys.modules['dgl'] = None" + LOAD))
+    missing = "import sys; sys.modules['dgl'] = None" + LOAD
+    assert run(tmp_path, missing + "print(dgl is not None, dgl.DGLGraph)").returncode == 0
+    message = error_of(run(tmp_path, missing + "dgl.graph"))
     assert message.endswith(f'Try: pip install "{PIP}"')
 
 
@@ -147,3 +149,39 @@ def test_cure_names_a_python_without_wheels(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_version_of_an_absent_package() -> None:
     assert _dgl._version("graphut-that-is-not-here") == "not installed"
+
+
+def test_layers_kernels_and_topologies_work_without_dgl() -> None:
+    code = """
+import sys
+sys.modules["dgl"] = None
+import pytest, torch
+from graphut import edge_attention, topology
+from graphut.nn import EdgeIndexLayer, MultiHeadAttention, from_edge_index
+from tests.nn.cases import build_case, engine
+edges = torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 1]])
+x = torch.randn(3, 8)
+assert EdgeIndexLayer(MultiHeadAttention(8, 2))(x, edges).shape == (3, 8)
+_, steps, _ = engine(build_case(topology="rows").layer, from_edge_index(edges, 3), x.double())
+assert steps.shape == (3,)
+heads = x.view(3, 2, 4)
+window = topology.parse("window:1")
+out, weights = edge_attention(window.layout([3]), heads, heads, heads, get_attention=True)
+for call in (
+    lambda: window.graph([3]),
+    lambda: edge_attention(window.layout([3]), heads, heads, heads, backend="dgl"),
+):
+    with pytest.raises(ImportError, match='(?s)graphut needs DGL.*Try: pip install "dgl>='):
+        call()
+with pytest.raises(TypeError, match="expected a DGLGraph or an EdgeLayout, got Tensor"):
+    edge_attention(edges, heads, heads, heads)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=FILE.parents[1],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr

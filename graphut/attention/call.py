@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 from graphut.attention.cached_property import cached_property
 from graphut.attention.dropout import dropout_factors
+from graphut.attention.edge_sums import edge_dot
 from graphut.attention.layout import EdgeLayout
 
 
@@ -27,10 +29,13 @@ class AttentionCall:
     frontier: Tensor | None = None  # (A,) int64 destination ids, sorted and unique; None for all
     edge_bias: Tensor | None = None  # (E, H) or (E, 1), added to the scores, by edge id
     relative_bias: Tensor | None = None  # (H, 2 R + 1), added by source minus destination
+    edge_feat: Tensor | None = None  # (E, H, F) or (E, 1, F), whose product with
+    edge_query: Tensor | None = None  # (A, H, F) is added to the scores
+    edge_weight: Tensor | None = None  # (E, H) or (E, 1), factor of the attention weights
     scale: float = 1.0  # factor of the scores
     dropout: float = 0.0  # probability that an attention weight is dropped
     seed: int = 0  # of the dropout mask
-    need_weights: bool = False  # whether the caller wants the attention weights
+    need_weights: bool = False  # whether the attention weights have to be returned
 
     @cached_property
     def edges(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -45,7 +50,7 @@ class AttentionCall:
     @property
     def has_bias(self) -> bool:
         """True if a bias is added to the scores."""
-        return self.edge_bias is not None or self.relative_bias is not None
+        return any(x is not None for x in (self.edge_bias, self.relative_bias, self.edge_feat))
 
     @property
     def is_plain(self) -> bool:
@@ -54,13 +59,19 @@ class AttentionCall:
 
     def bias(self) -> Tensor | None:
         """Return the bias of each of `edges`, `(e, H)` or `(e, 1)`."""
-        row, source, edge = self.edges if self.has_bias else (None, None, None)
-        bias = None if self.edge_bias is None else self.edge_bias[edge].to(self.score_dtype)
-        if self.relative_bias is None or row is None or source is None:
-            return bias
-        node = row if self.frontier is None else self.frontier[row]
-        relative = _by_offset(self.relative_bias, source - node).to(self.score_dtype)
-        return relative if bias is None else bias + relative
+        if not self.has_bias:
+            return None
+        row, source, edge = self.edges
+        terms = []
+        if self.edge_bias is not None:
+            terms.append(self.edge_bias[edge])
+        if self.relative_bias is not None:
+            node = row if self.frontier is None else self.frontier[row]
+            terms.append(_by_offset(self.relative_bias, source - node))
+        if self.edge_feat is not None:
+            assert self.edge_query is not None
+            terms.append(edge_dot(self.edge_query, self.edge_feat, row, edge))
+        return reduce(torch.add, (term.to(self.score_dtype) for term in terms))
 
     def with_bias_by_edge(self) -> AttentionCall:
         """Return the same call with an `edge_bias` in place of the `relative_bias`."""
@@ -73,12 +84,15 @@ class AttentionCall:
             bias = bias + self.edge_bias
         return replace(self, edge_bias=bias, relative_bias=None)
 
-    def dropout_factors(self) -> Tensor | None:
-        """Return what dropout multiplies the weights of `edges` by, `(e, H)`."""
+    def weight_factors(self) -> Tensor | None:
+        """Return what multiplies the weights of `edges` after softmax, `(e, H)` or `(e, 1)`."""
+        edge, heads, given = self.edges[2], self.query.shape[1], None
+        if self.edge_weight is not None:
+            given = self.edge_weight[edge].to(self.score_dtype)
         if self.dropout == 0.0:
-            return None
-        heads = self.query.shape[1]
-        return dropout_factors(self.edges[2], heads, self.dropout, self.seed, self.score_dtype)
+            return given
+        factors = dropout_factors(edge, heads, self.dropout, self.seed, self.score_dtype)
+        return factors if given is None else factors * given
 
 
 def _by_offset(table: Tensor, offset: Tensor) -> Tensor:

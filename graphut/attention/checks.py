@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from graphut.attention.call import AttentionCall
+from graphut.attention.edge_sums import edge_dot
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.segments import edge_dot
 from graphut.attention.transforms import in_vmap, outside_transforms, plain
 
 
@@ -22,10 +22,11 @@ def check_call(
     frontier: Tensor | None,
     edge_bias: Tensor | None,
     relative_bias: Tensor | None,
+    edge_weight: Tensor | None,
     scale: float | Tensor | None,
     dropout: float,
 ) -> None:
-    """Raise unless features, frontier, bias, scale and dropout fit the graph and each other."""
+    """Raise unless features, frontier, bias, weight, scale and dropout fit the graph."""
     tensors = {"query": query, "key": key, "value": value}
     for name, tensor in tensors.items():
         if tensor.dim() != 3:
@@ -38,6 +39,7 @@ def check_call(
         "frontier": frontier,
         "edge_bias": edge_bias,
         "relative_bias": relative_bias,
+        "edge_weight": edge_weight,
         "scale": scale,
     }
     for name, other in {**tensors, **others}.items():
@@ -48,11 +50,14 @@ def check_call(
             raise TypeError(f"{name} is {tensor.dtype}, but query is {query.dtype}")
     _check_shapes(layout, query, key, value, frontier)
     if edge_bias is not None:
-        _check_edge_bias(layout, edge_bias, query.shape[1])
+        _check_by_edge("edge_bias", layout, edge_bias, query.shape[1])
         _check_numbers("edge_bias", edge_bias, "edge")
     if relative_bias is not None:
         _check_relative_bias(layout, relative_bias, query.shape[1])
         _check_numbers("relative_bias", relative_bias, "head")
+    if edge_weight is not None:
+        _check_by_edge("edge_weight", layout, edge_weight, query.shape[1])
+        _check_finite_numbers("edge_weight", edge_weight, "edge")
     if isinstance(scale, Tensor) and scale.shape != query.shape[:1]:
         raise ValueError(
             f"scale must be a number or have one entry for each of the {query.shape[0]} query "
@@ -61,6 +66,34 @@ def check_call(
     _check_scale(scale)
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+
+
+def check_edge_feat(
+    layout: EdgeLayout, query: Tensor, value: Tensor, edge_feat: Tensor, edge_map: Tensor | None
+) -> None:
+    """Raise unless edges have features that can be added to keys and values, or mapped to them."""
+    for name, tensor in {"edge_feat": edge_feat, "edge_map": edge_map}.items():
+        if tensor is not None and not tensor.is_floating_point():
+            raise TypeError(f"{name} must be floating point, got {tensor.dtype}; convert it first")
+        if tensor is not None and tensor.device != query.device:
+            raise ValueError(f"{name} is on {tensor.device}, but query is on {query.device}")
+    heads, feats = query.shape[1:]
+    if value.shape[2] != feats:
+        raise ValueError(
+            f"edge_feat is added to key and value, which must be as wide, got {feats} and "
+            f"{value.shape[2]} features a head"
+        )
+    by_head: tuple[int, ...] = (heads, feats)
+    fits = True
+    if edge_map is not None:
+        by_head, fits = edge_map.shape[2:], edge_map.shape[:2] == (heads, feats)
+    if not fits or edge_feat.shape != (layout.num_edges, *by_head):
+        raise ValueError(
+            f"edge_feat must be ({layout.num_edges}, F) with an edge_map ({heads}, {feats}, F), or "
+            f"({layout.num_edges}, {heads}, {feats}) without, got shapes {tuple(edge_feat.shape)} "
+            f"and {None if edge_map is None else tuple(edge_map.shape)}"
+        )
+    _check_finite_numbers("edge_feat", edge_feat, "edge")
 
 
 def has_no_numbers() -> bool:
@@ -75,6 +108,8 @@ def check_features(call: AttentionCall) -> None:
     # |q . k| <= |q| |k|: one pass over each. So little does not take a finite bias to infinity.
     width = torch.finfo(call.score_dtype)
     bound = _norm(call.query, call) * _norm(call.key, call) * max(1.0, abs(call.scale))
+    if call.edge_query is not None and call.edge_feat is not None:
+        bound += _norm(call.edge_query, call) * _norm(call.edge_feat, call)
     if bound < width.max * width.eps / 4 and isfinite(call.value.detach().sum().item()):
         return
     check_finite(query=call.query, key=call.key, value=call.value)
@@ -94,7 +129,7 @@ def _check_overflow(call: AttentionCall) -> None:
     bias = call.bias()
     if bias is not None:
         terms = terms + bias.detach().masked_fill(bias == -inf, 0.0).abs()
-    wrong = (terms > torch.finfo(call.score_dtype).max).nonzero().tolist()
+    wrong = (~(terms <= torch.finfo(call.score_dtype).max)).nonzero().tolist()
     if wrong:
         edge, head = wrong[0]
         node = row[edge] if call.frontier is None else call.frontier[row[edge]]
@@ -165,12 +200,12 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
         raise ValueError(f"frontier names destination {wrong}; the graph has {layout.num_dst}")
 
 
-def _check_edge_bias(layout: EdgeLayout, edge_bias: Tensor, heads: int) -> None:
+def _check_by_edge(name: str, layout: EdgeLayout, given: Tensor, heads: int) -> None:
     edges = layout.num_edges
-    if edge_bias.shape not in {(edges,), (edges, 1), (edges, heads)}:
+    if given.shape not in {(edges,), (edges, 1), (edges, heads)}:
         raise ValueError(
-            f"edge_bias must be ({edges},) or ({edges}, {heads}) for this graph's edges, got shape "
-            f"{tuple(edge_bias.shape)}"
+            f"{name} must be ({edges},) or ({edges}, {heads}) for this graph's edges, got shape "
+            f"{tuple(given.shape)}"
         )
 
 
@@ -193,11 +228,7 @@ def _check_scale(scale: float | Tensor | None) -> None:
         if not isfinite(scale or 0.0):
             raise ValueError(f"scale must be a finite number, got {scale}")
         return
-    if has_no_numbers() or scale.device.type != "cpu" or isfinite(scale.detach().sum()):
-        return
-    for row, number in enumerate(scale.tolist()):
-        if not isfinite(number):
-            raise ValueError(f"scale is {number} in query row {row}: it must be a finite number")
+    _check_finite_numbers("scale", scale, "query row")
 
 
 def _check_numbers(name: str, bias: Tensor, row: str) -> None:
@@ -214,13 +245,22 @@ def _check_numbers(name: str, bias: Tensor, row: str) -> None:
         )
 
 
+def _check_finite_numbers(name: str, given: Tensor, row: str) -> None:
+    if has_no_numbers() or given.device.type != "cpu" or isfinite(given.detach().sum()):
+        return
+    wrong = (~given.isfinite()).nonzero().tolist()
+    if wrong:
+        number = given[tuple(wrong[0])].item()
+        raise ValueError(f"{name} is {number} for {row} {wrong[0][0]}: it must be a finite number")
+
+
 def check_live(call: AttentionCall) -> None:
     """Raise if a query row has no in-edge, or none whose bias is above `-inf`."""
     if call.layout.has_empty_rows:
         degrees = call.layout.in_degrees
         dead = (degrees if call.frontier is None else degrees[call.frontier]) == 0
         _refuse(call, dead, "have no in-edge to attend to", "add self-loops (dgl.add_self_loop)")
-    if has_no_numbers():
+    if has_no_numbers() or (call.edge_bias is None and call.relative_bias is None):
         return
     bias = call.bias()
     if bias is not None and bool((bias == -torch.inf).any()):

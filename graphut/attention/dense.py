@@ -32,7 +32,7 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
     weights = table.clamp_min(lowest).transpose(0, 1).flatten(1, 2).softmax(1)
     weights = weights.unflatten(1, (copies, shape[1])).transpose(0, 1)
     weights = weights.masked_fill(table == -torch.inf, 0.0)
-    factors = call.dropout_factors()
+    factors = call.weight_factors()
     if factors is not None:
         kept = torch.zeros_like(table).index_put((copy, row, source), factors)
         weights = weights * kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graphut._dgl import dgl
+from graphut._dgl import dgl, is_installed
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
 
@@ -21,7 +21,7 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     lowest = torch.finfo(scores.dtype).min  # keeps the softmax of a dead row from NaN
     weights = dgl.ops.edge_softmax(graph, scores.clamp_min(lowest))
     weights = weights.masked_fill(scores == -torch.inf, 0.0)
-    factors = call.dropout_factors()
+    factors = call.weight_factors()
     if factors is not None:
         weights = weights * factors[..., None]
     out = dgl.ops.u_mul_e_sum(graph, value, weights)
@@ -33,5 +33,6 @@ DGL = Backend(
     attend=dgl_attention,
     devices=("cpu",),  # as is the wheel of DGL
     traceable=False,
+    is_installed=lambda: is_installed,
     auto_rank=lambda call: 2,
 )

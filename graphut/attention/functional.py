@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, overload
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention.backends import check_backend, choose
 from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_call, check_features, check_live
+from graphut.attention.checks import check_call, check_edge_feat, check_features, check_live
+from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.transforms import plain
@@ -26,6 +28,9 @@ def edge_attention(
     frontier: Tensor | None = ...,
     edge_bias: Tensor | None = ...,
     relative_bias: Tensor | None = ...,
+    edge_feat: Tensor | None = ...,
+    edge_map: Tensor | None = ...,
+    edge_weight: Tensor | None = ...,
     scale: float | Tensor | None = ...,
     dropout: float = ...,
     seed: int | None = ...,
@@ -45,6 +50,9 @@ def edge_attention(
     frontier: Tensor | None = ...,
     edge_bias: Tensor | None = ...,
     relative_bias: Tensor | None = ...,
+    edge_feat: Tensor | None = ...,
+    edge_map: Tensor | None = ...,
+    edge_weight: Tensor | None = ...,
     scale: float | Tensor | None = ...,
     dropout: float = ...,
     seed: int | None = ...,
@@ -63,6 +71,9 @@ def edge_attention(
     frontier: Tensor | None = None,
     edge_bias: Tensor | None = None,
     relative_bias: Tensor | None = None,
+    edge_feat: Tensor | None = None,
+    edge_map: Tensor | None = None,
+    edge_weight: Tensor | None = None,
     scale: float | Tensor | None = None,
     dropout: float = 0.0,
     seed: int | None = None,
@@ -78,7 +89,9 @@ def edge_attention(
         a_{ij} = \mathrm{softmax}_{j \in E(i)}(s_i \, q_i \cdot k_j + b_{ij}), \qquad
         o_i = \sum_{j \in E(i)} a_{ij} v_j
 
-    as in "Attention Is All You Need" (arXiv 1706.03762, Eq. 1), on a graph.
+    as in "Attention Is All You Need" (arXiv 1706.03762, Eq. 1), on a graph. With features
+    :math:`e_{ij}` of edges and their map :math:`W`, :math:`k_j + W e_{ij}` takes the place of
+    :math:`k_j`, and :math:`v_j + W e_{ij}` that of :math:`v_j` (arXiv 2009.03509, section 3.1).
 
     Parameters
     ----------
@@ -98,6 +111,14 @@ def edge_attention(
         `(H, 2 R + 1)`, added to the scores by source minus destination, from `-R` to `R`; offsets
         beyond `R` take the last entries (arXiv 1803.02155, section 3.2, as a bias). Only for
         graphs whose sources are their destinations.
+    edge_feat : Tensor, optional
+        `(E, F)` with an `edge_map`, or `(E, H, D)` without: added to key and value of edge id `e`.
+        Both need the attention weights, which not all backends have; see `backend`.
+    edge_map : Tensor, optional
+        `(H, D, F)`, `W`, by which features of edges become those of keys and values. No tensor of
+        `E x H x D` is made: `q . (W e) = (W^T q) . e`, and `sum a (W e) = W sum a e`.
+    edge_weight : Tensor, optional
+        `(E,)` or `(E, H)`, factors of the attention weights after the softmax.
     scale : float or Tensor, optional
         Factor of the scores, one number or one a query row; `1 / sqrt(D)` if not given.
     dropout : float
@@ -106,14 +127,16 @@ def edge_attention(
         Of the dropout mask, which is a function of seed, edge id and head alone. Drawn from
         torch's generator if not given.
     get_attention : bool
-        Also return the attention weights, after dropout.
+        Also return the attention weights, after dropout and `edge_weight`.
     allow_zero_in_degree : bool
         Give zeros to a destination without in-edges, in place of an error.
     backend : str
         `"auto"`: what `graphut bench attention --remember` found to be fastest for such calls on
         this machine, or a fixed choice before. Or a name from `graphut.attention.BACKENDS`:
         `"dense"` (masks; the oracle), `"dgl"` (message passing on `dgl.ops`), `"torch"` (tiles
-        and segments), `"native"` (C++, for the CPU), `"triton"` (for the GPU).
+        and segments), `"native"` (C++, for the CPU), `"triton"` (for the GPU). The last two have
+        no weights of single edges: with `get_attention`, `edge_feat` or `edge_weight`, `"torch"`
+        takes their place. `"dense"` has second derivatives everywhere.
 
     Returns
     -------
@@ -146,7 +169,10 @@ def edge_attention(
     """
     layout = as_layout(graph)
     check_backend(backend)
-    check_call(layout, query, key, value, frontier, edge_bias, relative_bias, scale, dropout)
+    bias = (edge_bias, relative_bias, edge_weight)
+    check_call(layout, query, key, value, frontier, *bias, scale, dropout)
+    if edge_feat is not None:
+        check_edge_feat(layout, query, value, edge_feat, edge_map)
     if isinstance(scale, Tensor):
         query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
     if seed is None:
@@ -157,13 +183,16 @@ def edge_attention(
         key=key,
         value=value,
         frontier=None if frontier is None else plain(frontier),
-        edge_bias=edge_bias if edge_bias is None or edge_bias.dim() == 2 else edge_bias[:, None],
+        edge_bias=_by_head(edge_bias),
         relative_bias=relative_bias,
+        edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
         seed=seed,
-        need_weights=get_attention,
+        need_weights=get_attention or edge_feat is not None or edge_weight is not None,
     )
+    if edge_feat is not None:
+        call = _with_edge_feat(call, edge_feat, edge_map)
     if not allow_zero_in_degree:
         check_live(call)
     chosen = choose(backend, call)
@@ -172,8 +201,35 @@ def edge_attention(
         check_features(call)  # torch's attention gives zeros for NaN
     with torch.autocast(query.device.type, enabled=False):
         out, weights = chosen.attend(call)
+        if call.edge_feat is not None and weights is not None:
+            out = out + _attended_edges(call, weights, edge_map).to(out.dtype)
     if not get_attention:
         return out
     assert weights is not None
     by_edge = weights.new_zeros(layout.num_edges, weights.shape[1])
     return out, by_edge.index_copy(0, call.edges[2], weights)
+
+
+def _by_head(of_edges: Tensor | None) -> Tensor | None:
+    return of_edges if of_edges is None or of_edges.dim() == 2 else of_edges[:, None]
+
+
+def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) -> AttentionCall:
+    """Return the call with features of edges, and with the queries that meet them."""
+    wide = call.score_dtype
+    with torch.autocast(call.query.device.type, enabled=False):
+        query, feat = call.query.to(wide) * call.scale, feat.to(wide)
+        if edge_map is not None:
+            query = torch.einsum("ahd,hdf->ahf", query, edge_map.to(wide))
+            feat = feat[:, None]
+    return replace(call, edge_query=query, edge_feat=feat)
+
+
+def _attended_edges(call: AttentionCall, weights: Tensor, edge_map: Tensor | None) -> Tensor:
+    """Return what the features of edges add to the output, `(A, H, D)`."""
+    assert call.edge_feat is not None
+    row, _, edge = call.edges
+    summed = edge_sum(weights, call.edge_feat, row, edge, call.query.shape[0])
+    if edge_map is None:
+        return summed
+    return torch.einsum("ahf,hdf->ahd", summed, edge_map.to(summed.dtype))

@@ -73,7 +73,7 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
 
 def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
     source, _, target = etype
-    src, dst = graph.edges(etype=etype, order="eid")
+    src, dst = _edges(graph, etype)
     sources = targets = None
     if not graph.is_block:  # a block's two sides can bear the same name, and it has no batch
         sources, targets = _batch_num_nodes(graph, source), _batch_num_nodes(graph, target)
@@ -85,6 +85,16 @@ def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
         src_lengths=sources,
         dst_lengths=targets,
     )
+
+
+def _edges(graph: DGLGraph, etype: tuple[str, str, str]) -> tuple[Tensor, Tensor]:
+    """Return the sources and destinations of edges by edge id."""
+    if any("coo" in names for names in graph.formats().values()):
+        src, dst = graph.edges(etype=etype, order="eid")
+        return src, dst
+    src, dst, edge = graph.edges("all", etype=etype, order="srcdst")  # all that CSR and CSC give
+    by_id = edge.long().argsort()
+    return src[by_id], dst[by_id]
 
 
 def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:

@@ -36,7 +36,7 @@ class KeyValueMemory:
         Rows of all nodes become the table: the caller is not to use them for anything else.
         """
         tracked = torch.is_grad_enabled() and rows.requires_grad
-        rows = rows.view(rows.shape[0], 2, self.heads, -1)
+        rows = rows.unflatten(1, (2, self.heads, -1))
         if not tracked:
             self._table.write(nodes, rows)
             return

@@ -18,6 +18,7 @@ from graphut.models.decoding.prefix import PrefixDecoder
 from graphut.models.decoding.search import SearchOptions, sample
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence
+from graphut.nn.recurrence import adaptive_loop
 from graphut.sentences import BOS, EOS, Sentences
 from graphut.topology import Topology
 
@@ -120,16 +121,19 @@ class GenerativeModel(AdaptiveModel):
         parts = (self.decoder, source, topology, embed, self._predict)
         # Extra nodes may change with every token, and the cache holds tokens alone.
         cacheable = topology.stable and not topology.has_extra_nodes
-        if cacheable and (source is None or source.topology.stable):
+        hooked = adaptive_loop(self.decoder).is_hooked
+        if cacheable and not hooked and (source is None or source.topology.stable):
             return CachedDecoder(*parts)
         if not self._warned:
             self._warned = True
             which = f"the topology {str(topology)!r} is"
             if source is not None:
                 which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
+            reason = f"{which} not known to be stable as a sentence grows"
+            if hooked:
+                reason = "hooks on the decoder's step or attention act on whole sentences"
             warnings.warn(
-                f"{which} not known to be stable as a sentence grows: every token runs the whole "
-                "prefix again",
+                f"{reason}: every token runs the whole prefix again",
                 stacklevel=5,  # past _generate, generate and torch.no_grad, to the caller
             )
         return PrefixDecoder(*parts)

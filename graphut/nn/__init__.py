@@ -2,6 +2,7 @@
 
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.coordinates import coordinate_signal
+from graphut.nn.dgl_layers import DotGATConv, OutputOnly
 from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
@@ -15,9 +16,11 @@ from graphut.nn.transition import PositionwiseTransition, SeparableConvTransitio
 __all__ = [
     "HALTING_PRESETS",
     "AdaptiveRecurrence",
+    "DotGATConv",
     "EdgeIndexLayer",
     "HaltingUnit",
     "MultiHeadAttention",
+    "OutputOnly",
     "Ponder",
     "PositionwiseTransition",
     "ScheduledHalting",

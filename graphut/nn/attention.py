@@ -36,6 +36,9 @@ class MultiHeadAttention(nn.Module):
     in-edges stays as sharp as over few (logits times log n: arXiv 2202.12172; times a learned
     multiple of it: arXiv 2501.19399).
 
+    With `edge_dim` an edge has features :math:`e_{ij}`, and :math:`W^E e_{ij}` is added to the key
+    and to the value (arXiv 2009.03509, section 3.1).
+
     Parameters
     ----------
     in_feats : int or pair of int
@@ -56,6 +59,8 @@ class MultiHeadAttention(nn.Module):
     symmetric_init : bool
         Let the key's map begin as the query's: a node at first attends to those that are like it
         (arXiv 2502.10927).
+    edge_dim : int, optional
+        Features of an edge, given as `edge_feat` at each call.
     backend : str
         See `graphut.edge_attention`.
 
@@ -85,6 +90,7 @@ class MultiHeadAttention(nn.Module):
         allow_zero_in_degree: bool = False,
         scale_by_degree: bool = False,
         symmetric_init: bool = False,
+        edge_dim: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -102,6 +108,8 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"head_feats must be at least 1, got {head_feats}")
         if not 0.0 <= attn_drop < 1.0:
             raise ValueError(f"attn_drop must lie in [0, 1), got {attn_drop}")
+        if edge_dim is not None and edge_dim < 1:
+            raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         check_backend(backend)
         if symmetric_init and src_feats != dst_feats:
             raise ValueError(
@@ -113,6 +121,7 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = num_heads
         self.head_feats = dst_feats // num_heads if head_feats is None else head_feats
         self.attn_drop = attn_drop
+        self.edge_dim = edge_dim
         self.allow_zero_in_degree = allow_zero_in_degree
         self.symmetric_init = symmetric_init
         self.backend = backend
@@ -120,11 +129,12 @@ class MultiHeadAttention(nn.Module):
         self.query = nn.Linear(dst_feats, width)
         self.key_value = nn.Linear(src_feats, 2 * width)
         self.output = nn.Linear(width, self.out_feats)
+        self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew: Xavier uniform for each of the four maps, zero biases."""
+        """Draw the parameters anew: Xavier uniform for each of the maps, zero biases."""
         key, value = self.key_value.weight.chunk(2)
         for weight in (self.query.weight, key, value, self.output.weight):
             nn.init.xavier_uniform_(weight)
@@ -132,13 +142,16 @@ class MultiHeadAttention(nn.Module):
             key.data.copy_(self.query.weight)
         for layer in (self.query, self.key_value, self.output):
             nn.init.zeros_(layer.bias)
+        if self.edge is not None:
+            nn.init.xavier_uniform_(self.edge.weight)
         if self.degree_scale is not None:
             nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
 
     @property
     def node_flops(self) -> int:
         """Floating-point operations to make one destination's query and output."""
-        return 2 * self.num_heads * self.head_feats * (self.in_feats[1] + self.out_feats)
+        mapped = self.in_feats[1] + self.out_feats + 2 * (self.edge_dim or 0)
+        return 2 * self.num_heads * self.head_feats * mapped
 
     @property
     def key_value_flops(self) -> int:
@@ -148,7 +161,7 @@ class MultiHeadAttention(nn.Module):
     @property
     def edge_flops(self) -> int:
         """Floating-point operations for one edge: its score and its weighted value."""
-        return 4 * self.num_heads * self.head_feats
+        return 4 * self.num_heads * (self.head_feats + (self.edge_dim or 0))
 
     def forward(
         self,
@@ -157,6 +170,7 @@ class MultiHeadAttention(nn.Module):
         *,
         frontier: Tensor | None = None,
         edge_bias: Tensor | None = None,
+        edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend over the edges of a graph.
@@ -173,6 +187,8 @@ class MultiHeadAttention(nn.Module):
         edge_bias : Tensor, optional
             `(E,)` or `(E, num_heads)`, added to the scores: a linear map of edge features, or the
             logarithm of edge weights (an edge of weight 2 counts as two edges, one of 0 as none).
+        edge_feat : Tensor, optional
+            `(E, edge_dim)`, for a layer with `edge_dim`.
         get_attention : bool
             Also return the weights, `(E, num_heads)`.
 
@@ -200,6 +216,7 @@ class MultiHeadAttention(nn.Module):
             self.project(feat_src),
             frontier=frontier,
             edge_bias=edge_bias,
+            edge_feat=edge_feat,
             get_attention=get_attention,
         )
         return out if weights is None else (out, weights)
@@ -230,6 +247,7 @@ class MultiHeadAttention(nn.Module):
         count: Tensor | None = None,
         value_shift: Tensor | None = None,
         edge_bias: Tensor | None = None,
+        edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend with destination rows `(A, in_feats)` over keys and values from `project`.
@@ -247,6 +265,7 @@ class MultiHeadAttention(nn.Module):
         sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
         shift_after = value_shift if sum_to_one else None
         query = self._queries(layout, rows, frontier)
+        edge_feat, edge_map = self._edge_features(edge_feat)
         weights = None
         if isinstance(key_value, KeyValueMemory):
             attended = key_value.attend(layout, query, frontier, self.head_feats**-0.5)
@@ -255,7 +274,8 @@ class MultiHeadAttention(nn.Module):
             if value_shift is not None and shift_after is None:
                 value = value + value_shift.view(self.num_heads, self.head_feats)
             if count is not None:
-                assert frontier is not None and edge_bias is None and not get_attention
+                assert frontier is not None and not get_attention
+                assert edge_bias is None and edge_feat is None
                 attended = counted_attention(
                     layout, query, key, value, frontier=frontier, count=count, dropout=dropout
                 )
@@ -267,6 +287,8 @@ class MultiHeadAttention(nn.Module):
                     value,
                     frontier=frontier,
                     edge_bias=edge_bias,
+                    edge_feat=edge_feat,
+                    edge_map=edge_map,
                     dropout=dropout,
                     get_attention=get_attention,
                     allow_zero_in_degree=self.allow_zero_in_degree,
@@ -290,6 +312,36 @@ class MultiHeadAttention(nn.Module):
         growth = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
         return (query * growth[:, :, None]).to(query.dtype)
 
+    def _edge_features(self, edge_feat: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Return features of edges and their map, or features as wide as keys and no map."""
+        if (edge_feat is None) != (self.edge is None):
+            raise ValueError(
+                "a layer with edge_dim needs edge_feat, and one without takes none; got "
+                f"edge_dim={self.edge_dim} and edge_feat="
+                f"{None if edge_feat is None else tuple(edge_feat.shape)}"
+            )
+        if edge_feat is None or self.edge is None:
+            return None, None
+        by_head = (self.num_heads, self.head_feats)
+        if is_plain_linear(self.edge):
+            return edge_feat, self.edge.weight.unflatten(0, by_head)
+        return self.edge(edge_feat).unflatten(1, by_head), None
+
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"
+
+
+def is_plain_linear(layer: nn.Module) -> bool:
+    """Return whether a call of `layer` is `linear` with its weight, and nothing else.
+
+    That is certain only for an `nn.Linear`: a wrapper, a hook or a parametrization may do anything.
+    """
+    return type(layer) is nn.Linear and not is_hooked(layer)
+
+
+def is_hooked(layer: nn.Module) -> bool:
+    """Return whether a call of `layer` is more than its class's `forward`."""
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks)
+    backward_hooks = (layer._backward_hooks, layer._backward_pre_hooks)
+    return "forward" in vars(layer) or any(hooks) or any(backward_hooks)

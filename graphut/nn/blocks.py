@@ -22,10 +22,12 @@ def block_layouts(
     blocks: Sequence[DGLGraph | EdgeLayout],
     step: UniversalTransformerStep,
     max_steps: int,
-    edge_bias: Sequence[Tensor] | None,
+    of_edges: dict[str, Sequence[Tensor] | None],
     device: torch.device,
 ) -> list[EdgeLayout]:
     """Return the layouts of blocks that serve the repetitions of `step`.
+
+    `of_edges` are arguments with an entry for each block, by name.
 
     Raises
     ------
@@ -38,8 +40,9 @@ def block_layouts(
             f"got {len(blocks)} blocks for max_steps={max_steps}; sample one a step, as "
             f"dgl.dataloading.NeighborSampler([10] * {max_steps}) does"
         )
-    if edge_bias is not None and len(edge_bias) != len(blocks):
-        raise ValueError(f"edge_bias has {len(edge_bias)} entries for {len(blocks)} blocks")
+    for name, given in of_edges.items():
+        if given is not None and len(given) != len(blocks):
+            raise ValueError(f"{name} has {len(given)} entries for {len(blocks)} blocks")
     if step.cross_attention is not None:
         raise ValueError("a decoder step takes one graph for all steps, not a list of blocks")
     if step.transition.reads_neighbours:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.attention.key_value_memory import KeyValueMemory
-from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.ponder import Work
 from graphut.nn.transition import PositionwiseTransition, Transition
 
@@ -87,7 +87,10 @@ class GraphContext:
     blocks: Sequence[EdgeLayout] = ()  # with sampled blocks: the edges of each step
     # (E,) or (E, H), added to the scores of self-attention; with blocks one for each.
     edge_bias: Tensor | Sequence[Tensor] | None = None
+    edge_feat: Tensor | Sequence[Tensor] | None = None  # (E, edge_dim); with blocks one for each
     get_attention: bool = False  # whether to keep the weights of each self-attention
+    # What self-attention reads, (N_src, d), if it is called as a module to project it by itself.
+    sources: Tensor | None = None
     in_place: KeyValueMemory | None = None  # where the backend reads them without a copy a step
     frontier: Tensor | None = None
     count: Tensor | None = None
@@ -131,16 +134,19 @@ class GraphContext:
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return self-attention of packed rows over their in-neighbours."""
         self.work.attended.append((self.layout, self.frontier))
-        out, weights = layer.attend(
-            self.layout,
-            rows,
-            self._key_value(),
-            frontier=self.frontier,
-            count=self.count,
-            value_shift=self.value_shift,
-            edge_bias=self._edge_bias(),
-            get_attention=self.get_attention,
-        )
+        options: dict[str, Any] = {
+            "frontier": self.frontier,
+            "edge_bias": self._of_step(self.edge_bias),
+            "edge_feat": self._of_step(self.edge_feat),
+            "get_attention": self.get_attention,
+        }
+        out: Tensor
+        if self.sources is not None:
+            result = layer(self.layout, self.sources, **options)
+            out, weights = result if self.get_attention else (result, None)
+        else:
+            options |= {"count": self.count, "value_shift": self.value_shift}
+            out, weights = layer.attend(self.layout, rows, self._key_value(), **options)
         if weights is not None:
             self.weights.append(weights)
         return out
@@ -149,6 +155,13 @@ class GraphContext:
         """Return attention of packed rows over the encoder's output."""
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
+        if is_hooked(layer):
+            table = rows.new_zeros(self.num_dst, rows.shape[1])
+            table = rows if self.frontier is None else table.index_copy(0, self.frontier, rows)
+            read: Tensor = layer(
+                self.cross_layout, (self.encoded.feat, table), frontier=self.frontier
+            )
+            return read
         key_value = self.encoded.key_value(layer)
         return layer.attend(
             self.cross_layout, rows, key_value, frontier=self.frontier, count=self.count
@@ -157,7 +170,8 @@ class GraphContext:
     def transit(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the transition of packed rows; it may read neighbouring tokens."""
         if isinstance(transition, PositionwiseTransition):
-            return transition.transform(rows)
+            moved: Tensor = transition(self.layout, rows)
+            return moved
         nodes, size = self.frontier, self.num_dst
         if self.count is None:
             self.combined = _updated(self.combined, nodes, rows)
@@ -177,10 +191,10 @@ class GraphContext:
         assert self.key_value is not None
         return self.key_value if self.count is None else self.key_value[: self.num_src]
 
-    def _edge_bias(self) -> Tensor | None:
-        if self.edge_bias is None or isinstance(self.edge_bias, Tensor):
-            return self.edge_bias
-        return self.edge_bias[self._step - 1]
+    def _of_step(self, of_edges: Tensor | Sequence[Tensor] | None) -> Tensor | None:
+        if of_edges is None or isinstance(of_edges, Tensor):
+            return of_edges
+        return of_edges[self._step - 1]
 
 
 def existing(nodes: Tensor, size: int) -> Tensor:

@@ -62,8 +62,9 @@ class AdaptiveLoop:
         come that take more steps: a decoding cache needs it.
         """
         checks = FiniteChecks() if checks is None else checks
-        if self.halting is None or self.halted == "running":
+        if self.halting is None or self.halted == "running" or not context.num_dst:
             result = _run_everyone(self, context, feat, position_encoding, checks, settle)
+            result = LoopOutput(*(part[:num_dst] for part in result))  # blocks may be left
         else:
             frontier: Frontier
             if isinstance(checks, AsyncFiniteChecks):
@@ -72,6 +73,11 @@ class AdaptiveLoop:
                 frontier = Frontier(feat, position_encoding, context.num_dst)
             result = _run_frontier(self, context, frontier, feat, num_dst, checks, settle)
         return result._replace(out=self.step(self.rule.max_steps).readout(result.out))
+
+    @property
+    def is_hooked(self) -> bool:
+        """True if hooks act on a step or on its attention."""
+        return any(step.is_hooked for step in self.steps)
 
     def step(self, repetition: int) -> UniversalTransformerStep:
         """Return the step of repetition 1, 2, ..., `max_steps`."""

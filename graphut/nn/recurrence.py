@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop import AdaptiveLoop
 from graphut.nn.ponder import Ponder
-from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.step import HookedStep, UniversalTransformerStep
 
 HALTED = ("copied", "frozen", "stale", "running")
 HALT_FROM = ("input", "output")
@@ -133,6 +134,7 @@ class AdaptiveRecurrence(nn.Module):
         positions: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
         edge_bias: Any = None,
+        edge_feat: Any = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Ponder] | tuple[Tensor, Ponder, list[Tensor]]:
         """Repeat the step until every node has halted.
@@ -154,6 +156,8 @@ class AdaptiveRecurrence(nn.Module):
         edge_bias : Tensor or list of Tensor, optional
             `(E,)` or `(E, num_heads)`, added to the scores of self-attention at every step; for a
             list of blocks one each.
+        edge_feat : Tensor or list of Tensor, optional
+            `(E, edge_dim)`, for self-attention with `edge_dim`; for a list of blocks one each.
         get_attention : bool
             Also return self-attention's weights.
 
@@ -184,7 +188,7 @@ class AdaptiveRecurrence(nn.Module):
             )
         feat = sources_of(feat)
         loop = adaptive_loop(self)
-        context = self._context(loop, graph, feat, positions, cross, edge_bias)
+        context = self._context(loop, graph, feat, positions, cross, edge_bias, edge_feat)
         context.get_attention = get_attention
         checks = self._checks(loop, context, feat)
         checks.check_features(feat)
@@ -193,7 +197,10 @@ class AdaptiveRecurrence(nn.Module):
             positions = positions.to(feat.device, non_blocking=True)
             encoding = position_encoding(positions, feat.shape[1], feat.dtype)
         num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
-        out, steps, remainder = loop.run(context, feat, encoding, num_dst, checks=checks)
+        called = loop
+        if loop.is_hooked:
+            called = replace(loop, steps=[HookedStep(step) for step in loop.steps])  # type: ignore[misc]
+        out, steps, remainder = called.run(context, feat, encoding, num_dst, checks=checks)
         checks.close()
         ponder = self._ponder(loop.step(1), context, steps, remainder)
         return (out, ponder, context.weights) if get_attention else (out, ponder)
@@ -206,18 +213,20 @@ class AdaptiveRecurrence(nn.Module):
         positions: Tensor | None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None,
         edge_bias: Any,
+        edge_feat: Any,
     ) -> GraphContext:
         """Return the context of the first step, all arguments checked."""
         step, blocks = loop.step(1), []
         if isinstance(graph, Sequence):
-            blocks = block_layouts(graph, step, self.max_steps, edge_bias, feat.device)
+            of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat}
+            blocks = block_layouts(graph, step, self.max_steps, of_edges, feat.device)
             layout = blocks[0]
         else:
             check_same_nodes(graph)
             layout = as_layout(graph).to(feat.device)
         self._check(layout, feat, positions)
         context = step.context(layout, cross)
-        context.blocks, context.edge_bias = blocks, edge_bias
+        context.blocks, context.edge_bias, context.edge_feat = blocks, edge_bias, edge_feat
         return context
 
     def _checks(self, loop: AdaptiveLoop, context: GraphContext, feat: Tensor) -> FiniteChecks:
@@ -225,7 +234,8 @@ class AdaptiveRecurrence(nn.Module):
 
         If not, keys and values are written in place where the backend reads them so.
         """
-        if context.blocks or context.edge_bias is not None or context.get_attention:
+        by_edge = context.edge_bias is not None or context.edge_feat is not None
+        if context.blocks or by_edge or context.get_attention or loop.is_hooked:
             return FiniteChecks()
         step = loop.step(1)
         takes_counts = step.attention.takes_counts(context.layout, feat)
@@ -244,7 +254,7 @@ class AdaptiveRecurrence(nn.Module):
         remainder: Tensor,
     ) -> Ponder:
         cost = remainder.new_zeros(())
-        if self.halting is not None:
+        if self.halting is not None and len(steps):
             cost = (remainder + steps if self.cost == "steps+remainder" else remainder).mean()
         return Ponder(
             steps=steps,
@@ -280,8 +290,6 @@ class AdaptiveRecurrence(nn.Module):
         if not 0.0 < self.threshold <= 1.0:
             raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
         nodes = layout.num_src
-        if layout.num_dst == 0:
-            raise ValueError("the graph has no nodes; a batch needs at least one")
         if layout.num_dst > nodes:
             raise ValueError(
                 f"the graph has {layout.num_dst} destination and {nodes} source nodes; a "

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout
+from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
@@ -31,6 +31,7 @@ def dense_recurrence(
     positions: Tensor | None = None,
     cross: tuple[Graph, Tensor] | None = None,
     edge_bias: Tensor | None = None,
+    edge_feat: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute what `layer(graph, feat, ...)` must give, the plain way; without dropout.
 
@@ -57,6 +58,10 @@ def dense_recurrence(
         columns = positions.view(len(positions), -1).unbind(1)
         parts = [coordinate_signal(c, feat.shape[1] // len(columns), feat.dtype) for c in columns]
         place = torch.cat(parts, 1)  # type: ignore[assignment]
+    edges = None
+    if edge_feat is not None:
+        graph, ends = _one_source_an_edge(graph)
+        edges = ends, edge_feat
     loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     spent = feat.new_zeros(feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32))
@@ -71,7 +76,7 @@ def dense_recurrence(
             moves = steps >= t - 1  # the step after its last is the last to be shown
         shown = torch.where(moves[:, None], now, shown)
         step = loop.step(t)
-        new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer)
+        new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer, edges)
         combined = offered
         if layer.halting is None:
             state, steps = new, steps + 1
@@ -106,6 +111,7 @@ def _step(
     active: Tensor,
     cross: tuple[Graph, Tensor] | None,
     layer: AdaptiveRecurrence,
+    edges: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
     pre = step.norm == "pre"
 
@@ -116,7 +122,10 @@ def _step(
         return norm(rows) if pre else rows
 
     norm = step.attention_norm
-    attended = _attend(step.attention, graph, copies, ready(now, norm), ready(shown, norm))
+    source, edge_feat = ready(shown, norm), None
+    if edges is not None:
+        source, edge_feat = source[edges[0]], edges[1]
+    attended = _attend(step.attention, graph, copies, ready(now, norm), source, edge_feat)
     rows = add(now, attended, norm)
     if step.cross_attention is not None and step.cross_norm is not None and cross is not None:
         norm, between = step.cross_norm, cross[0]
@@ -134,6 +143,18 @@ def _step(
     return add(rows, change, norm), combined
 
 
+def _one_source_an_edge(graph: Graph) -> tuple[EdgeLayout, Tensor]:
+    """Return a layout in which each edge has a source of its own, and the node of each source."""
+    layout = as_layout(graph)
+    row, source, edge = layout.in_edges()
+    order = edge.argsort()
+    lengths = layout.dst_lengths
+    by_edge = layout_from_edges(
+        edge[order], row[order], num_src=len(edge), num_dst=layout.num_dst, dst_lengths=lengths
+    )
+    return by_edge, source[order]
+
+
 def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
     """Return `(H or 1, N_dst, N_src)`: the edges between each pair, weighted by `exp(bias)`."""
     layout = as_layout(graph)
@@ -146,7 +167,12 @@ def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
 
 
 def _attend(
-    layer: MultiHeadAttention, graph: Graph, copies: Tensor, rows: Tensor, source: Tensor
+    layer: MultiHeadAttention,
+    graph: Graph,
+    copies: Tensor,
+    rows: Tensor,
+    source: Tensor,
+    edge_feat: Tensor | None = None,
 ) -> Tensor:
     def heads(x: Tensor) -> Tensor:
         return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
@@ -156,6 +182,9 @@ def _attend(
     key, value = (
         heads(linear(source, w, b)) for w, b in zip(weight.chunk(2), bias.chunk(2), strict=True)
     )
+    if edge_feat is not None and layer.edge is not None:
+        of_edges = heads(layer.edge(edge_feat))
+        key, value = key + of_edges, value + of_edges
     scores = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide) * layer.head_feats**-0.5
     if layer.degree_scale is not None:
         growth = as_layout(graph).in_degrees.to(wide).log1p()

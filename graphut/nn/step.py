@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
-from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.attention import MultiHeadAttention, is_hooked, is_plain_linear
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import Transition
@@ -106,7 +106,9 @@ class UniversalTransformerStep(nn.Module):
         frontier: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
         edge_bias: Tensor | None = None,
+        edge_feat: Tensor | None = None,
         get_attention: bool = False,
+        context: GraphContext | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Do one step of all nodes, or of those in `frontier`.
 
@@ -124,8 +126,12 @@ class UniversalTransformerStep(nn.Module):
             For a decoder: the edges from the source nodes, and the encoder's output, `m`.
         edge_bias : Tensor, optional
             `(E,)` or `(E, num_heads)`, added to the scores of self-attention.
+        edge_feat : Tensor, optional
+            `(E, edge_dim)`, for self-attention with `edge_dim`.
         get_attention : bool
             Also return self-attention's weights, `(E, num_heads)`.
+        context : GraphContext, optional
+            Of a recurrence whose step has hooks: it holds all arguments but the first three.
 
         Returns
         -------
@@ -137,15 +143,19 @@ class UniversalTransformerStep(nn.Module):
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        context = self.context(layout.to(feat.device), cross)
-        context.edge_bias, context.get_attention = edge_bias, get_attention
-        context.write(None, self.project(feat))
-        rows = feat[: layout.num_dst]
+        rows, called = feat[: layout.num_dst], context is not None
         if frontier is not None:
             check_frontier(layout, frontier)
-            context.frontier, context.combined = frontier, torch.zeros_like(rows)
-            rows = rows[frontier]
-        out = self.update(rows, context)
+        if context is None:
+            context = self.context(layout.to(feat.device), cross)
+            context.edge_bias, context.edge_feat = edge_bias, edge_feat
+            context.get_attention, context.frontier = get_attention, frontier
+            context.combined = None if frontier is None else torch.zeros_like(rows)
+        if called or is_hooked(self.attention):
+            context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
+        else:
+            context.write(None, self.project(feat))
+        out = self.update(rows if frontier is None else rows[frontier], context)
         return (out, context.weights[0]) if get_attention else out
 
     def context(
@@ -165,18 +175,20 @@ class UniversalTransformerStep(nn.Module):
         check_feat(source, "source", between.num_src, width, self.cross_attention)
         return GraphContext(layout, between, EncoderOutput(source))
 
+    @property
+    def is_hooked(self) -> bool:
+        """True if a call of the step, or of its attention, is more than their `forward`."""
+        parts = (self, self.attention, self.cross_attention)
+        return any(part is not None and is_hooked(part) for part in parts)
+
     def project(self, rows: Tensor) -> Tensor:
         """Return keys and values `(R, 2 * H * D)` of rows `(R, d)`."""
         return self.attention.project(self.attention_norm(rows) if self.norm == "pre" else rows)
 
     @property
     def has_linear_projection(self) -> bool:
-        """A signal added to every row moves all values of `project` by one vector.
-
-        That is certain only for a plain `nn.Linear`: a wrapper, a hook or a parametrization may
-        do anything.
-        """
-        return self.norm == "post" and _is_plain(self.attention.key_value)
+        """A signal added to every row moves all values of `project` by one vector."""
+        return self.norm == "post" and is_plain_linear(self.attention.key_value)
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
         """Return what `signal`, added to every row, adds to every value of `project`.
@@ -217,6 +229,34 @@ class UniversalTransformerStep(nn.Module):
         return f"norm={self.norm!r}"
 
 
+class HookedStep:
+    """A step in the adaptive loop that is called as a module, so that all its hooks act.
+
+    States take the place of keys and values in the context, and each call projects them.
+    """
+
+    has_linear_projection = False
+
+    def __init__(self, step: UniversalTransformerStep) -> None:
+        self.step = step
+        self.readout = step.readout
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Return the states, which the call projects."""
+        return rows
+
+    def value_shift(self, signal: Tensor) -> None:
+        """Return None: hooks may do anything to a signal."""
+
+    def update(self, rows: Tensor, context: GraphContext) -> Tensor:
+        """Return the new states of the frontier by a call of the step."""
+        states = context.key_value
+        assert states is not None
+        context.work.projections[-1] = (context.num_src, None)
+        out: Tensor = self.step(context.layout, states, frontier=context.frontier, context=context)
+        return out
+
+
 def _check_widths(
     attention: MultiHeadAttention,
     transition: Transition,
@@ -238,9 +278,3 @@ def _check_widths(
                 f"all parts of a step need states as wide: destinations of attention have {width} "
                 f"features, and the {name} {found}"
             )
-
-
-def _is_plain(layer: nn.Module) -> bool:
-    """Return whether a call of `layer` is `linear` with its weight, and nothing else."""
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
-    return type(layer) is nn.Linear and "forward" not in vars(layer) and not any(hooks)

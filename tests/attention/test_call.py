@@ -25,14 +25,14 @@ def test_attention_call_edges_follow_the_frontier() -> None:
     )
     row, source, edge = call.edges
     assert (row.tolist(), source.tolist(), edge.tolist()) == ([0, 0], [0, 1], [0, 3])
-    bias, factors = call.bias(), call.dropout_factors()
+    bias, factors = call.bias(), call.weight_factors()
     assert bias is not None and factors is not None
     assert bias.tolist() == [[0.0], [3.0]]
     assert torch.equal(factors, dropout_factors(edge, 3, 0.5, 5, torch.float32))
 
 
 def test_attention_call_is_plain_without_terms_of_single_edges() -> None:
-    assert CALL.is_plain and CALL.bias() is None and CALL.dropout_factors() is None
+    assert CALL.is_plain and CALL.bias() is None and CALL.weight_factors() is None
     others = [{"edge_bias": torch.zeros(4, 1)}, {"dropout": 0.1}, {"need_weights": True}]
     assert not any(replace(CALL, **other).is_plain for other in others)
 

@@ -60,7 +60,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"frontier": torch.ones(3, device="meta")}, ValueError, "frontier is on meta, but query"),
     ({"scale": torch.ones(3, device="meta")}, ValueError, "scale is on meta, but query is on cpu"),
     ({"scale": nan}, ValueError, "scale must be a finite number, got nan"),
-    ({"scale": torch.tensor([1.0, -inf, 1.0])}, ValueError, "scale is -inf in query row 1"),
+    ({"scale": torch.tensor([1.0, -inf, 1.0])}, ValueError, "scale is -inf for query row 1"),
     ({"dropout": 1.0}, ValueError, "dropout must lie in [0, 1), got 1.0"),
     ({"dropout": -0.1}, ValueError, "got -0.1"),
     ({"backend": "cuda"}, ValueError, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
@@ -199,3 +199,31 @@ def test_check_finite_takes_features_whose_sum_overflows() -> None:
     big = torch.full((3, 1, 4), 1e38)
     out = edge_attention(Complete().graph([3]), torch.zeros(3, 1, 4), torch.zeros(3, 1, 4), big)
     torch.testing.assert_close(out, big)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"edge_feat": torch.ones(3, 4)},
+            r"or \(3, 1, 2\) without, got shapes \(3, 4\) and None",
+        ),
+        (
+            {"edge_feat": torch.ones(3, 4), "edge_map": torch.ones(1, 4, 2)},
+            r"\(3, F\) with an edge_map \(1, 2, F\), .* \(3, 4\) and \(1, 4, 2\)",
+        ),
+        ({"edge_weight": torch.ones(4)}, r"edge_weight must be \(3,\) or \(3, 1\)"),
+        ({"edge_weight": torch.tensor([1.0, torch.inf, 2.0])}, "edge_weight is inf for edge 1"),
+        ({"edge_feat": torch.full((3, 1, 2), 3e38)}, "score of source 0 for destination 0, head 0"),
+    ],
+)
+def test_check_features_and_weights_of_edges(options: dict[str, Any], words: str) -> None:
+    layout, x = layout_of([(0, 0), (1, 1), (0, 1)], 2, 2), torch.full((2, 1, 2), 5.0)
+    with pytest.raises(ValueError, match=words):
+        edge_attention(layout, x, x, x, **options)
+
+
+def test_check_features_of_edges_need_values_as_wide_as_keys() -> None:
+    layout, x = layout_of([(0, 0)], 1, 1), torch.ones(1, 1, 2)
+    with pytest.raises(ValueError, match="as wide, got 2 and 1 features a head"):
+        edge_attention(layout, x, x, x[..., :1], edge_feat=torch.ones(1, 1, 2))

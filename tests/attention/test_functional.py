@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut._dgl import dgl
-from graphut.attention import EdgeLayout, IntervalLayout, edge_attention
+from graphut.attention import EdgeLayout, IntervalLayout, edge_attention, edge_sums
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import GRAPHS, ON_CPU, hubs, inputs
+from tests.attention.test_segments import LargestTensor
 from tests.helpers import (
     Pairs,
     assert_same,
@@ -19,6 +20,7 @@ from tests.helpers import (
     layout_of,
     multigraphs,
     normal,
+    pairs_of,
     relative_error,
 )
 
@@ -324,3 +326,95 @@ def test_edge_attention_of_a_graph_on_the_cpu_with_features_on_the_gpu(
     assert result.device.type == "cuda"
     found = [result.cpu(), *(x.cpu() for x in gradients([result.cpu()], moved))]
     assert_same(found, run("dense", layout, tensors))
+
+
+def with_one_source_an_edge(
+    layout: EdgeLayout, key: Tensor, value: Tensor, of_edges: Tensor
+) -> tuple[EdgeLayout, Tensor, Tensor]:
+    """The oracle of edge features: keys and values of `(source, edge)` as sources of their own."""
+    pairs = pairs_of(layout)
+    own = layout_of([(e, dst) for e, (_, dst) in enumerate(pairs)], len(pairs), layout.num_dst)
+    source = torch.tensor([src for src, _ in pairs], dtype=torch.int64)
+    return own, key[source] + of_edges, value[source] + of_edges
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["plain", "everything"])
+@pytest.mark.parametrize("frontier", ["all", "some"])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+def test_edge_attention_features_of_edges_are_added_to_keys_and_values(
+    backend: str, graph: str, frontier: str, everything: bool
+) -> None:
+    layout, nodes = GRAPHS[graph], None
+    if frontier == "some":
+        nodes = torch.arange(0, layout.num_dst, 2)
+    rows = layout.num_dst if nodes is None else len(nodes)
+    query, key, value = inputs(layout, rows)
+    feat, edge_map = normal(layout.num_edges, 5, seed=6), normal(2, 3, 5, seed=7)
+    options = {"frontier": nodes, **(every_option(layout, rows) if everything else {})}
+    leaves = [query, key, value, feat, edge_map]
+    leaves += [x for x in options.values() if isinstance(x, Tensor) and x.requires_grad]
+
+    def outputs(name: str, graph: EdgeLayout, *tensors: Tensor, **more: Any) -> list[Tensor]:
+        given = {"allow_zero_in_degree": True, "backend": name, **options, **more}
+        result = edge_attention(graph, *tensors, **given)
+        found = list(result) if isinstance(result, tuple) else [result]
+        return found + gradients(found, leaves)
+
+    def of_edges() -> Tensor:
+        return torch.einsum("ef,hdf->ehd", feat, edge_map)
+
+    own, keys, values = with_one_source_an_edge(layout, key, value, of_edges())
+    expected = outputs("dense", own, query, keys, values)
+    mapped = {"edge_feat": feat, "edge_map": edge_map}
+    assert_same(outputs(backend, layout, query, key, value, **mapped), expected)
+    assert_same(outputs(backend, layout, query, key, value, edge_feat=of_edges()), expected)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,)], ids=["flat", "one", "heads"])
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+@pytest.mark.parametrize("graph", ["causal", "parallel", "some-empty", "hubs"])
+def test_edge_attention_weights_of_edges_multiply_after_the_softmax(
+    graph: str, backend: str, shape: tuple[int, ...]
+) -> None:
+    layout, (query, key, value) = GRAPHS[graph], inputs(GRAPHS[graph])
+    factors = normal(layout.num_edges, *shape, seed=8)
+    options: dict[str, Any] = {"allow_zero_in_degree": True, "dropout": 0.3, "seed": 4}
+    _, plain = edge_attention(layout, query, key, value, get_attention=True, **options)
+    weights = plain * factors.view(layout.num_edges, -1)
+    row, source, edge = layout.in_edges()
+    out = torch.zeros(layout.num_dst, 2, 3).double()
+    out = out.index_add(0, row, weights[edge, :, None] * value[source])
+    options |= {"edge_weight": factors, "backend": backend}
+    found = edge_attention(layout, query, key, value, get_attention=True, **options)
+    leaves = [query, key, value, factors]
+    assert_same(
+        [*found, *gradients(found, leaves)], [out, weights, *gradients([out, weights], leaves)]
+    )
+    assert_same([edge_attention(layout, query, key, value, **options)], [out])
+
+
+def test_edge_attention_makes_no_tensor_of_edges_by_heads_by_features() -> None:
+    layout, heads, feats = hubs(50, 50, 4000), 4, 16
+    tensors = [normal(50, heads, feats, seed=seed, dtype=torch.float32) for seed in range(3)]
+    feat, edge_map = normal(4000, 8, seed=3), normal(heads, feats, 8, seed=4)
+    with LargestTensor() as largest, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edge_sums, "_ENTRIES", 1024)
+        out = edge_attention(layout, *tensors, edge_feat=feat, edge_map=edge_map, backend="torch")
+        gradients([out], [*tensors, feat, edge_map])
+    assert largest.entries == 4000 * 8  # the features of edges
+
+
+@pytest.mark.parametrize("backend", ["dense", "torch"])
+@pytest.mark.parametrize("edges", [False, True], ids=["plain", "features"])
+def test_edge_attention_has_second_derivatives(edges: bool, backend: str) -> None:
+    layout = GRAPHS["parallel"]
+    bias, feat = normal(6, seed=4), normal(6, 2, seed=5)
+    edge_map = normal(2, 3, 2, seed=6)
+
+    def attend(*given: Tensor) -> Tensor:
+        more = {"edge_feat": given[4], "edge_map": given[5]} if edges else {}
+        return edge_attention(layout, *given[:3], edge_bias=given[3], backend=backend, **more)
+
+    given = (*inputs(layout), bias, *((feat, edge_map) if edges else ()))
+    assert torch.autograd.gradgradcheck(attend, given)

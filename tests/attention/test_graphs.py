@@ -33,6 +33,15 @@ def test_as_layout_reads_any_graph_under_its_own_edge_ids(edges: list[tuple[int,
     assert sorted(edge.tolist()) == list(range(len(edges)))
 
 
+@pytest.mark.parametrize("formats", ["coo", "csr", "csc", ["csr", "csc"]], ids=str)
+@pytest.mark.parametrize("edges", [[(2, 1), (0, 1), (1, 0), (2, 1), (0, 2)], []], ids=len)
+def test_as_layout_of_a_graph_restricted_to_a_format(formats: Any, edges: Any) -> None:
+    graph = dgl.graph(edges, num_nodes=3)
+    found, expected = (as_layout(g).in_edges() for g in (graph.formats(formats), graph))
+    for mine, other in zip(found, expected, strict=True):
+        assert torch.equal(mine, other)
+
+
 def test_as_layout_returns_a_layout_as_it_is() -> None:
     layout = Causal().layout([3])
     assert as_layout(layout) is layout

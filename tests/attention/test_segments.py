@@ -6,7 +6,7 @@ import pytest
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from graphut.attention import edge_attention, segments
+from graphut.attention import edge_attention, edge_sums
 from tests.attention.naive import GRAPHS, hubs, inputs
 from tests.helpers import assert_same, gradients, normal
 
@@ -36,7 +36,7 @@ def both_ways(backend: str, graph: str) -> list[Tensor]:
 def test_segment_attention_in_chunks_of_any_size(
     graph: str, entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segments, "_ENTRIES", entries)
+    monkeypatch.setattr(edge_sums, "_ENTRIES", entries)
     assert_same(both_ways("torch", graph), both_ways("dense", graph))
 
 
@@ -44,7 +44,7 @@ def test_segment_attention_makes_no_tensor_of_edges_by_heads_by_features(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     edges, heads, feats, chunk = 20_000, 2, 16, 4096
-    monkeypatch.setattr(segments, "_ENTRIES", chunk)
+    monkeypatch.setattr(edge_sums, "_ENTRIES", chunk)
     layout = hubs(50, 50, edges)
     tensors = [normal(50, heads, feats, seed=seed) for seed in range(3)]
     with LargestTensor() as largest:

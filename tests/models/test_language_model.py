@@ -202,6 +202,18 @@ def test_language_model_warns_once_that_it_runs_the_prefix_again() -> None:
     assert "the topology 'star&causal' is not known to be stable" in str(caught[0].message)
 
 
+def test_language_model_with_hooks_runs_the_prefix_again_as_in_training() -> None:
+    model = build()
+    attention = model.decoder.step.attention
+    attention.register_forward_hook(lambda module, args, out: out / 2)
+    with pytest.warns(UserWarning, match="hooks on the decoder's step.*whole prefix again"):
+        found = model.generate(TEXTS, max_length=5)
+    attention._forward_hooks.clear()
+    attention.output.weight.data /= 2
+    attention.output.bias.data /= 2
+    assert_same_generations(found, model.generate(TEXTS, max_length=5))
+
+
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
 def test_language_model_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build(**row).train()

@@ -58,6 +58,7 @@ def build_step(
     transition: str = "positionwise",
     form: str = "encoder",
     scale_by_degree: bool = False,
+    edge_dim: int | None = None,
     seed: int = 0,
     **options: Any,
 ) -> UniversalTransformerStep:
@@ -65,7 +66,7 @@ def build_step(
     decoder = form == "decoder"
     maps = (FEATS, 12)
     step = UniversalTransformerStep(
-        MultiHeadAttention(FEATS, HEADS, scale_by_degree=scale_by_degree),
+        MultiHeadAttention(FEATS, HEADS, scale_by_degree=scale_by_degree, edge_dim=edge_dim),
         PositionwiseTransition(*maps, activation=nn.GELU())
         if transition == "positionwise"
         else SeparableConvTransition(*maps, kernel_size=3, causal=decoder, activation=nn.GELU()),
@@ -110,8 +111,8 @@ class Case:
     @property
     def inputs(self) -> list[Tensor]:
         """Everything that a gradient goes to."""
-        bias = self.arguments.get("edge_bias")
-        given = [self.feat, self.cross and self.cross[1], bias]
+        of_edges = (self.arguments.get(name) for name in ("edge_bias", "edge_feat"))
+        given = [self.feat, self.cross and self.cross[1], *of_edges]
         return [*(x for x in given if x is not None), *self.layer.parameters()]
 
     def run(self, recurrence: Callable[..., Any]) -> list[Tensor]:
@@ -147,6 +148,7 @@ def build_case(
     form: str = "encoder",
     max_steps: int = 5,
     scale_by_degree: bool = False,
+    edge_dim: int | None = None,
     share_weights: bool = True,
     **modes: Any,
 ) -> Case:
@@ -156,7 +158,7 @@ def build_case(
         halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
         halting.linear.bias.data.fill_(-0.3)
     shape: dict[str, Any] = {"norm": norm, "transition": transition, "form": form}
-    shape["scale_by_degree"] = scale_by_degree
+    shape |= {"scale_by_degree": scale_by_degree, "edge_dim": edge_dim}
     if share_weights:
         layer = AdaptiveRecurrence(build_step(**shape), halting, max_steps=max_steps, **modes)
     else:

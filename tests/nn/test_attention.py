@@ -355,3 +355,67 @@ def test_attention_scores_that_overflow_are_refused(sign: int, backend: str) -> 
     self_loops = layout_of([(i, i) for i in range(4)], 4, 4)
     with pytest.raises(ValueError, match=r"score of .*destination 2[, ].*float32: make queries"):
         layer(self_loops, feat)
+
+
+def test_attention_features_of_edges_are_added_to_keys_and_values() -> None:
+    graph, feat, of_edges = GRAPHS["rows"], normal(5, 8), normal(7, 3, seed=1)
+    layer = build(edge_dim=3)
+    source = torch.tensor([source for source, _ in pairs_of(graph)])
+    own = layout_of([(e, dst) for e, (_, dst) in enumerate(pairs_of(graph))], 7, 5)
+    moved = layer.edge(of_edges)
+    key_value = layer.key_value(feat)[source] + torch.cat([moved, moved], 1)
+    expected = edge_attention(
+        own, layer.query(feat).view(5, 2, 4), *key_value.view(7, 2, 2, 4).unbind(1), backend="dense"
+    )
+    out = layer(graph, feat, edge_feat=of_edges)
+    inputs = [feat, of_edges, *layer.parameters()]
+    wanted = layer.output(expected.flatten(1))
+    assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
+
+
+def test_attention_the_map_of_edges_may_be_any_module() -> None:
+    graph, feat, of_edges = GRAPHS["rows"], normal(5, 8), normal(7, 3, seed=1)
+    layer = build(edge_dim=3)
+    plain = layer(graph, feat, edge_feat=of_edges)
+    hook = layer.edge.register_forward_hook(lambda module, args, out: 2 * out)
+    assert_same([layer(graph, feat, edge_feat=of_edges / 2)], [plain])
+    hook.remove()
+    weight = layer.edge.weight
+    layer.edge = nn.Sequential(nn.Linear(3, 3, bias=False), layer.edge, nn.Tanh()).double()
+    layer.edge[0].weight.data = torch.eye(3).double()
+    small = layer(graph, feat, edge_feat=1e-7 * of_edges)  # the tanh of so little is itself
+    layer.edge = nn.Linear(3, 8, bias=False)
+    layer.edge.weight = weight
+    assert_same([small], [layer(graph, feat, edge_feat=1e-7 * of_edges)])
+
+
+def test_attention_features_of_edges_under_autocast_are_summed_in_float32() -> None:
+    graph, layer = GRAPHS["rows"], build(edge_dim=3).float()
+    feat, of_edges = normal(5, 8).float(), normal(7, 3, seed=1).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(graph, feat, edge_feat=of_edges)
+    assert out.dtype == torch.bfloat16
+    assert_same([out.float()], [layer(graph, feat, edge_feat=of_edges)], 2e-2)
+
+
+@pytest.mark.parametrize(
+    ("edge_dim", "edge_feat", "words"),
+    [
+        (3, None, "a layer with edge_dim needs edge_feat.* got edge_dim=3 and edge_feat=None"),
+        (None, torch.ones(7, 3), r"got edge_dim=None and edge_feat=\(7, 3\)"),
+        (
+            3,
+            torch.ones(6, 3),
+            r"edge_feat must be \(7, F\) with an .* got shapes \(6, 3\) and \(2, 4, 3\)",
+        ),
+        (1, torch.tensor([[1.0]] * 6 + [[math.nan]]), "edge_feat is nan for edge 6"),
+        (1, torch.ones(7, 1, dtype=torch.int64), "edge_feat must be floating point, got torch.int"),
+    ],
+)
+def test_attention_features_of_edges_that_do_not_fit(
+    edge_dim: int | None, edge_feat: Any, words: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        build(edge_dim=edge_dim)(GRAPHS["rows"], normal(5, 8), edge_feat=edge_feat)
+    with pytest.raises(ValueError, match="edge_dim must be at least 1, got 0"):
+        build(edge_dim=0)

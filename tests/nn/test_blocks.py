@@ -34,26 +34,27 @@ def blocks_of(graph: DGLGraph, seeds: Tensor, steps: int) -> list[DGLGraph]:
     return blocks
 
 
-def case_of(modes: dict[str, Any]) -> Case:
-    return build_case(graph=rows_graph([40]), max_steps=STEPS, **modes)
+def case_of(modes: dict[str, Any], **options: Any) -> Case:
+    return build_case(graph=rows_graph([40]), max_steps=STEPS, **modes, **options)
 
 
-def check(case: Case, biased: bool = False) -> Tensor:
+def check(case: Case, **of_edges: Tensor) -> Tensor:
     """Blocks with all in-edges give what the whole graph gives; return the steps."""
     graph, layer, feat = big_graph(), case.layer, case.feat
     blocks = blocks_of(graph, SEEDS, STEPS)
     first = blocks[0].srcdata[dgl.NID]
     assert SEEDS.numel() < blocks[1].num_src_nodes() < first.numel() < 40
     place = case.positions
-    bias = normal(graph.num_edges(), HEADS, seed=5) if biased else None
-    biases = None if bias is None else [bias[block.edata[dgl.EID]] for block in blocks]
-    out, ponder = layer(graph, feat, positions=place, edge_bias=bias)
+    of_blocks = {
+        name: [given[block.edata[dgl.EID]] for block in blocks] for name, given in of_edges.items()
+    }
+    out, ponder = layer(graph, feat, positions=place, **of_edges)
     expected = [out[SEEDS], ponder.steps[SEEDS], ponder.remainder[SEEDS]]
     some = None if place is None else place[first]
-    out, ponder = layer(blocks, feat[first], positions=some, edge_bias=biases)
+    out, ponder = layer(blocks, feat[first], positions=some, **of_blocks)
     found = [out, ponder.steps, ponder.remainder]
     assert_same(found, expected)
-    inputs = [feat, *layer.parameters(), *([] if bias is None else [bias])]
+    inputs = [feat, *layer.parameters(), *of_edges.values()]
     assert_same(gradients(found[::2], inputs), gradients(expected[::2], inputs))
     return ponder.steps
 
@@ -76,8 +77,17 @@ def test_blocks_the_nodes_of_these_tests_halt_at_different_steps() -> None:
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_blocks_each_block_has_its_own_edge_bias(halted: str) -> None:
-    check(case_of({"halted": halted}), biased=True)
+def test_blocks_each_block_has_its_own_bias_and_features_of_edges(halted: str) -> None:
+    edges = big_graph().num_edges()
+    bias, feat = normal(edges, HEADS, seed=5), normal(edges, 3, seed=6)
+    check(case_of({"halted": halted}, edge_dim=3), edge_bias=bias, edge_feat=feat)
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_blocks_all_nodes_halt_before_the_last_block(halted: str) -> None:
+    case = case_of({"halted": halted})
+    case.layer.halting.linear.bias.data.fill_(9.0)  # type: ignore[union-attr, operator]
+    assert check(case).tolist() == [1] * 3
 
 
 def test_blocks_without_halting() -> None:

@@ -457,10 +457,18 @@ def test_recurrence_a_halting_unit_of_another_width() -> None:
         AdaptiveRecurrence(step, HaltingUnit(6))
 
 
-def test_recurrence_a_graph_without_nodes() -> None:
-    case = build_case()
-    with pytest.raises(ValueError, match="the graph has no nodes"):
-        case.layer(dgl.graph(([], [])), case.feat[:0])
+@pytest.mark.parametrize("modes", covering(halted=HALTED, norm=MODES["norm"], halts=(True, False)))
+def test_recurrence_a_graph_without_nodes(modes: dict[str, Any]) -> None:
+    modes = dict(modes)
+    halts = modes.pop("halts")
+    layer = build_case(**modes).layer
+    layer.halting = layer.halting if halts else None
+    feat = torch.zeros(0, FEATS, dtype=torch.float64, requires_grad=True)
+    out, ponder = layer(dgl.graph(([], [])), feat)
+    assert (out.shape, ponder.steps.shape, ponder.remainder.shape) == ((0, FEATS), (0,), (0,))
+    assert ponder.cost == 0 and ponder.flops == 0
+    (out.sum() + ponder.cost).backward()
+    assert feat.grad is not None
 
 
 def test_recurrence_a_weight_that_is_not_a_number() -> None:
@@ -535,6 +543,13 @@ def test_recurrence_an_edge_bias_acts_at_every_step(heads: int, modes: dict[str,
     assert len(check(case).unique()) > 1
 
 
+@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+def test_recurrence_features_of_edges_act_at_every_step(modes: dict[str, Any]) -> None:
+    case = build_case(edge_dim=3, **modes)
+    case.arguments["edge_feat"] = normal(case.graph.num_edges, 3, seed=9)
+    assert len(check(case).unique()) > 1
+
+
 @pytest.mark.parametrize("halted", HALTED)
 def test_recurrence_attention_weights_of_each_step(halted: str) -> None:
     case = build_case(halted=halted, topology="rows")
@@ -586,3 +601,95 @@ def test_recurrence_a_graph_alone_and_in_a_batch(
     for graph, part, feat, some in zip(graphs, dgl.unbatch(batch), feats, biases, strict=True):
         alone, steps, _ = engine(case.layer, graph, feat, edge_bias=some)
         assert_same([part.ndata["out"], part.ndata["steps"]], [alone, steps])
+
+
+# Hooks.
+
+
+def halve(module: nn.Module, args: Any, out: Any) -> Any:
+    return (out[0] / 2, *out[1:]) if isinstance(out, tuple) else out / 2
+
+
+def stretch(module: nn.Module, args: tuple[Any, Any]) -> tuple[Any, Any]:
+    graph, feat = args
+    if isinstance(feat, tuple):
+        return graph, (1.5 * feat[0], 0.5 * feat[1])
+    return graph, 1.5 * feat + feat.roll(1, 0)  # what a node sees depends on halted ones too
+
+
+HOOKED = covering(
+    halted=HALTED,
+    norm=MODES["norm"],
+    form=MODES["form"],
+    part=("step", "attention", "cross_attention"),
+    pre=(False, True),
+)
+
+
+@pytest.mark.parametrize("modes", HOOKED, ids=name_of)
+def test_recurrence_hooks_act_as_on_calls_of_the_step(
+    modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = dict(modes)
+    part, pre = modes.pop("part"), modes.pop("pre")
+    if part == "cross_attention":
+        modes["form"] = "decoder"
+    case = build_case(topology="rows", **modes)
+    plain = case.run(engine)
+    step = case.layer.step
+    hooked = step if part == "step" else getattr(step, part)
+    hook = (hooked.register_forward_pre_hook if pre else hooked.register_forward_hook)(
+        stretch if pre else halve
+    )
+    found = case.run(engine)
+
+    def call(step: Any, graph: Any, copies: Any, now: Any, shown: Any, *others: Any) -> Any:
+        combined, _, cross = others[:3]
+        return step(graph, shown, cross=cross), combined
+
+    with monkeypatch.context() as patch:
+        patch.setattr("graphut.nn.reference._step", call)
+        assert_same(found, case.run(dense_recurrence))
+    assert relative_error(found[0], plain[0]) > 1e-2
+    hook.remove()
+    assert_same(case.run(engine), plain)
+
+
+@pytest.mark.parametrize(
+    "modes", covering(halted=HALTED, norm=MODES["norm"], form=MODES["form"]), ids=name_of
+)
+def test_recurrence_a_hook_that_scales_is_a_scaled_map(modes: dict[str, Any]) -> None:
+    hooked, scaled = build_case(**modes), build_case(**modes)
+    for name in ("attention", "cross_attention", "transition"):
+        layer, other = (getattr(case.layer.step, name) for case in (hooked, scaled))
+        if layer is not None:
+            layer.register_forward_hook(halve)
+            last = other.layers[-1] if name == "transition" else other.output
+            last.weight.data /= 2
+            last.bias.data /= 2
+    found, expected = (engine(c.layer, c.graph, c.feat, **c.arguments) for c in (hooked, scaled))
+    assert_same(found, expected)
+    _, ponder = hooked.layer(hooked.graph, hooked.feat, **hooked.arguments)
+    assert ponder.projected == hooked.graph.num_src * int(ponder.steps.max())
+
+
+def test_recurrence_hooks_see_a_call_a_step_with_its_frontier() -> None:
+    case, calls = build_case(edge_dim=3), []
+    feat = normal(case.graph.num_edges, 3, seed=9)
+    case.arguments["edge_feat"] = feat
+
+    def note(module: Any, args: Any, options: Any, out: Any) -> None:
+        rows = options["frontier"]
+        calls.append((type(module), 10 if rows is None else len(rows)))
+
+    for module in (case.layer.step, case.layer.step.attention):
+        module.register_forward_hook(note, with_kwargs=True)
+    given = case.arguments
+    out, ponder, weights = case.layer(case.graph, case.feat, get_attention=True, **given)
+    expected, same, wanted = build_case(edge_dim=3).layer(
+        case.graph, case.feat, get_attention=True, **given
+    )
+    assert_same([out, ponder.steps, *weights], [expected, same.steps, *wanted])
+    sizes = [int(size) for size in ponder.frontier_sizes if size]
+    assert [rows for kind, rows in calls if kind is MultiHeadAttention] == sizes
+    assert [rows for kind, rows in calls if kind is UniversalTransformerStep] == sizes

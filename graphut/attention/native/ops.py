@@ -187,7 +187,15 @@ def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...
     return query, key, value, None, *of_scores, *[None] * len(Edges._fields + Numbers._fields)
 
 
+def _no_second_backward(ctx: Any, *_: Tensor) -> None:
+    raise RuntimeError(
+        "the backend 'native' has no second derivatives: use backend='dense', or backend='torch' "
+        "with an edge_bias or on a graph whose in-neighbours are no intervals"
+    )
+
+
 edge_attention_op.register_autograd(_backward, setup_context=_setup_context)
+edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
 def _call(given: Tensors, numbers: Numbers) -> Call:

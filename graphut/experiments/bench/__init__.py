@@ -1,7 +1,8 @@
-"""Benchmarks: of attention backends, of halting, of long sentences, and of topologies."""
+"""Benchmarks: of attention backends, graph layers, halting, long sentences, and topologies."""
 
 from graphut.experiments.bench.attention import backend_names, bench_attention
 from graphut.experiments.bench.comparison import Comparison, ComparisonReport
+from graphut.experiments.bench.layers import LayerProblem, bench_layers
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.bench.scaling import bench_scaling
@@ -12,10 +13,12 @@ __all__ = [
     "AttentionProblem",
     "Comparison",
     "ComparisonReport",
+    "LayerProblem",
     "ModelProblem",
     "Sizes",
     "backend_names",
     "bench_attention",
+    "bench_layers",
     "bench_model",
     "bench_scaling",
 ]

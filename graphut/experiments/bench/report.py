@@ -19,7 +19,12 @@ _SCALING_HEAD = ["nodes", "edges", "ms", "quartiles", "ns a node", "peak MiB", "
 
 def report_text(report: Report) -> str:
     """Return the table of a benchmark, and what was computed."""
-    texts = {"attention": _attention_text, "model": _model_text, "scaling": _scaling_text}
+    texts = {
+        "attention": _attention_text,
+        "layers": _layers_text,
+        "model": _model_text,
+        "scaling": _scaling_text,
+    }
     return texts[report["bench"]](report)
 
 
@@ -54,6 +59,29 @@ def _attention_cells(row: Row) -> list[str]:
         three_digits(row["flops_per_second"] / 1e9),
         f"{row['share_of_matmul']:.0%}",
         f"{row['error']:.0e}",
+        *map(three_digits, row["times_faster_than"].values()),
+    ]
+
+
+def _layers_text(report: Report) -> str:
+    problem, rows = report["problem"], report["rows"]
+    sizes = "; ".join(f"{src:,} to {dst:,} nodes, {e:,} edges" for src, dst, e in problem["blocks"])
+    title = (
+        f"{len(problem['blocks'])} layer(s): {sizes}; {problem['dim']} features in "
+        f"{problem['heads']} heads, float32; forward and backward; "
+        f"{report['machine']['threads']} threads"
+    )
+    head = ["layer", "ms", "quartiles", "peak MiB", "error"]
+    head += [f"x {peer}" for peer in rows[0]["times_faster_than"]]
+    return f"{title}\n\n{plain_table(head, [*map(_layer_cells, rows)])}"
+
+
+def _layer_cells(row: Row) -> list[str]:
+    return [
+        row["name"],
+        *_times(row["seconds"]),
+        mebibytes(row["peak_bytes"]),
+        "" if row["error"] is None else f"{row['error']:.0e}",
         *map(three_digits, row["times_faster_than"].values()),
     ]
 

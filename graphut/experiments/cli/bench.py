@@ -15,10 +15,12 @@ from graphut.attention.autotune import remember
 from graphut.experiments.bench import (
     PEERS,
     AttentionProblem,
+    LayerProblem,
     ModelProblem,
     Sizes,
     backend_names,
     bench_attention,
+    bench_layers,
     bench_model,
     bench_scaling,
 )
@@ -64,6 +66,11 @@ def _attention(arguments: Namespace) -> Report:
         path = remember(problem.kind, best)
         print(f"{best} for {problem.kind} calls is kept in {path}", file=sys.stderr)
     return report
+
+
+def _layers(arguments: Namespace) -> Report:
+    names = ("nodes", "edges", "power_law", "seeds", "dim", "heads")
+    return bench_layers(LayerProblem(**_chosen(arguments, *names)), repeats=arguments.repeats)
 
 
 def _model(arguments: Namespace) -> Report:
@@ -132,6 +139,18 @@ def _add_attention(parser: Parser) -> None:
            "$GRAPHUT_CACHE or ~/.cache/graphut")
 
 
+def _add_layers(parser: Parser) -> None:
+    option = parser.add_argument
+    option("--nodes", type=int, default=100_000, metavar="N", help="nodes (default: 100000)")
+    option("--edges", type=int, default=2_000_000, metavar="N",
+           help="edges without self-loops (default: 2000000)")
+    option("--power-law", action="store_true", help="give few nodes most of the edges")
+    option("--seeds", type=int, metavar="N",
+           help="two layers over sampled blocks of 10 in-neighbours that end at so many nodes")
+    option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
+    _add_common(parser, repeats=5, heads=4)
+
+
 def _add_model(parser: Parser) -> None:
     option = parser.add_argument
     option("--shape", type=_read(Sizes.parse), action="append", metavar="SHAPE",
@@ -161,9 +180,9 @@ def _add_backend(parser: Parser) -> None:
                         help=f"of attention: auto, {', '.join(BACKENDS)} (default: auto)")
 
 
-def _add_common(parser: Parser, repeats: int = 9) -> None:
+def _add_common(parser: Parser, repeats: int = 9, heads: int = 8) -> None:
     option = parser.add_argument
-    option("--heads", type=int, default=8, metavar="N", help="heads (default: 8)")
+    option("--heads", type=int, default=heads, metavar="N", help=f"heads (default: {heads})")
     option("--repeats", type=int, default=repeats, metavar="N",
            help=f"timed rounds (default: {repeats})")
     option("--out", metavar="FILE", help="where to write the figures as JSON")
@@ -176,6 +195,12 @@ _BENCHMARKS = {
         "one attention call: every backend, and what others offer",
         "Which backend is best for a topology: one attention call, by every backend and by what "
         "others offer for it, each held against a float64 reference before it is timed.",
+    ),
+    "layers": (
+        _layers, _add_layers,
+        "whole graph layers beside DGL's and PyG's, on the CPU",
+        "Graph layers on a random graph, or on sampled blocks of it, forward and backward: "
+        "graphut's beside DotGatConv and GATConv of DGL and TransformerConv of PyG.",
     ),
     "model": (
         _model, _add_model,

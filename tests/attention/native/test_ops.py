@@ -107,3 +107,11 @@ def test_layers_on_edge_attention_op_compile(graph: str, compiler: str) -> None:
         for frontier in (None, nodes):
             run = partial(layer, layout, frontier=frontier)
             same_when_compiled(run, [feat], compiler)
+
+
+def test_edge_attention_op_without_second_derivatives_names_backends_that_have_them() -> None:
+    layout, query = GRAPHS["rows"](), normal(8, 2, 3)
+    out = edge_attention(layout, query, query, query, backend="native")
+    [slope] = torch.autograd.grad(out.square().sum(), query, create_graph=True)
+    with pytest.raises(RuntimeError, match="'native' has no second derivatives: use backend='den"):
+        slope.sum().backward()

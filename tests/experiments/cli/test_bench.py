@@ -48,6 +48,17 @@ def test_bench_attention_of_one_sentence_forward_only(capsys: pytest.CaptureFixt
     assert "complete on 1x5 tokens: 25 edges" in capsys.readouterr().out
 
 
+def test_bench_layers_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch_geometric")
+    out = tmp_path / "result.json"
+    argv = ["bench", "layers", "--nodes", "30", "--edges", "90", "--dim", "8", "--heads", "2"]
+    assert main([*argv, "--seeds", "3", "--power-law", "--repeats", "1", "--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith("2 layer(s): ")
+    assert json.loads(out.read_text())["problem"]["power_law"]
+
+
 def test_bench_model_prints_a_table_and_writes_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

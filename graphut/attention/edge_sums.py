@@ -1,0 +1,109 @@
+"""Dot products and weighted sums along edges.
+
+Rows of edges are gathered chunk by chunk, forward and backward, so that nothing of the size
+edges x heads x features ever exists, but inside of torch.func. A table of one head serves all heads
+of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphut.attention.transforms import in_transform
+
+# Gathered rows are held for so many entries at a time: about 8 MiB in float32.
+_ENTRIES = 1 << 21
+
+
+def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
+    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, with gradients of `a` and `b`.
+
+    Examples
+    --------
+    >>> a, b = torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[3.0]], [[4.0]]])
+    >>> edge_dot(a, b, torch.tensor([0, 0]), torch.tensor([1, 0]))
+    tensor([[4., 8.],
+            [3., 6.]])
+    """
+    if in_transform():
+        return (a[a_rows] * b[b_rows]).sum(-1)
+    out: Tensor = _EdgeDot.apply(a, b, a_rows, b_rows)  # type: ignore[no-untyped-call]
+    return out
+
+
+def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int) -> Tensor:
+    """Return `out[i, h]`: the sum of `weights[e, h] * b[b_rows[e], h]` where `to_rows[e] = i`.
+
+    `weights` are `(e, H)`, the result `(rows, H, D)`; it has gradients of `weights` and `b`.
+
+    Examples
+    --------
+    >>> weights, b = torch.tensor([[0.5], [2.0]]), torch.tensor([[[3.0]], [[4.0]]])
+    >>> edge_sum(weights, b, torch.tensor([1, 1]), torch.tensor([0, 1]), rows=2).flatten()
+    tensor([0.0000, 9.5000])
+    """
+    if in_transform():
+        zeros = b.new_zeros(rows, weights.shape[1], b.shape[2])
+        return zeros.index_add(0, to_rows, weights[:, :, None] * b[b_rows])
+    shape = (rows, weights.shape[1], b.shape[2])
+    out: Tensor = _EdgeSum.apply(weights, b, to_rows, b_rows, shape)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:
+    if torch.compiler.is_compiling():
+        return iter([slice(None)])  # how many edges there are is not known then
+    size = max(1, _ENTRIES // max(1, entries_an_edge))
+    return (slice(start, start + size) for start in range(0, edges, size))
+
+
+class _EdgeDot(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b, a_rows, b_rows)
+        heads = max(a.shape[1], b.shape[1])
+        out = a.new_empty(a_rows.numel(), heads)
+        for part in _chunks(a_rows.numel(), heads * a.shape[2]):
+            out[part] = (a[a_rows[part]] * b[b_rows[part]]).sum(-1)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, b, a_rows, b_rows = ctx.saved_tensors
+        to_a = to_b = None
+        if ctx.needs_input_grad[0]:
+            to_a = _EdgeSum.apply(grad, b, a_rows, b_rows, a.shape)  # type: ignore[no-untyped-call]
+        if ctx.needs_input_grad[1]:
+            to_b = _EdgeSum.apply(grad, a, b_rows, a_rows, b.shape)  # type: ignore[no-untyped-call]
+        return to_a, to_b, None, None
+
+
+class _EdgeSum(torch.autograd.Function):
+    """Sums in a table of any number of heads: in one of one head, those of all heads."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, shape: Sequence[int]
+    ) -> Tensor:
+        ctx.save_for_backward(weights, b, to_rows, b_rows)
+        out = b.new_zeros(shape)
+        for part in _chunks(to_rows.numel(), weights.shape[1] * b.shape[2]):
+            terms = weights[part, :, None] * b[b_rows[part]]
+            if terms.shape[1] != shape[1]:
+                terms = terms.sum(1, keepdim=True)
+            out.index_add_(0, to_rows[part], terms)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weights, b, to_rows, b_rows = ctx.saved_tensors
+        to_weights = to_b = None
+        if ctx.needs_input_grad[0]:
+            to_weights = edge_dot(grad, b, to_rows, b_rows)
+        if ctx.needs_input_grad[1]:
+            to_b = _EdgeSum.apply(weights, grad, b_rows, to_rows, b.shape)  # type: ignore[no-untyped-call]
+        return to_weights, to_b, None, None, None

@@ -1,0 +1,145 @@
+"""For code on PyG: its `TransformerConv` on graphut's kernels. It needs `torch_geometric`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric import nn as pyg
+from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
+
+from graphut.attention import edge_attention
+from graphut.nn.attention import is_hooked
+from graphut.nn.edge_index import from_edge_index
+
+
+class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
+    """PyG's `TransformerConv`, with its arguments and parameters, on graphut's kernels.
+
+    From "Masked Label Prediction" (arXiv 2009.03509). What needs messages of single edges goes
+    PyG's own way: explanations, hooks on messages, other aggregations than sums, `SparseTensor`.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As of `torch_geometric.nn.TransformerConv`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = TransformerConv(8, 5, heads=2, edge_dim=3)
+    >>> edge_index = torch.tensor([[0, 1, 2, 0], [1, 1, 0, 2]])
+    >>> layer(torch.randn(3, 8), edge_index, torch.randn(4, 3)).shape
+    torch.Size([3, 10])
+    """
+
+    _returns_weights = False  # whether the present call does
+
+    def forward(
+        self,
+        x: Tensor | tuple[Tensor, Tensor | None],
+        edge_index: Any,
+        edge_attr: Tensor | None = None,
+        return_attention_weights: bool | None = None,
+        size: tuple[int, int] | None = None,
+    ) -> Any:
+        """Attend over the edges of a graph.
+
+        Parameters
+        ----------
+        x : Tensor or pair of Tensor
+            `(N, in_channels)`, or the features of sources and of targets. Of `(x, None)`, the
+            targets' features are zeros.
+        edge_index : Tensor or SparseTensor
+            `(2, E)`, or the transposed adjacency matrix.
+        edge_attr : Tensor, optional
+            `(E, edge_dim)`; if not given, a sparse matrix's values of more than one feature.
+        return_attention_weights : bool, optional
+            If given, the edges and their weights, `(E, heads)`, are returned too, as PyG does.
+        size : pair of int, optional
+            Number of sources and targets. `(x, None)` needs it.
+
+        Returns
+        -------
+        Tensor
+            `(N, heads * out_channels)`, or `(N, out_channels)` without `concat`.
+
+        Raises
+        ------
+        ValueError
+            If the number of nodes is not known or is another one, or features of edges are given
+            to a layer without `edge_dim`, or not given to one with it.
+        """
+        source, target = x if isinstance(x, tuple) else (x, x)
+        if target is None:
+            if size is None:
+                raise ValueError(
+                    "targets without features, (x, None), need size=(sources, targets)"
+                )
+            target = source.new_zeros(size[1], self.lin_query.in_channels)
+        if size is not None and tuple(size) != (len(source), len(target)):
+            raise ValueError(
+                f"size is {tuple(size)}, but x has {len(source)} sources and {len(target)} targets"
+            )
+        self._returns_weights = isinstance(return_attention_weights, bool)
+        return super().forward((source, target), edge_index, edge_attr, return_attention_weights)
+
+    def propagate(self, edge_index: Any, size: Any = None, **features: Any) -> Any:
+        """Return the sums of weighted messages, `(N, heads, out_channels)`."""
+        if not self._is_attention(edge_index):
+            return pyg.MessagePassing.propagate(self, edge_index, size, **features)
+        edge_attr = features["edge_attr"]
+        if is_torch_sparse_tensor(edge_index):
+            edge_index, values = to_edge_index(edge_index)
+            edge_index = edge_index.flip(0)
+            if edge_attr is None and values.dim() > 1:
+                edge_attr = values
+        elif isinstance(edge_index, EdgeIndex):
+            edge_index = edge_index.as_tensor()
+        query, key = features["query"], features["key"]
+        result: Any = edge_attention(  # type: ignore[call-overload]
+            from_edge_index(edge_index.long(), (len(key), len(query))),
+            query,
+            key,
+            features["value"],
+            **self._edge_features(edge_attr),
+            dropout=self.dropout if self.training else 0.0,
+            get_attention=self._returns_weights,
+            allow_zero_in_degree=True,
+        )
+        if self._returns_weights:
+            result, self._alpha = result
+        return result
+
+    def _edge_features(self, edge_attr: Tensor | None) -> dict[str, Any]:
+        """Return features of edges, and the map by which they become those of keys and values."""
+        if (edge_attr is None) != (self.lin_edge is None):
+            raise ValueError(
+                "a layer with edge_dim needs edge_attr, and one without takes none; got "
+                f"edge_dim={self.edge_dim} and edge_attr="
+                f"{None if edge_attr is None else tuple(edge_attr.shape)}"
+            )
+        by_head = (self.heads, self.out_channels)
+        if edge_attr is None:
+            return {}
+        if type(self.lin_edge) is pyg.Linear and not is_hooked(self.lin_edge):
+            return {"edge_feat": edge_attr, "edge_map": self.lin_edge.weight.unflatten(0, by_head)}
+        return {"edge_feat": self.lin_edge(edge_attr).unflatten(-1, by_head)}
+
+    def _is_attention(self, edge_index: Any) -> bool:
+        """Return whether a call is attention, with nothing done to messages of single edges."""
+        hooks = (
+            vars(self)[f"_{part}_forward_{kind}hooks"]
+            for part in ("propagate", "message", "aggregate")
+            for kind in ("", "pre_")
+        )
+        # PyG returns weights before dropout.
+        dropped = self._returns_weights and self.training and self.dropout > 0
+        return (
+            isinstance(edge_index, Tensor)
+            and not (any(hooks) or self.explain or dropped or self.decomposed_layers > 1)
+            and self.aggr in ("add", "sum")
+            and self.flow == "source_to_target"
+            and type(self).message is pyg.TransformerConv.message
+        )

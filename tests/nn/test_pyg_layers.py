@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.helpers import assert_same, gradients, normal
+from tests.nn.cases import randomised
+
+pyg = pytest.importorskip("torch_geometric.nn")
+
+from torch_geometric.data import HeteroData  # noqa: E402
+from torch_geometric.explain import Explainer, GNNExplainer  # noqa: E402
+
+from graphut.nn.pyg_layers import TransformerConv  # noqa: E402
+
+EDGES = torch.tensor([[3, 0, 0, 2, 1, 3, 0, 1], [0, 0, 1, 1, 2, 1, 1, 0]])  # one of them twice
+
+
+def both(*args: Any, **options: Any) -> tuple[TransformerConv, nn.Module]:
+    """Ours and PyG's own, with the same parameters."""
+    mine = randomised(TransformerConv(*args, **options))
+    other = pyg.TransformerConv(*args, **options).double()
+    other.load_state_dict(mine.state_dict())
+    return mine, other
+
+
+def compare(layers: tuple[nn.Module, nn.Module], *args: Any, **options: Any) -> None:
+    """The same outputs, weights and gradients of all that has one."""
+    given = [*args, *(args[0] if isinstance(args[0], tuple) else ())]
+    leaves = [x for x in given if isinstance(x, Tensor) and x.requires_grad]
+    results = []
+    for layer in layers:
+        out, (_, weights) = layer(*args, return_attention_weights=True, **options)
+        found = [out, weights]
+        results.append(found + gradients(found, [*leaves, *layer.parameters()]))
+        assert_same([layer(*args, **options)], [out])
+    assert_same(*results, 1e-9)  # PyG adds 1e-16 to the sum of exponentials
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"heads": 3, "concat": False, "bias": False},
+        {"heads": 2, "edge_dim": 5, "beta": True},
+        {"heads": 2, "edge_dim": 5, "concat": False, "root_weight": False},
+    ],
+    ids=str,
+)
+def test_transformer_conv_it_is_pygs(options: dict[str, Any]) -> None:
+    edge_attr = normal(8, 5, seed=1) if "edge_dim" in options else None
+    compare(both(6, 4, **options), normal(5, 6), EDGES, edge_attr)  # nodes 3 and 4 have no in-edge
+    pair = (normal(4, 6), normal(3, 2, seed=2))
+    compare(both((6, 2), 4, **options), pair, EDGES, edge_attr)
+
+
+@pytest.mark.parametrize("form", ["csr", "coo"])
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_transformer_conv_takes_sparse_matrices(form: str) -> None:
+    layers, x = both(6, 4, heads=2, edge_dim=5), normal(4, 6)
+    edges, edge_attr = torch.tensor([[1, 3, 0, 2], [0, 0, 1, 3]]), normal(4, 5, seed=1).detach()
+    dense = torch.zeros(4, 4).index_put((edges[1], edges[0]), torch.ones(()))
+    transposed = dense.to_sparse_csr() if form == "csr" else dense.to_sparse()
+    results = [layer(x, transposed, edge_attr) for layer in layers]
+    assert_same([results[0], layers[0](x, edges, edge_attr)], [results[1]] * 2, 1e-9)
+    ends = torch.tensor([0, 2, 3, 3, 4]), edges[0]
+    valued = torch.sparse_csr_tensor(*ends, edge_attr, size=(4, 4, 5))
+    assert_same([layers[0](x, valued)], results[:1], 1e-9)
+
+
+def test_transformer_conv_targets_without_features_are_zeros() -> None:
+    mine, other = both((6, 2), 4, heads=2)
+    x = normal(4, 6)
+    expected = other((x, torch.zeros(3, 2).double()), EDGES)
+    assert_same([mine((x, None), EDGES, size=(4, 3))], [expected], 1e-9)
+    with pytest.raises(ValueError, match=r"need size=\(sources, targets\)"):
+        mine((x, None), EDGES)
+    with pytest.raises(ValueError, match=r"size is \(4, 9\), but x has 4 sources and 3 targets"):
+        mine((x, torch.zeros(3, 2)), EDGES, size=(4, 9))
+
+
+@pytest.mark.parametrize(
+    ("edge_dim", "edge_attr", "got"),
+    [(5, None, "edge_dim=5 and edge_attr=None"), (None, torch.ones(8, 5), "None and edge_attr=")],
+)
+def test_transformer_conv_features_of_edges_that_do_not_fit(
+    edge_dim: int | None, edge_attr: Tensor | None, got: str
+) -> None:
+    with pytest.raises(ValueError, match=f"with edge_dim needs edge_attr.* got .*{got}"):
+        TransformerConv(6, 4, edge_dim=edge_dim)(torch.ones(4, 6), EDGES, edge_attr)
+
+
+@pytest.mark.parametrize("options", [{"aggr": "max"}, {"flow": "target_to_source"}], ids=str)
+def test_transformer_conv_what_is_no_plain_sum_goes_pygs_way(options: dict[str, Any]) -> None:
+    mine, other = both(6, 4, **options)
+    x = normal(4, 6)
+    assert_same([mine(x, EDGES)], [other(x, EDGES)])
+
+
+def test_transformer_conv_hooks_on_messages_have_their_effect() -> None:
+    layers, x = both(6, 4, heads=2), normal(4, 6)
+    plain = layers[0](x, EDGES)
+    for layer in layers:
+        layer.register_message_forward_hook(lambda module, args, out: out / 2)
+    assert_same([layers[0](x, EDGES)], [layers[1](x, EDGES)])
+    assert not torch.allclose(layers[0](x, EDGES), plain)
+
+
+def test_transformer_conv_dropout_is_of_the_weights() -> None:
+    layer, x = TransformerConv(6, 4, heads=2, dropout=0.5), torch.randn(4, 6)
+    assert not torch.equal(layer(x, EDGES), layer(x, EDGES))
+    _, (_, weights) = layer(x, EDGES, return_attention_weights=True)
+    total = torch.zeros(3, 2).index_add(0, EDGES[1], weights)
+    assert torch.allclose(total, torch.ones(3, 2))  # before dropout, as PyG has it
+    layer.eval()
+    assert torch.equal(layer(x, EDGES), layer(x, EDGES))
+
+
+class Model(nn.Module):
+    def __init__(self, conv: type, edge_dim: int | None = None) -> None:
+        super().__init__()
+        self.first = conv((-1, -1), 4, heads=2, edge_dim=edge_dim)
+        self.second = conv((-1, -1), 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+def hetero_data() -> HeteroData:
+    data = HeteroData()
+    data["a"].x, data["b"].x = torch.randn(4, 6), torch.randn(3, 5)
+    for ends in (("a", "to", "b"), ("b", "to", "a"), ("a", "to", "a")):
+        many = torch.tensor([data[ends[0]].num_nodes, data[ends[2]].num_nodes])
+        data[ends].edge_index = (torch.rand(2, 9) * many[:, None]).long()
+    return data
+
+
+def test_transformer_conv_to_hetero() -> None:
+    torch.manual_seed(0)
+    data, models = hetero_data(), []
+    for conv in (TransformerConv, pyg.TransformerConv):
+        models.append(pyg.to_hetero(Model(conv), data.metadata()))
+        models[-1](data.x_dict, data.edge_index_dict)  # finds the widths
+    models[1].load_state_dict(models[0].state_dict())
+    found, expected = (model(data.x_dict, data.edge_index_dict) for model in models)
+    assert_same(list(found.values()), list(expected.values()), 1e-5)
+
+
+def test_transformer_conv_hetero_conv() -> None:
+    torch.manual_seed(0)
+    data, results = hetero_data(), []
+    mine = pyg.HeteroConv({ends: TransformerConv((-1, -1), 4) for ends in data.edge_types})
+    other = pyg.HeteroConv({ends: pyg.TransformerConv((-1, -1), 4) for ends in data.edge_types})
+    for layer in (mine, other):
+        layer(data.x_dict, data.edge_index_dict)
+        layer.load_state_dict(mine.state_dict())
+        results.append(layer(data.x_dict, data.edge_index_dict))
+    assert_same(list(results[0].values()), list(results[1].values()), 1e-5)
+
+
+def test_transformer_conv_explainer() -> None:
+    results = []
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    for conv in (TransformerConv, pyg.TransformerConv):
+        torch.manual_seed(0)
+        model = Model(conv)
+        model(x, EDGES)
+        explainer = Explainer(
+            model,
+            GNNExplainer(epochs=3),
+            explanation_type="model",
+            node_mask_type="attributes",
+            edge_mask_type="object",
+            model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
+        )
+        results.append(explainer(x, EDGES))
+        assert model.first.explain is False or model.first.explain is None
+    assert results[0].edge_mask.any()
+    assert_same([results[0].edge_mask], [results[1].edge_mask], 1e-4)
