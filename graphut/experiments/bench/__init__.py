@@ -1,9 +1,10 @@
-"""Benchmarks: of attention backends, of halting, of long sentences, and of topologies."""
+"""Benchmarks: of attention backends, halting, long sentences, processes, and topologies."""
 
 from graphut.experiments.bench.attention import backend_names, bench_attention
 from graphut.experiments.bench.comparison import Comparison, ComparisonReport
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
+from graphut.experiments.bench.processes import bench_processes
 from graphut.experiments.bench.scaling import bench_scaling
 from graphut.experiments.bench.workloads import AttentionProblem, ModelProblem, Sizes
 
@@ -17,5 +18,6 @@ __all__ = [
     "backend_names",
     "bench_attention",
     "bench_model",
+    "bench_processes",
     "bench_scaling",
 ]

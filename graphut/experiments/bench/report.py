@@ -19,7 +19,12 @@ _SCALING_HEAD = ["nodes", "edges", "ms", "quartiles", "ns a node", "peak MiB", "
 
 def report_text(report: Report) -> str:
     """Return the table of a benchmark, and what was computed."""
-    texts = {"attention": _attention_text, "model": _model_text, "scaling": _scaling_text}
+    texts = {
+        "attention": _attention_text,
+        "model": _model_text,
+        "scaling": _scaling_text,
+        "processes": _processes_text,
+    }
     return texts[report["bench"]](report)
 
 
@@ -108,6 +113,22 @@ def _scaling_cells(row: Row) -> list[str]:
         mebibytes(peak),
         "?" if peak is None else three_digits(peak / nodes),
     ]
+
+
+def _processes_text(report: Report) -> str:
+    rows = report["rows"]
+    cells = [[str(r["processes"]), str(r["threads"]), *_times(r["seconds"])] for r in rows]
+    return "\n".join(
+        [
+            f"an update on {report['sizes']} tokens, {report['dim']} features in "
+            f"{report['heads']} heads, float32",
+            "",
+            plain_table(["processes", "threads", "ms", "quartiles"], cells),
+            "",
+            f"{rows[1]['processes']} processes are {three_digits(report['times_faster'])} times as "
+            "fast as one",
+        ]
+    )
 
 
 def _times(seconds: Row) -> list[str]:
