@@ -36,7 +36,7 @@ def joined_processes() -> Iterator[None]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    with _noticing_ends(), open(os.devnull, "w") as nowhere:
+    with noticing_ends(), open(os.devnull, "w") as nowhere:
         dist.init_process_group(timeout=_PATIENCE)
         with redirect_stdout(sys.stdout if is_first() else nowhere):
             yield
@@ -107,7 +107,8 @@ def collected(own: list[T]) -> list[T]:
 
 
 @contextmanager
-def _noticing_ends() -> Iterator[None]:
+def noticing_ends() -> Iterator[None]:
+    """Raise `ConnectionError` in place of torch's error that another process does not answer."""
     try:
         yield
     except RuntimeError as error:
