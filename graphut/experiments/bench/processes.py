@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,7 +22,11 @@ from graphut.experiments.training.optimization import make_optimizer
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 
 _VOCABULARY = 100
+_VOCABULARIES = {"source_vocab": _VOCABULARY, "target_vocab": _VOCABULARY}
 _TOLERANCE = 1e-4  # of losses in float32
+_START = "spawn"  # a fork would have the threads of this process, but none that runs
+
+_prepared: list[Callable[[], float]] = []  # the update of this process, by `_join`
 
 
 def bench_processes(
@@ -31,8 +34,8 @@ def bench_processes(
 ) -> Report:
     """Measure an update of training by several processes against one of as many threads.
 
-    Both train the same model of sequences on the same batch, and take turns. The learning rate is
-    0, so that every update does the same work. The report is what a JSON file of it holds.
+    Both train the same model of sequences on the same batch, and take turns. The report is what a
+    JSON file of it holds.
 
     Parameters
     ----------
@@ -49,129 +52,78 @@ def bench_processes(
     ------
     ValueError
         If there are fewer than two processes, or a size is impossible.
-    RuntimeError
-        If a process ends before its time, or losses differ.
+    ArithmeticError
+        If the losses differ.
     """
     if processes < 2:
         raise ValueError(f"processes must be at least 2, got {processes}")
-    config = UniversalTransformerConfig(
-        source_vocab=_VOCABULARY,
-        target_vocab=_VOCABULARY,
-        d_model=dim,
-        num_heads=heads,
-        d_hidden=4 * dim,
-    )
-    with TemporaryDirectory() as folder:
-        teams = [
-            _Team(count, processes // count, Path(folder, f"store-{count}"), sizes, config)
-            for count in (1, processes)
-        ]
-        losses = [team.update() for team in teams]
-        if abs(losses[0] - losses[1]) > _TOLERANCE * abs(losses[0]):
-            raise RuntimeError(f"the losses of 1 and of {processes} processes are {losses}")
-        runs = {str(team.processes): team.update for team in teams}
-        times = interleaved(runs, repeats, CPU)
-        for team in teams:
-            team.end()
-    one, several = (times[str(team.processes)]["median"] for team in teams)
+    shape = {"d_model": dim, "num_heads": heads, "d_hidden": 4 * dim}
+    config = UniversalTransformerConfig.from_dict({**_VOCABULARIES, **shape})
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+
+        def start(count: int) -> Callable[[], float]:
+            threads, store = processes // count, f"file://{folder}/{count}"
+            context = multiprocessing.get_context(_START)
+            members = [
+                stack.enter_context(
+                    ProcessPoolExecutor(
+                        1, context, _join, (rank, count, threads, store, sizes, config)
+                    )
+                )
+                for rank in range(count)
+            ]
+
+            def update() -> float:
+                losses = [member.submit(_update) for member in members]
+                return max(loss.result() for loss in losses)  # which are all the same
+
+            return update
+
+        runs = {count: start(count) for count in (1, processes)}
+        one, several = (run() for run in runs.values())
+        if abs(one - several) > _TOLERANCE * abs(one):
+            raise ArithmeticError(f"the loss of 1 process is {one}, of {processes} {several}")
+        times = interleaved({str(count): run for count, run in runs.items()}, repeats, CPU)
     return {
         "bench": "processes",
         "machine": dated_machine(CPU),
         "sizes": str(sizes),
         "dim": dim,
         "heads": heads,
-        "times_faster": one / several,
+        "times_faster": times["1"]["median"] / times[str(processes)]["median"],
         "rows": [
-            {"processes": t.processes, "threads": t.threads, "seconds": times[str(t.processes)]}
-            for t in teams
+            {"processes": n, "threads": processes // n, "seconds": times[str(n)]} for n in runs
         ],
     }
 
 
-class _Team:
-    """Processes that make an update whenever they are told to."""
-
-    def __init__(
-        self,
-        processes: int,
-        threads: int,
-        store: Path,
-        sizes: Sizes,
-        config: UniversalTransformerConfig,
-    ) -> None:
-        self.processes, self.threads = processes, threads
-        context = multiprocessing.get_context("spawn")
-        pipes = [context.Pipe() for _ in range(processes)]
-        self._members = [
-            context.Process(
-                target=_train,
-                args=(_Place(rank, processes, threads, str(store)), theirs, sizes, config),
-                daemon=True,
-            )
-            for rank, (_, theirs) in enumerate(pipes)
-        ]
-        for member in self._members:
-            member.start()
-        self._pipes = [own for own, _ in pipes]
-        for _, theirs in pipes:
-            theirs.close()  # so that the end of a process is noticed
-
-    def update(self) -> float:
-        """Make an update, and return its loss."""
-        try:
-            for pipe in self._pipes:
-                pipe.send(True)
-            first, *_ = [float(pipe.recv()) for pipe in self._pipes]
-            return first
-        except (EOFError, OSError) as error:
-            raise RuntimeError("a process of the benchmark has ended: see above") from error
-
-    def end(self) -> None:
-        """End the processes."""
-        for pipe in self._pipes:
-            pipe.send(False)
-        for member in self._members:
-            member.join()
-
-
-@dataclass(frozen=True)
-class _Place:
-    """The place of a process in its team."""
-
-    rank: int
-    processes: int
-    threads: int
-    store: str  # the file through which they find each other
-
-
-def _train(place: _Place, pipe: Any, sizes: Sizes, config: UniversalTransformerConfig) -> None:
-    torch.set_num_threads(place.threads)
-    if place.processes > 1:
-        store = f"file://{place.store}"
-        dist.init_process_group(
-            "gloo", init_method=store, rank=place.rank, world_size=place.processes
-        )
-    update = _make_update(sizes, config)
-    while pipe.recv():
-        pipe.send(update())
-    if place.processes > 1:
-        dist.destroy_process_group()
-
-
-def _make_update(sizes: Sizes, config: UniversalTransformerConfig) -> Callable[[], float]:
+def _join(
+    rank: int,
+    count: int,
+    threads: int,
+    store: str,
+    sizes: Sizes,
+    config: UniversalTransformerConfig,
+) -> None:
+    """Prepare `_update` in a process of its own; processes find each other through `store`."""
+    torch.set_num_threads(threads)
+    if count > 1:
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=count)
     torch.manual_seed(0)
-    model = UniversalTransformer(config)
-    training = TrainingConfig()
+    model, training = UniversalTransformer(config), TrainingConfig()
     optimizer = make_optimizer(model.parameters(), training)
-    optimizer.param_groups[0]["lr"] = 0.0
+    optimizer.param_groups[0]["lr"] = 0.0  # so that every update does the same work
     gradient = BatchGradient(model, PairLearner(), training)
     sentences = [torch.randint(2, _VOCABULARY, (n,)).tolist() for n in sizes.lengths().tolist()]
-    batch = [(sentence, sentence) for sentence in sentences]
 
     def update() -> float:
         optimizer.zero_grad()
-        _, numbers = gradient.add(batch, training.ponder_weight)
+        _, numbers = gradient.add([(s, s) for s in sentences], training.ponder_weight)
         optimizer.step()
         return numbers[0].item()
 
-    return update
+    _prepared.append(update)
+
+
+def _update() -> float:
+    return _prepared[0]()
