@@ -1,10 +1,11 @@
-"""Benchmarks: of attention backends, graph layers, halting, long sentences, and topologies."""
+"""Benchmarks: attention backends, graph layers, halting, long sentences, processes, topologies."""
 
 from graphut.experiments.bench.attention import backend_names, bench_attention
 from graphut.experiments.bench.comparison import Comparison, ComparisonReport
 from graphut.experiments.bench.layers import LayerProblem, bench_layers
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
+from graphut.experiments.bench.processes import bench_processes
 from graphut.experiments.bench.scaling import bench_scaling
 from graphut.experiments.bench.workloads import AttentionProblem, ModelProblem, Sizes
 
@@ -20,5 +21,6 @@ __all__ = [
     "bench_attention",
     "bench_layers",
     "bench_model",
+    "bench_processes",
     "bench_scaling",
 ]

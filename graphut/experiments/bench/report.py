@@ -24,6 +24,7 @@ def report_text(report: Report) -> str:
         "layers": _layers_text,
         "model": _model_text,
         "scaling": _scaling_text,
+        "processes": _processes_text,
     }
     return texts[report["bench"]](report)
 
@@ -136,6 +137,22 @@ def _scaling_cells(row: Row) -> list[str]:
         mebibytes(peak),
         "?" if peak is None else three_digits(peak / nodes),
     ]
+
+
+def _processes_text(report: Report) -> str:
+    rows = report["rows"]
+    cells = [[str(r["processes"]), str(r["threads"]), *_times(r["seconds"])] for r in rows]
+    return "\n".join(
+        [
+            f"an update on {report['sizes']} tokens, {report['dim']} features in "
+            f"{report['heads']} heads, float32",
+            "",
+            plain_table(["processes", "threads", "ms", "quartiles"], cells),
+            "",
+            f"{rows[1]['processes']} processes are {three_digits(report['times_faster'])} times as "
+            "fast as one",
+        ]
+    )
 
 
 def _times(seconds: Row) -> list[str]:

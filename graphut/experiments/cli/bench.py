@@ -22,6 +22,7 @@ from graphut.experiments.bench import (
     bench_attention,
     bench_layers,
     bench_model,
+    bench_processes,
     bench_scaling,
 )
 from graphut.experiments.bench.correctness import TOLERANCE
@@ -88,6 +89,10 @@ def _model(arguments: Namespace) -> Report:
 def _scaling(arguments: Namespace) -> Report:
     names = ("topology", "nodes", "dim", "heads", "backend", "device", "repeats")
     return bench_scaling(**_chosen(arguments, *names))
+
+
+def _processes(arguments: Namespace) -> Report:
+    return bench_processes(**_chosen(arguments, "processes", "sizes", "dim", "heads", "repeats"))
 
 
 def _chosen(arguments: Namespace, *names: str) -> dict[str, Any]:
@@ -175,18 +180,33 @@ def _add_scaling(parser: Parser) -> None:
     _add_backend(parser)
 
 
+def _add_processes(parser: Parser) -> None:
+    option = parser.add_argument
+    option("--processes", type=int, default=2, metavar="N",
+           help="processes of one thread each, against one of as many threads (default: 2)")
+    option("--shape", type=_read(Sizes.parse), default=_SHAPES[0], metavar="SHAPE", dest="sizes",
+           help=f"sentences in a batch, and their lengths (default: {_SHAPES[0]})")
+    option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
+    _add_figures(parser)
+    parser.set_defaults(device="cpu")
+
+
 def _add_backend(parser: Parser) -> None:
     parser.add_argument("--backend", choices=["auto", *BACKENDS], default="auto", metavar="NAME",
                         help=f"of attention: auto, {', '.join(BACKENDS)} (default: auto)")
 
 
 def _add_common(parser: Parser, repeats: int = 9, heads: int = 8) -> None:
+    _add_figures(parser, repeats, heads)
+    add_device(parser)
+
+
+def _add_figures(parser: Parser, repeats: int = 9, heads: int = 8) -> None:
     option = parser.add_argument
     option("--heads", type=int, default=heads, metavar="N", help=f"heads (default: {heads})")
     option("--repeats", type=int, default=repeats, metavar="N",
            help=f"timed rounds (default: {repeats})")
     option("--out", metavar="FILE", help="where to write the figures as JSON")
-    add_device(parser)
 
 
 _BENCHMARKS = {
@@ -213,6 +233,12 @@ _BENCHMARKS = {
         "how one attention layer grows with the number of tokens",
         "Time and peak memory of one attention layer, forward, over longer and longer sentences, "
         "and how steep they are: a log-log slope of 1 is linear.",
+    ),
+    "processes": (
+        _processes, _add_processes,
+        "training by several processes of one thread against one of several threads",
+        "Which is faster on the CPU: an update of a model of sequences by several processes, which "
+        "share the batch, or by one process of as many threads.",
     ),
 }
 # fmt: on

@@ -6,12 +6,15 @@ import signal
 from types import FrameType
 from typing import Any
 
+from graphut.experiments.training.processes import num_processes
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
     """A context in which the first Ctrl-C or SIGTERM is noted, and a second one acts as usual.
 
+    Of several processes none is ended by a second one: `torchrun` kills what does not end in time.
     `signal` is its number, or `None`.
 
     Examples
@@ -38,4 +41,6 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = int(number)
-        self.__exit__()
+        # torchrun passes on a signal that its processes may have had from the terminal already.
+        if num_processes() == 1:
+            self.__exit__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.processes import is_first, joined_processes, wait_for_all
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, model_digest
 from graphut.models.base import AdaptiveModel
@@ -29,17 +31,27 @@ from graphut.models.config import ModelConfig
 from graphut.models.pretrained import load_weights, read_config
 
 MAY_GROW = ("epochs", "patience")  # in a run that is resumed
+_RUN_OPTIONS = ("task", "out", "resume", "device", "minutes", "preset", "init_from", "accumulate")
 
-Opener = Callable[[FolderLock], Run]
+Opener = Callable[[FolderLock | None], Run]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Train, and at the end evaluate the best model on the test set and show a few answers."""
+    """Train, and at the end evaluate the best model on the test set and show a few answers.
+
+    Processes that `torchrun` has started do it together.
+    """
+    with joined_processes():
+        return _train(argv)
+
+
+def _train(argv: Sequence[str]) -> int:
     arguments = read_options(argv)
-    name, folder, resume, device, minutes, preset, init_from = (
-        arguments.pop(key)
-        for key in ("task", "out", "resume", "device", "minutes", "preset", "init_from")
+    name, folder, resume, device, minutes, preset, init_from, accumulate = (
+        arguments.pop(key) for key in _RUN_OPTIONS
     )
+    if accumulate < 1:
+        raise ValueError(f"--accumulate must be at least 1, got {accumulate}")
     if not minutes > 0:
         raise ValueError(f"--minutes must be positive, got {minutes}")
     if not folder or Path(folder).is_file():
@@ -53,11 +65,16 @@ def main(argv: Sequence[str]) -> int:
     if resume and init_from is not None:
         raise ValueError("--init-from begins a run: leave out --resume, and give another --out")
     begin = _resumed if resume else partial(_begun, init_from)
-    task, open_run = begin(folder, name, arguments)
+    task, open_run = (begin if is_first() else _followed)(folder, name, arguments)
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
-    with Interruption() as interruption, FolderLock(folder) as lock:
+    with (
+        Interruption() as interruption,
+        FolderLock(folder) if is_first() else nullcontext() as lock,
+    ):
         run = open_run(lock)
+        if is_first():
+            wait_for_all()  # who are in `_followed`
         if resume and not run.has_begun:
             print("nothing of its training was saved: it begins with the first update")
         resume = run.has_begun
@@ -65,10 +82,10 @@ def main(argv: Sequence[str]) -> int:
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        over = _fit(run, task, target, lock, should_stop, resume=resume)
+        over = _fit(run, task, target, lock, accumulate, should_stop, resume=resume)
     if over and interruption.signal is None:
         best = run.model().to(target)
-        evaluate_set(run, best, "test", task.test, {}, keep=True)
+        evaluate_set(run, best, "test", task.test, {}, keep=is_first())
         for answer in run.learner.show(best, task):
             print(f"\n{answer}")
     elif not over:
@@ -94,6 +111,13 @@ def _begun(
     return task, lambda lock: Run.create(folder, task, training, model, lock, history)
 
 
+def _followed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
+    """Return the task and the run that the first process has opened, in another process."""
+    wait_for_all()
+    run = Run.open(folder)
+    return run.task(), lambda lock: run
+
+
 def _take_weights(folder: str, model: AdaptiveModel, task: Task) -> dict[str, Any]:
     """Give a model the weights in a folder, in float32; return what to remember of that."""
     if is_run(folder) and dict(task.vocabularies) != Run.open(folder).vocabularies:
@@ -111,7 +135,8 @@ def _fit(
     run: Run,
     task: Task,
     device: torch.device,
-    lock: FolderLock,
+    lock: FolderLock | None,
+    accumulate: int,
     should_stop: Callable[[], bool],
     *,
     resume: bool,
@@ -119,7 +144,8 @@ def _fit(
     """Train; a run that fails before it has learned anything is removed."""
     trainer = None
     try:
-        trainer = Trainer(run.model().to(device), task, run.training, run.folder, lock=lock)
+        model = run.model().to(device)
+        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate)
         if resume:
             trainer.resume()
         weights = sum(parameter.numel() for parameter in trainer.model.parameters())
@@ -132,7 +158,7 @@ def _fit(
     except (BlockingIOError, FileExistsError):
         raise  # the run in the folder belongs to another process
     except BaseException as error:
-        if not resume and (trainer is None or _learned_nothing(trainer, error)):
+        if not resume and is_first() and (trainer is None or _learned_nothing(trainer, error)):
             # The folder is then free for a better attempt.
             for name in (RUN, CHECKPOINT):
                 (run.folder / name).unlink(missing_ok=True)

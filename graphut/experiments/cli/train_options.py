@@ -67,6 +67,14 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
         help="train no longer than so many minutes, and then be ready to be resumed (default: no "
         "limit)",
     )
+    parser.add_argument(
+        "--accumulate",
+        type=int,
+        default=1,
+        metavar="K",
+        help="compute each batch in so many parts, one after the other: it takes less memory, and "
+        "the gradients are the same (default: 1)",
+    )
     named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     made = f"defaults made for the task: {named} (default: {SMALL})"
     parser.add_argument("--preset", metavar="NAME", help=made if named else SUPPRESS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,9 @@ from tqdm import tqdm
 from graphut._files import write_json
 from graphut._version import __version__
 from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.training.processes import collected, dealt, is_first
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -45,25 +47,37 @@ class Evaluation:
         return self.summary
 
 
-def batches_by_length(
-    examples: Sequence[T], batch_size: int, length: Callable[[T], int], name: str
-) -> Iterator[list[T]]:
-    """Yield the examples in batches of like work, the shortest first, under a progress bar.
+def score_batches(
+    score: Callable[[list[T]], S],
+    examples: Sequence[T],
+    batch_size: int,
+    length: Callable[[T], int],
+    name: str,
+) -> list[S]:
+    """Score examples in batches of like work, the shortest first; return the score of each batch.
 
-    Raise `ValueError` if there are no examples.
+    All processes share in this, and each returns all scores. Raise `ValueError` if there are no
+    examples.
 
     Examples
     --------
-    >>> list(batches_by_length(["ccc", "a", "bb"], 2, len, "words"))
-    [['a', 'bb'], ['ccc']]
+    >>> score_batches(" ".join, ["ccc", "a", "bb"], 2, len, "words")
+    ['a bb', 'ccc']
     """
     if not examples:
         raise ValueError(f"there are no {name} to evaluate on")
-    # No bar is drawn where the output is not a terminal.
-    with tqdm(total=len(examples), desc="evaluating", leave=False, disable=None) as bar:
-        for batch in in_batches(sorted(examples, key=length), batch_size):
-            yield batch
+    batches = dealt(list(in_batches(sorted(examples, key=length), batch_size)))
+    scores = []
+    with progress_bar(total=sum(map(len, batches)), desc="evaluating") as bar:
+        for batch in batches:
+            scores.append(score(batch))
             bar.update(len(batch))
+    return collected(scores)
+
+
+def progress_bar(**options: Any) -> tqdm[Any]:
+    """Return a bar that the first process draws, if its output is a terminal."""
+    return tqdm(**options, leave=False, disable=None if is_first() else True)
 
 
 def save_evaluation(

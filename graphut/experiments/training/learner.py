@@ -17,6 +17,7 @@ from graphut.experiments.training.generation import GeneratedText, NoOptions
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import Ponder
+from graphut.topology import Topology
 
 Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
@@ -30,14 +31,25 @@ class Outcome:
     loss: Tensor  # a scalar: the mean over labels of the cross-entropy, in nats
     right: Tensor  # a scalar: how many labels are the likeliest
     labels: int  # how many there are
+    learned: int | None = None  # how many of them the loss is the mean of, if not of all
     ponders: Mapping[str, Ponder]  # of the nodes of each part, such as "encoder" and "decoder"
 
-    def total_loss(self, ponder_weight: float) -> Tensor:
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many labels the loss is the mean of, and how many nodes each part has."""
+        learned = self.labels if self.learned is None else self.learned
+        return {"loss": learned} | {name: p.steps.numel() for name, p in self.ponders.items()}
+
+    def total_loss(self, ponder_weight: float, counts: Mapping[str, int] | None = None) -> Tensor:
         """Return the loss plus the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
-        The cost of each part is the mean over its nodes.
+        The cost of each part is the mean over its nodes. If the batch is a part of a larger one,
+        with these `counts`, return what it adds to the means of that one.
         """
-        return self.loss + ponder_weight * sum(p.cost for p in self.ponders.values())
+        own = self.counts
+        share = {name: own[name] / max(all, 1) for name, all in (counts or own).items()}
+        cost = sum(share[name] * ponder.cost for name, ponder in self.ponders.items())
+        return share["loss"] * self.loss + ponder_weight * cost
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
@@ -69,6 +81,14 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     @abstractmethod
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
         """Return the loss of the model on a batch of training examples."""
+
+    def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
+        """Return the `Outcome.counts` of a batch, of which a process may compute a part only.
+
+        This runs the model. A learner that can do without overrides it.
+        """
+        with torch.no_grad(), model.evaluating():
+            return self.outcome(model, batch, 0.0).counts
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
@@ -148,6 +168,19 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
                     done += int(ponder.flops)
                     everything += int(ponder.all_flops)
         return {"flops_per_example": done / len(examples), "flops_share": done / everything}
+
+
+def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:
+    """Return the nodes of sentences with these numbers of tokens, the extra ones included.
+
+    Examples
+    --------
+    >>> from graphut.topology import Star
+    >>> count_nodes(Star(), [3, 2])
+    7
+    """
+    tokens = torch.tensor(lengths)
+    return int((tokens + topology.extra_nodes(tokens)).sum())
 
 
 AnyLearner = Learner[Any, Any, Any]

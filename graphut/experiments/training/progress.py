@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -34,24 +34,21 @@ class Totals:
     right: int = 0
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
-    @torch.no_grad()
-    def add(self, loss: Tensor, outcome: Outcome) -> None:
-        """Add an update; this waits for the device once."""
-        counts = [(p.steps.sum(), p.flops, p.all_flops) for p in outcome.ponders.values()]
-        # Exact in float64: counts stay far below 2^53.
-        values = (loss, outcome.right, *(count for part in counts for count in part))
-        first, right, *sums = torch.stack([value.double() for value in values]).tolist()
+    def add(self, parts: Sequence[str], numbers: Tensor) -> None:
+        """Add the `update_numbers` of an update; this waits for the device once."""
+        loss, *sums = numbers.tolist()
+        right, labels, *sums = map(int, sums)
         self.updates += 1
-        self.loss += first
-        self.right += int(right)
-        self.labels += outcome.labels
-        for name, ponder in outcome.ponders.items():
+        self.loss += loss
+        self.right += right
+        self.labels += labels
+        for name in parts:
             part = self.parts.setdefault(name, PartTotals())
-            steps, flops, all_flops, *sums = sums
-            part.nodes += ponder.steps.numel()
-            part.steps += int(steps)
-            part.flops += int(flops)
-            part.all_flops += int(all_flops)
+            nodes, steps, flops, all_flops, *sums = sums
+            part.nodes += nodes
+            part.steps += steps
+            part.flops += flops
+            part.all_flops += all_flops
 
     @property
     def accuracy(self) -> float:
@@ -80,6 +77,16 @@ class Totals:
         loss = self.loss / self.updates
         steps = " and ".join(f"{steps:.2f}" for steps in self.steps().values())
         return f"loss {loss:.4f}, {self.accuracy:.2%} of labels right, mean steps {steps}"
+
+
+@torch.no_grad()
+def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
+    """Return the numbers that `Totals` sums; those of the parts of a batch are summed too."""
+    # Exact in float64: counts stay far below 2^53.
+    numbers: list[Tensor | int] = [loss, outcome.right, outcome.labels]
+    for ponder in outcome.ponders.values():
+        numbers += [ponder.steps.numel(), ponder.steps.sum(), ponder.flops, ponder.all_flops]
+    return torch.stack([loss.new_zeros((), dtype=torch.float64) + number for number in numbers])
 
 
 # One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.

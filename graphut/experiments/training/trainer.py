@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,22 +13,28 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
-from tqdm import tqdm
 
 from graphut._files import blaming
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.evaluation import Evaluation, progress_bar
 from graphut.experiments.training.folder_lock import FolderLock
-from graphut.experiments.training.learner import Outcome
+from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import (
     make_optimizer,
     make_schedule,
     ponder_factor,
     update_rate,
+)
+from graphut.experiments.training.processes import (
+    is_first,
+    num_processes,
+    rank,
+    summed,
+    wait_for_all,
 )
 from graphut.experiments.training.progress import Progress, Totals
 from graphut.experiments.training.run_files import (
@@ -56,6 +62,9 @@ class Trainer:
     The folder gets the best model so far (`save_pretrained`), a checkpoint to resume from,
     the metrics of each epoch, and a description of this machine.
 
+    In a process group of `torch.distributed`, all processes train together and make each call; only
+    the first one writes and reports. A batch is that of one process, and they share it.
+
     Parameters
     ----------
     model : AdaptiveModel
@@ -70,6 +79,8 @@ class Trainer:
         Gets a line of text for each epoch, and warnings.
     lock : FolderLock, optional
         The lock of the folder, if the caller holds it already.
+    accumulate : int
+        See `BatchGradient`.
 
     Attributes
     ----------
@@ -104,12 +115,13 @@ class Trainer:
         folder: str | Path,
         report: Callable[[str], None] = print,
         lock: FolderLock | None = None,
+        accumulate: int = 1,
     ) -> None:
         self.model = model
         self.task = task
         self.config = config
         self.folder = Path(folder)
-        self.report = report
+        self.report = report if is_first() else lambda line: None
         self.learner = learner_of(task)
         if not isinstance(model, self.learner.model_kind):
             raise TypeError(
@@ -126,6 +138,7 @@ class Trainer:
         self.optimizer = make_optimizer(model.parameters(), config)
         self.updates = len(self._batches())
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
+        self._gradient = BatchGradient(model, self.learner, config, accumulate)
         self._state = TrainingState(model, self.optimizer, self.scheduler)
         self._saved_at = self._counted_at = time.monotonic()
 
@@ -153,14 +166,9 @@ class Trainer:
         FloatingPointError
             If the gradient is not finite, or a weight is beyond all bounds; what was saved stays.
         """
-        with self._lock:
-            if not self._owns_folder and (self.folder / CHECKPOINT).exists():
-                raise FileExistsError(
-                    f"there is a run in {self.folder}: resume() it, or give another folder"
-                )
-            self._owns_folder = True
-            remove_temporary_files(self.folder)
-            remember_machine(self.folder, self.model.device)
+        with self._writing():
+            if is_first():
+                self._take_folder()
             finished = True
             while True:
                 end = self.progress.end(self.config)
@@ -171,13 +179,25 @@ class Trainer:
                 finished = self._train_epoch(should_stop)
                 if finished:
                     self._end_epoch()
+            wait_for_all()  # until the last file is written
         if not finished:
             return False
         self.report(f"done after {self.progress.epoch} epochs: {end}")
         return True
 
+    def _take_folder(self) -> None:
+        if not self._owns_folder and (self.folder / CHECKPOINT).exists():
+            raise FileExistsError(
+                f"there is a run in {self.folder}: resume() it, or give another folder"
+            )
+        self._owns_folder = True
+        remove_temporary_files(self.folder)
+        remember_machine(self.folder, self.model.device)
+
     def save(self) -> None:
         """Write a checkpoint over the last one, if this one can be gone on from."""
+        if not is_first():
+            return
         self._check_before_saving()
         self._count_seconds()
         self._saved_at = time.monotonic()
@@ -194,12 +214,14 @@ class Trainer:
         if not self.folder.is_dir():  # the lock would make it
             raise FileNotFoundError(f"there is no folder {self.folder}: name the folder of a run")
         path = self.folder / CHECKPOINT
-        with self._lock:  # another process may be writing what is read and cut here
+        with self._writing():  # another process may be writing what is read and cut here
             state = load_checkpoint(path, self._state)
             with blaming(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
                 update_rate(self.optimizer, self.scheduler)
-            lines = drop_metrics_after(self.folder / METRICS, self.progress.update)
+            lines = self.progress.epoch
+            if is_first():
+                lines = drop_metrics_after(self.folder / METRICS, self.progress.update)
         self._owns_folder = True
         self.saved_update = self.progress.update
         lost = "nothing" if self.progress.stopped else "what was done after that"
@@ -210,6 +232,10 @@ class Trainer:
         )
         if lines != self.progress.epoch:
             self.report(f"{METRICS} has {lines} of {self.progress.epoch} epochs: others are lost")
+
+    def _writing(self) -> AbstractContextManager[object]:
+        """Return the lock for the process that writes."""
+        return self._lock if is_first() else nullcontext()
 
     def _check_before_saving(self) -> None:
         self._lock.check()
@@ -266,12 +292,9 @@ class Trainer:
         batches = self._batches()
         done = self.progress.batch
         name = f"epoch {self.progress.epoch + 1}"
-        # No bar is drawn where the output is not a terminal.
-        with tqdm(
-            total=len(batches), initial=done, desc=name, unit="batch", leave=False, disable=None
-        ) as bar:
+        with progress_bar(total=len(batches), initial=done, desc=name, unit="batch") as bar:
             for batch in batches[done:]:
-                if should_stop():
+                if summed(torch.tensor(int(should_stop()))):
                     return False
                 self._update(batch)
                 bar.set_postfix_str(str(self.progress.totals), refresh=False)
@@ -281,31 +304,27 @@ class Trainer:
         return True
 
     def _update(self, batch: list[Any]) -> None:
+        if num_processes() > 1:  # each has random numbers of its own, the same if it is resumed
+            stream = np.random.SeedSequence([self.config.seed, self.progress.update, rank()])
+            torch.manual_seed(int(stream.generate_state(1)[0]))
+        self.optimizer.zero_grad()
         with self._advising():
-            outcome = self._outcome(batch)
-        loss = outcome.total_loss(self._ponder_weight())
-        self._step(loss)
-        self.progress.totals.add(loss, outcome)
+            parts, numbers = self._gradient.add(batch, self._ponder_weight())
+        self._step(numbers)
+        self.progress.totals.add(parts, numbers)
         self.progress.update += 1
         self.progress.batch += 1
-
-    def _outcome(self, batch: list[Any]) -> Outcome:
-        device = self.model.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=self.config.autocasts(device)):
-            return self.learner.outcome(self.model, batch, self.config.label_smoothing)
 
     def _ponder_weight(self) -> float:
         factor = ponder_factor(self.progress.update, self.config.ponder_warmup)
         return self.config.ponder_weight * factor
 
-    def _step(self, loss: Tensor) -> None:
-        self.optimizer.zero_grad()
-        torch.autograd.backward(loss)
+    def _step(self, numbers: Tensor) -> None:
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).item()
         if not np.isfinite(norm):
             self._stop_diverged(
                 f"the gradient's norm is {norm} at update {self.progress.update + 1}, with a loss "
-                f"of {loss.item()}"
+                f"of {numbers[0].item()}"
             )
         self.optimizer.step()
         self.scheduler.step()
@@ -314,14 +333,17 @@ class Trainer:
         progress, totals = self.progress, self.progress.totals
         with self._advising():
             evaluation = evaluate(self.model, self.task, self.task.validation)
-        self._check_before_saving()
-        self._check_files()
+        if is_first():
+            self._check_before_saving()
+            self._check_files()
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
-        if progress.update_best(evaluation, self.config.target_accuracy):
-            self.model.save_pretrained(self.folder)
-        self._log(totals, evaluation)
+        better = progress.update_best(evaluation, self.config.target_accuracy)
+        if is_first():
+            if better:
+                self.model.save_pretrained(self.folder)
+            self._log(totals, evaluation)
 
     def _log(self, totals: Totals, evaluation: Evaluation) -> None:
         self._count_seconds()

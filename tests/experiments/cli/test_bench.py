@@ -146,6 +146,7 @@ def test_bench_parser_defaults() -> None:
     scaling = parsed("scaling")
     assert (scaling.topology, scaling.nodes, scaling.dim) == (Window(16), NODES, 64)
     assert (scaling.backend, scaling.repeats) == ("auto", 5)
+    assert (parsed("processes").sizes, parsed("processes").processes) == (Sizes(64, 10, 60), 2)
 
 
 def test_bench_parser_values() -> None:

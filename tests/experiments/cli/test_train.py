@@ -93,6 +93,7 @@ def test_train_on_pairs(
     ("argv", "message"),
     [
         (["sort", "--minutes", "0"], "--minutes must be positive, got 0.0"),
+        (["sort", "--accumulate", "0"], "--accumulate must be at least 1, got 0"),
         (["sort", "--epochs", "0"], "epochs must be positive; got 0"),
         (["sort", "--data", "x.tsv"], "--data is no option of the task sort"),
         (["pairs", "--epoch-size", "3"], "--epoch-size is no option of the task pairs"),
@@ -555,6 +556,78 @@ def test_train_stops_on_a_signal_ready_to_be_resumed(
     assert main(["train", "copy", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
     assert "test, 4 sequences" in capsys.readouterr().out
     assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4]
+
+
+PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.mark.parametrize(
+    ("last_act", "message"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "Signal 9 (SIGKILL) received"),
+        pytest.param(
+            "raise ValueError('no luck')", "graphut: no luck", marks=pytest.mark.full, id="error"
+        ),
+    ],
+)
+def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
+    tmp_path: Path, last_act: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from graphut.experiments.cli import main\n"
+        "from graphut.experiments.training.gradient import BatchGradient\n"
+        "add, updates = BatchGradient.add, []\n"
+        "def add_until_death(*args):\n"
+        "    updates.append(args)\n"
+        f"    if len(updates) == 4 and os.environ['RANK'] == '1': {last_act}\n"
+        "    return add(*args)\n"
+        "BatchGradient.add = add_until_death\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    argv = ["train", "sort", *TINY, "--batch-size", "7", "--epochs", "3", "--out"]
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    assert main([*argv, str(alone)]) == 0
+    found = subprocess.run(
+        [*PROCESSES, "--no-python", sys.executable, "-c", code, *argv, str(together)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode != 0 and message in found.stderr
+    assert found.stdout.count("updates in an epoch") == found.stdout.count("epoch 1: ") == 1
+    assert len(read_metrics(together / METRICS)) == 1
+    capsys.readouterr()
+    assert main(["train", "sort", "--resume", "--device", "cpu", "--out", str(together)]) == 0
+    assert "goes on after update 3, 1 epochs and 0 batches" in capsys.readouterr().out
+    losses = [[line["loss"] for line in read_metrics(run / METRICS)] for run in (alone, together)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.full
+def test_train_with_two_processes_ends_as_with_one(tmp_path: Path) -> None:
+    argv = ["train", "sort", *TINY, "--batch-size", "7", "--accumulate", "2", "--out"]
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    assert main([*argv, str(alone)]) == 0
+    subprocess.run([*PROCESSES, "-m", "graphut", *argv, str(together)], check=True)
+    names = [sorted(path.name for path in run.iterdir()) for run in (alone, together)]
+    assert names[0] == names[1]
+    first, second = (
+        json.loads((run / "evaluation-test.json").read_text()) for run in (alone, together)
+    )
+    assert first["examples"] == second["examples"] == 4
+    for name in PairLearner.metric_meanings:
+        assert first[name] == pytest.approx(second[name], rel=1e-4)
+
+
+def test_train_accumulates(tmp_path: Path) -> None:
+    losses = []
+    for parts in ("1", "3"):
+        folder = tmp_path / parts
+        assert main(["train", "sort", *TINY, "--accumulate", parts, "--out", str(folder)]) == 0
+        losses.append([line["loss"] for line in read_metrics(folder / METRICS)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_train_stops_after_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from graphut import __version__
 from graphut._files import read_json
-from graphut.experiments.training.evaluation import batches_by_length, save_evaluation
+from graphut.experiments.training.evaluation import save_evaluation, score_batches
 from graphut.experiments.training.learners.pairs import PairLearner
 
 
@@ -25,6 +25,6 @@ def test_save_evaluation_writes_metrics_and_details(tmp_path: Path) -> None:
     }
 
 
-def test_batches_by_length_need_examples() -> None:
+def test_score_batches_needs_examples() -> None:
     with pytest.raises(ValueError, match="there are no words to evaluate on"):
-        list(batches_by_length([], 2, len, "words"))
+        score_batches(len, [], 2, len, "words")

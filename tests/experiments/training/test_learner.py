@@ -16,7 +16,9 @@ TASK = Sort(mean_length=4, held_out=120)  # more than a batch
 
 
 def make(loss: torch.Tensor, *costs: torch.Tensor) -> Outcome:
-    ponders: Any = {str(i): SimpleNamespace(cost=cost) for i, cost in enumerate(costs)}
+    ponders: Any = {
+        str(i): SimpleNamespace(cost=cost, steps=torch.ones(3)) for i, cost in enumerate(costs)
+    }
     return Outcome(loss=loss, right=torch.tensor(1), labels=2, ponders=ponders)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from graphut.experiments.training import Outcome, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.progress import Progress, Totals
+from graphut.experiments.training.progress import Progress, Totals, update_numbers
 
 
 def ponder(steps: list[int]) -> Any:
@@ -26,7 +26,7 @@ def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[in
         labels=labels,
         ponders={name: ponder(steps) for name, steps in ponders.items()},
     )
-    totals.add(torch.tensor(loss), outcome)
+    totals.add([*ponders], update_numbers(torch.tensor(loss), outcome))
 
 
 def test_totals_means_are_over_updates_over_labels_and_over_nodes() -> None:

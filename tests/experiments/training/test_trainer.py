@@ -13,6 +13,7 @@ from graphut.experiments.training import trainer as module
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.optimization import learning_rate_factor
+from graphut.experiments.training.processes import is_first, rank, wait_for_all
 from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
@@ -21,6 +22,7 @@ from graphut.models import (
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
 )
+from tests.experiments.training.together import run_together
 
 TASK = Copy(mean_length=3, length_deviation=1, epoch_size=20, held_out=6)
 CONFIG = TrainingConfig(epochs=3, batch_size=8, warmup=2, ponder_warmup=4)  # 3 updates an epoch
@@ -136,6 +138,49 @@ def test_trainer_resume_reports_where_it_goes_on_and_what_is_lost(tmp_path: Path
     (tmp_path / METRICS).unlink()
     again.resume()
     assert lines[-1] == "metrics.jsonl has 0 of 1 epochs: others are lost"
+
+
+def assert_same_metrics(first: Path, second: Path) -> None:
+    """Compare to rounding, but for operations, which depend on what is computed together."""
+    for one, other in zip(metrics(first), metrics(second), strict=True):
+        del one["flops_share"], other["flops_share"]
+        assert one.pop("validation") == pytest.approx(other.pop("validation"), rel=1e-9)
+        assert one == pytest.approx(other, rel=1e-9)
+
+
+def test_trainer_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
+    config = TrainingConfig(**vars(CONFIG) | {"batch_size": 7})  # the third has 6
+
+    def make_one(name: str, dropout: float = 0.0) -> Trainer:
+        model = make_model(dropout=dropout).double()
+        return Trainer(model, TASK, config, tmp_path / name, lines.append)
+
+    def train() -> None:
+        assert not make_one("stopped").fit(StopAfter(4 if rank() else 9))
+        assert not make_one("later").fit(StopAfter(4))
+        again = make_one("stopped")
+        again.resume()
+        assert again.fit()
+        straight, stopped = make_one("straight", 0.5), make_one("broken", 0.5)
+        assert straight.fit() and not stopped.fit(StopAfter(5))
+        resumed = make_one("broken", 0.5)
+        resumed.resume()
+        assert resumed.fit()
+        assert_same_end(straight, resumed)
+        assert bool(lines) == is_first()
+        wait_for_all()
+
+    lines: list[str] = []
+    make_one("alone").fit()
+    assert lines
+    lines.clear()
+    run_together(train, tmp_path)
+    assert_same_metrics(tmp_path / "alone", tmp_path / "stopped")
+    later = make_one("later")
+    later.resume()
+    assert "after update 4, 1 epochs and 1 batches" in lines[0]
+    assert later.fit()
+    assert_same_metrics(tmp_path / "alone", tmp_path / "later")
 
 
 class Interrupted:
@@ -319,12 +364,13 @@ def test_trainer_has_mixed_precision_in_the_forward_pass_alone(tmp_path: Path) -
     for trainer in trainers:
         trainer.model.eval()  # without dropout
         trainer.model.output.register_forward_hook(lambda *args: inside.append(args[-1].dtype))
-        losses.append(trainer._outcome(TASK.validation).total_loss(0.01))
-        trainer._step(losses[-1])
+        _, numbers = trainer._gradient.add(TASK.validation, 0.01)
+        losses.append(numbers[0])
+        trainer._step(numbers)
         assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
         assert {weight.grad.dtype for weight in trainer.model.parameters()} == {torch.float32}
     assert inside == [torch.float32, torch.bfloat16]
-    assert losses[0] != losses[1] and losses[1].dtype == torch.float32
+    assert losses[0] != losses[1]
     torch.testing.assert_close(losses[0], losses[1], rtol=0.02, atol=0)
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from typing import Any, ClassVar
 
+import torch
 from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
 from graphut.experiments.tasks import Pair, PairTask, Vocabulary, read_pairs
-from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
     GenerationOptions,
     generate,
     steps_table,
 )
-from graphut.experiments.training.learner import Learner, Outcome
+from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models.outputs import Generation
 from graphut.sentences import EOS, target_labels
@@ -91,6 +92,17 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         graph = model.sentence_graph(*zip(*batch, strict=True))
         return graph_outcome(model, graph, label_smoothing)
 
+    def counts(self, model: UniversalTransformer, batch: list[Pair]) -> dict[str, int]:
+        """Count the tokens of targets, and the nodes of sources and targets."""
+        ends = 2 * model.config.frame_source
+        sources = [len(source) + ends for source, _ in batch]
+        targets = [len(target) + 1 for _, target in batch]  # 1 for <eos>
+        return {
+            "loss": sum(targets),
+            "encoder": count_nodes(model.encoder_topology, sources),
+            "decoder": count_nodes(model.decoder_topology, targets),
+        }
+
     def evaluate_in_detail(
         self,
         model: UniversalTransformer,
@@ -154,8 +166,9 @@ def graph_outcome(
     """Return the loss of a model on a graph from its `sentence_graph`, with targets."""
     output = model(graph)
     labels = target_labels(graph).to(output.logits.device)
+    logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
     return Outcome(
-        loss=cross_entropy(output.logits.float(), labels, label_smoothing=label_smoothing),
+        loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
         right=(output.logits.argmax(-1) == labels).sum(),
         labels=labels.numel(),
         ponders={"encoder": output.encoder, "decoder": output.decoder},
@@ -171,14 +184,16 @@ def decode(
     after the longest target is cut off there, unless there is a `max_length`: it is wrong.
     """
     longest = max((len(target) for _, target in pairs), default=0) + 1  # 1 for <eos>
-    found: dict[int, Generation] = {}
-    for batch in batches_by_length(
-        range(len(pairs)), batch_size, lambda index: len(pairs[index][0]), "pairs"
-    ):
+
+    def generate(batch: list[int]) -> list[tuple[int, Generation]]:
         sources = [pairs[index][0] for index in batch]
         results = model.generate(sources, **{"max_length": longest, **options})
-        found.update(zip(batch, results, strict=True))
-    return [found[index] for index in range(len(pairs))]
+        return list(zip(batch, results, strict=True))
+
+    every = range(len(pairs))
+    scored = score_batches(generate, every, batch_size, lambda i: len(pairs[i][0]), "pairs")
+    found = dict(chain.from_iterable(scored))
+    return [found[index] for index in every]
 
 
 def score_pairs(results: Sequence[Generation], pairs: Sequence[Pair]) -> list[PairScore]:

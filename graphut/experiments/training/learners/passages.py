@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import torch
 
 from graphut.experiments.tasks import Passage, PassageTask, Vocabulary
-from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, steps_table
-from graphut.experiments.training.learner import Learner, Outcome
+from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerPointer
 from graphut.models.outputs import PointerPrediction
 from graphut.models.pointer import likeliest, log_probability
@@ -81,16 +81,24 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
         answers = torch.tensor([passage.answer for passage in batch], device=model.device)
         log_likely = log_probability(output, answers)
         # A passage without its answer teaches nothing.
-        answerable = sum(passage.answer in passage.context for passage in batch)
+        has_answer = torch.tensor([passage.answer in passage.context for passage in batch])
+        answerable = int(has_answer.sum())
         sharp = torch.where(log_likely.isfinite(), log_likely, 0.0).sum() / max(answerable, 1)
-        each = torch.repeat_interleave(1 / output.lengths, output.lengths).to(model.device)
-        even = (output.scores * each).sum() / len(batch)
+        each = torch.repeat_interleave(has_answer / output.lengths, output.lengths)
+        even = (output.scores * each.to(model.device)).sum() / max(answerable, 1)
         return Outcome(
             loss=-(1 - label_smoothing) * sharp - label_smoothing * even,
             right=(likeliest(output)[0] == answers).sum(),
             labels=len(batch),
+            learned=answerable,
             ponders={"encoder": output.ponder},
         )
+
+    def counts(self, model: UniversalTransformerPointer, batch: list[Passage]) -> dict[str, int]:
+        """Count the passages that have their answers, and the nodes: words."""
+        lengths = [len(passage.context) for passage in batch]
+        answerable = sum(passage.answer in passage.context for passage in batch)
+        return {"loss": answerable, "encoder": count_nodes(model.topology, lengths)}
 
     def evaluate_in_detail(
         self,
@@ -138,11 +146,13 @@ def score_passages(
     model: UniversalTransformerPointer, passages: Sequence[Passage]
 ) -> list[PassageScore]:
     """Compare answers with the right ones, from the shortest passage to the longest."""
-    scores = []
-    for batch in batches_by_length(passages, _BATCH, lambda p: len(p.context), "passages"):
+
+    def score(batch: list[Passage]) -> list[PassageScore]:
         found = model.predict([passage.context for passage in batch])
-        scores += [PassageScore.of(*both) for both in zip(found, batch, strict=True)]
-    return scores
+        return [PassageScore.of(*both) for both in zip(found, batch, strict=True)]
+
+    scores = score_batches(score, passages, _BATCH, lambda p: len(p.context), "passages")
+    return [*chain.from_iterable(scores)]
 
 
 def passage_metrics(scores: Sequence[PassageScore]) -> dict[str, float]:

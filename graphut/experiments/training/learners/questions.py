@@ -16,9 +16,9 @@ from torch.nn.functional import cross_entropy
 from graphut.experiments.tasks import Question, QuestionTask, Vocabulary
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
-from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, steps_list
-from graphut.experiments.training.learner import Learner, Outcome
+from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from graphut.models.outputs import ClassifierPrediction
 
@@ -106,6 +106,13 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             ponders={"encoder": output.ponder},
         )
 
+    def counts(
+        self, model: UniversalTransformerClassifier, batch: list[Question]
+    ) -> dict[str, int]:
+        """Count the questions, and the nodes: sentences."""
+        lengths = [len(document(question)) for question in batch]
+        return {"loss": len(batch), "encoder": count_nodes(model.topology, lengths)}
+
     def evaluate_in_detail(
         self,
         model: UniversalTransformerClassifier,
@@ -182,11 +189,13 @@ def score_questions(
     model: UniversalTransformerClassifier, questions: Sequence[Question]
 ) -> list[QuestionScore]:
     """Compare answers with the right ones, from the shortest story to the longest."""
-    scores = []
-    for batch in batches_by_length(questions, _BATCH, lambda q: len(q.facts), "questions"):
+
+    def score(batch: list[Question]) -> list[QuestionScore]:
         found = model.predict([document(question) for question in batch])
-        scores += [QuestionScore.of(*both) for both in zip(found, batch, strict=True)]
-    return scores
+        return [QuestionScore.of(*both) for both in zip(found, batch, strict=True)]
+
+    scores = score_batches(score, questions, _BATCH, lambda q: len(q.facts), "questions")
+    return [*chain.from_iterable(scores)]
 
 
 def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:

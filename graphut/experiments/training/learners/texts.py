@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Text, TextTask, Vocabulary
-from graphut.experiments.training.evaluation import Evaluation, batches_by_length
+from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
     GenerationOptions,
     generate,
     steps_table,
 )
-from graphut.experiments.training.learner import Learner, Outcome
+from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
 from graphut.sentences import EOS
@@ -121,6 +121,11 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
             ponders={"decoder": output.ponder},
         )
 
+    def counts(self, model: UniversalTransformerLM, batch: list[Text]) -> dict[str, int]:
+        """Count the tokens, and their nodes."""
+        lengths = [len(text.tokens) for text in batch]
+        return {"loss": sum(lengths), "decoder": count_nodes(model.topology, lengths)}
+
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
         """Return the tokens whose logits `metrics` needs in the position of the last token."""
         return ()
@@ -195,15 +200,17 @@ def score_texts(
     """
     most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
     size = max(most // max((len(text.tokens) for text in texts), default=1), 1)
-    ordered: list[Text] = []
-    parts: list[tuple[Tensor, ...]] = []
+    ordered = sorted(texts, key=lambda text: len(text.tokens))
+
+    def score(batch: list[int]) -> tuple[Tensor, ...]:
+        texts = [ordered[index] for index in batch]
+        output = model([text.tokens for text in texts], ends=False)
+        text, *columns = _counted(texts, output)
+        last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)]
+        return (batch[0] + text, *columns, last.float().cpu())
+
     with torch.no_grad(), model.evaluating():
-        for batch in batches_by_length(texts, size, lambda text: len(text.tokens), "texts"):
-            output = model([text.tokens for text in batch], ends=False)
-            text, *columns = _counted(batch, output)
-            last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)]
-            parts.append((len(ordered) + text, *columns, last.float().cpu()))
-            ordered += batch
+        parts = score_batches(score, range(len(ordered)), size, lambda index: index, "texts")
     return TextScores(ordered, *(torch.cat(column) for column in zip(*parts, strict=True)))
 
 

@@ -1,0 +1,159 @@
+"""A graph that needs not fit into memory: training on sampled blocks, by one process or several.
+
+Features and edges lie in files that the system maps into memory: only what a batch samples is read.
+The nodes have hidden classes, most edges join nodes of one class, and the features of a node alone
+say little. DGL's sampler draws in-neighbours of in-neighbours, a block for each step, and an
+adaptive recurrence runs over the blocks. DGL deals the nodes out to the processes.
+
+    python examples/sampled_blocks.py
+    torchrun --nproc-per-node 2 examples/sampled_blocks.py
+
+The files take 232 bytes a node: 116 GB with `--nodes 500000000`.
+"""
+
+import argparse
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+)
+
+import dgl  # isort: skip  (after graphut, which makes it import on a torch it does not know)
+
+CLASSES, FEATURES, DEGREE, STEPS = 8, 16, 20, 2
+CHUNK = 100_000  # nodes that are made at a time
+
+
+class SampledNet(nn.Module):
+    """An adaptive recurrence over a list of blocks."""
+
+    def __init__(self, hidden: int = 32) -> None:
+        super().__init__()
+        self.embed = nn.Linear(FEATURES, hidden)
+        step = UniversalTransformerStep(
+            MultiHeadAttention(hidden, num_heads=4), PositionwiseTransition(hidden, 2 * hidden)
+        )
+        self.recurrence = AdaptiveRecurrence(
+            step, HaltingUnit(hidden, bias_init=0.0), max_steps=STEPS
+        )
+        self.classify = nn.Linear(hidden, CLASSES)
+
+    def forward(self, blocks, feat):  # (sources of the first block, FEATURES) -> (seeds, CLASSES)
+        out, ponder = self.recurrence(blocks, self.embed(feat))
+        return self.classify(out), ponder
+
+
+def class_of(nodes: Tensor) -> Tensor:
+    """The hidden class, which is also the label."""
+    return nodes % CLASSES
+
+
+def mapped(folder: Path, name: str, dtype: type, *shape: int) -> Tensor:
+    """A tensor in a file, which is made if it is not there."""
+    path = folder / name
+    mode = "r+" if path.exists() else "w+"
+    return torch.from_numpy(np.memmap(path, dtype, mode, shape=shape))
+
+
+def open_graph(folder: Path, nodes: int) -> tuple[dgl.DGLGraph, Tensor]:
+    """The graph and its features, in files."""
+    starts = mapped(folder, "starts", np.int64, nodes + 1)
+    sources = mapped(folder, "sources", np.int64, nodes, DEGREE)
+    feat = mapped(folder, "feat", np.float32, nodes, FEATURES)
+    return dgl.graph(("csc", (starts, sources.view(-1), [])), num_nodes=nodes), feat
+
+
+def make_files(folder: Path, nodes: int) -> None:
+    """Write a random graph, some nodes at a time: in-edges with their sources, and features."""
+    starts = mapped(folder, "starts", np.int64, nodes + 1)
+    sources = mapped(folder, "sources", np.int64, nodes, DEGREE)
+    feat = mapped(folder, "feat", np.float32, nodes, FEATURES)
+    means = torch.randn(CLASSES, FEATURES)
+    for first in range(0, nodes, CHUNK):
+        own = torch.arange(first, min(first + CHUNK, nodes))
+        size = (len(own), DEGREE)
+        alike = torch.randint(nodes // CLASSES, size) * CLASSES + class_of(own)[:, None]
+        sources[own] = torch.where(torch.rand(size) < 0.6, alike, torch.randint(nodes, size))
+        sources[own, 0] = own  # a loop
+        feat[own] = 0.3 * means[class_of(own)] + torch.randn(len(own), FEATURES)
+        starts[own + 1] = (own + 1) * DEGREE
+
+
+def summed(value: Tensor) -> Tensor:
+    if dist.is_initialized():
+        dist.all_reduce(value)
+    return value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nodes", type=int, default=200_000, help="default: 200000")
+    parser.add_argument("--seeds", type=int, default=20_000, help="nodes to train on, and to test")
+    parser.add_argument("--epochs", type=int, default=3, help="default: 3")
+    options = parser.parse_args()
+
+    torch.manual_seed(0)
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
+    if several:
+        dist.init_process_group()
+    with TemporaryDirectory() as own:
+        folder = [own]
+        if not several or dist.get_rank() == 0:
+            make_files(Path(own), options.nodes)
+        if several:
+            dist.broadcast_object_list(folder)  # which waits until the files are there
+        train(*open_graph(Path(folder[0]), options.nodes), options)
+        if several:
+            dist.destroy_process_group()
+
+
+def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> None:
+    several = dist.is_initialized()
+    # The same in all processes, of which one alone has drawn a graph.
+    generator = torch.Generator().manual_seed(0)
+    chosen = torch.randint(options.nodes, (2 * options.seeds,), generator=generator).unique()
+    sampler = dgl.dataloading.NeighborSampler([10] * STEPS)
+    batches, tests = (
+        dgl.dataloading.DataLoader(
+            graph, part, sampler, batch_size=500, shuffle=True, use_ddp=several
+        )
+        for part in (chosen[::2], chosen[1::2])
+    )
+    model: nn.Module = SampledNet()
+    if several:
+        model = DistributedDataParallel(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for epoch in range(options.epochs):
+        for sources, seeds, blocks in batches:
+            logits, ponder = model(blocks, feat[sources])
+            loss = cross_entropy(logits, class_of(seeds)) + 0.05 * ponder.cost
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        right = torch.zeros(2)
+        with torch.no_grad():
+            for sources, seeds, blocks in tests:
+                logits, ponder = model(blocks, feat[sources])
+                right += torch.tensor([(logits.argmax(1) == class_of(seeds)).sum(), len(seeds)])
+        share = float(torch.div(*summed(right)))
+        if not several or dist.get_rank() == 0:
+            print(
+                f"epoch {epoch + 1}: {share:.1%} of test nodes right, {ponder.mean_steps:.2f} steps"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The gradient of a batch, computed by several processes, and in several parts by each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.processes import dealt, num_processes, summed
+from graphut.experiments.training.progress import update_numbers
+from graphut.models.base import AdaptiveModel
+
+
+class BatchGradient:
+    """The gradient of the loss of a batch, whatever the number of processes and parts.
+
+    Loss and ponder costs are means over the labels and nodes of the whole batch, however unevenly
+    its parts share them. All processes know the whole batch, so that they need to exchange nothing
+    but gradients, by `DistributedDataParallel`.
+
+    Parameters
+    ----------
+    model : AdaptiveModel
+        The model, the same in all processes.
+    learner : Learner
+        The learner of the task.
+    config : TrainingConfig
+        Says label smoothing and precision.
+    accumulate : int
+        The number of parts that each process computes one after the other, to need less memory.
+
+    Raises
+    ------
+    ValueError
+        If `accumulate` is less than 1.
+
+    Examples
+    --------
+    >>> from graphut.models import UniversalTransformer, UniversalTransformerConfig
+    >>> from graphut.experiments.training.learners.pairs import PairLearner
+    >>> model = UniversalTransformer(UniversalTransformerConfig(
+    ...     source_vocab=9, target_vocab=9, d_model=8, num_heads=2, d_hidden=8))
+    >>> gradient = BatchGradient(model, PairLearner(), TrainingConfig(), accumulate=2)
+    >>> parts, numbers = gradient.add([([5, 3], [3]), ([2], [2]), ([4], [])], ponder_weight=0.001)
+    >>> model.output.bias.grad.shape, parts, int(numbers[2])  # the third: how many labels
+    (torch.Size([9]), ['encoder', 'decoder'], 5)
+    """
+
+    def __init__(
+        self,
+        model: AdaptiveModel,
+        learner: AnyLearner,
+        config: TrainingConfig,
+        accumulate: int = 1,
+    ) -> None:
+        if accumulate < 1:
+            raise ValueError(f"accumulate must be at least 1, got {accumulate}")
+        self._model = model
+        self._learner = learner
+        self._parts = accumulate * num_processes()
+        self._loss: nn.Module = _PartLoss(model, learner, config)
+        self._apart: Callable[[], AbstractContextManager[object]] = nullcontext
+        if num_processes() > 1:
+            # Every parameter is used in every part, so that none needs to be looked for.
+            shared = DistributedDataParallel(self._loss)
+            self._loss, self._apart = shared, shared.no_sync
+
+    def add(self, batch: list[Any], ponder_weight: float) -> tuple[list[str], Tensor]:
+        """Add the gradient to that of the parameters.
+
+        Return the names of the model's parts, such as "encoder", and the batch's `update_numbers`.
+        """
+        counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
+        parts = dealt([batch[start :: self._parts] for start in range(self._parts)])
+        used = [part for part in parts if part]
+        # A process without an example takes part with another's, which it does not count.
+        computed, factor = used or [batch[:1]], len(used) > 0
+        all_numbers = []
+        for index, part in enumerate(computed, 1):
+            with nullcontext() if index == len(computed) else self._apart():
+                names, loss, numbers = self._loss(part, counts, ponder_weight)
+                # DistributedDataParallel takes the mean over processes.
+                torch.autograd.backward(factor * num_processes() * loss)
+            all_numbers.append(factor * numbers)
+        return names, summed(torch.stack(all_numbers).sum(0))
+
+
+class _PartLoss(nn.Module):
+    """What a part of a batch adds to the loss: a module, since only modules are distributed."""
+
+    def __init__(self, model: AdaptiveModel, learner: AnyLearner, config: TrainingConfig) -> None:
+        super().__init__()
+        self.model = model
+        self._learner = learner
+        self._config = config
+
+    def forward(
+        self, part: list[Any], counts: Mapping[str, int] | None, ponder_weight: float
+    ) -> tuple[list[str], Tensor, Tensor]:
+        device, config = self.model.device.type, self._config
+        with torch.autocast(device, torch.bfloat16, enabled=config.autocasts(device)):
+            outcome = self._learner.outcome(self.model, part, config.label_smoothing)
+        loss = outcome.total_loss(ponder_weight, counts)
+        return [*outcome.ponders], loss, update_numbers(loss, outcome)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut.experiments.tasks import Passage, Question, Text
+from graphut.experiments.training import TrainingConfig
+from graphut.experiments.training.gradient import BatchGradient
+from graphut.experiments.training.learner import AnyLearner, Learner
+from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.passages import PassageLearner
+from graphut.experiments.training.learners.questions import QuestionLearner
+from graphut.experiments.training.learners.texts import TextLearner
+from graphut.models.base import AdaptiveModel
+from tests.experiments.training.together import run_together
+
+CONFIG = TrainingConfig(label_smoothing=0.1)
+EXTRA = "complete|star"
+# Of uneven lengths; a part of it may have one example, or none that is answered.
+CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
+    "pairs": (
+        PairLearner(),
+        {
+            "source_vocab": 9,
+            "target_vocab": 9,
+            "encoder_topology": EXTRA,
+            "decoder_topology": "binary_partition:1&causal",
+            "frame_source": True,
+        },
+        [([5, 3, 2, 4, 5, 6, 7, 8], [3]), ([2], [2, 3, 4, 5, 6]), ([4], []), ([3, 2], [2, 3])],
+    ),
+    "texts": (
+        TextLearner(),
+        {"vocab_size": 9},
+        [Text([2, 3, 4, 5, 6, 7, 8]), Text([3]), Text([5, 1])],
+    ),
+    "questions": (
+        QuestionLearner(),
+        {"vocab_size": 9, "classes": 4, "longest_sentence": 3, "topology": EXTRA},
+        [
+            Question([[2, 3], [4, 5, 6], [7]], [8, 2], 1),
+            Question([], [3], 0),
+            Question([[4]], [2, 2], 3),
+        ],
+    ),
+    "passages": (
+        PassageLearner(),
+        {"vocab_size": 9, "topology": EXTRA},
+        [Passage([2, 3, 2, 4], 2), Passage([5], 6), Passage([6, 7], 7)],
+    ),
+}
+
+
+def make_model(name: str, **options: Any) -> AdaptiveModel:
+    learner, sizes, _ = CASES[name]
+    shape = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, **sizes, **options}
+    torch.manual_seed(0)
+    model = learner.model_kind(learner.config_kind(**shape)).double().train()
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    return model
+
+
+def gradients(name: str, size: int, accumulate: int, **options: Any) -> dict[str, Tensor]:
+    """Return the gradients of the first examples of a case, and what `Totals` gets."""
+    learner, _, batch = CASES[name]
+    model = make_model(name, **options)
+    _, numbers = BatchGradient(model, learner, CONFIG, accumulate).add(batch[:size], 0.3)
+    found = {key: parameter.grad for key, parameter in model.named_parameters()}
+    # Operations depend on what else is computed beside an example.
+    flops = torch.tensor([(index - 3) % 4 > 1 for index in range(len(numbers))])
+    return {**found, "": numbers.masked_fill(flops & (torch.arange(len(numbers)) > 2), 0.0)}
+
+
+def one_process(name: str, size: int) -> dict[str, Tensor]:
+    """Return the gradients by the plain formula."""
+    learner, _, batch = CASES[name]
+    model = make_model(name)
+    outcome = learner.outcome(model, batch[:size], CONFIG.label_smoothing)
+    loss = outcome.loss + 0.3 * sum(ponder.cost for ponder in outcome.ponders.values())
+    torch.autograd.backward(loss)
+    return {key: parameter.grad for key, parameter in model.named_parameters()}
+
+
+def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value, rtol=1e-10, atol=1e-10, msg=key)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_batch_gradient_of_several_parts_is_that_of_one(name: str) -> None:
+    for size in range(1, len(CASES[name][2]) + 1):
+        expected = gradients(name, size, accumulate=1)
+        assert_close(expected, one_process(name, size))
+        for accumulate in (2, 3, 9):
+            assert_close(gradients(name, size, accumulate), expected)
+
+
+def test_batch_gradient_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
+    cases = [(name, size) for name in CASES for size in (1, 2, len(CASES[name][2]))]
+    alone = {case: gradients(*case, accumulate=1) for case in cases}
+
+    def compare() -> None:
+        for case, expected in alone.items():
+            for accumulate in (1, 2):
+                assert_close(gradients(*case, accumulate), expected)
+
+    run_together(compare, tmp_path)
+
+
+@pytest.mark.full
+def test_batch_gradient_of_four_processes_is_that_of_one(tmp_path: Path) -> None:
+    alone = {name: gradients(name, 3, accumulate=1) for name in CASES}
+
+    def compare() -> None:
+        for name, expected in alone.items():
+            assert_close(gradients(name, 3, accumulate=1), expected)
+
+    run_together(compare, tmp_path, count=4)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("options", [{"halting_bias": 50.0}, {"max_steps": 1}, {"adaptive": False}])
+def test_batch_gradient_uses_every_parameter_in_every_part(
+    name: str, options: dict[str, Any]
+) -> None:
+    assert None not in gradients(name, 1, accumulate=1, **options).values()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_counts_are_those_of_the_outcome(name: str) -> None:
+    learner, _, batch = CASES[name]
+    model = make_model(name)
+    for size in range(1, len(batch) + 1):
+        assert learner.counts(model, batch[:size]) == Learner.counts(learner, model, batch[:size])
+
+
+def test_batch_gradient_refuses_no_parts() -> None:
+    with pytest.raises(ValueError, match="accumulate must be at least 1, got 0"):
+        BatchGradient(make_model("texts"), TextLearner(), CONFIG, accumulate=0)
