@@ -261,3 +261,34 @@ class UniversalTransformerPointerConfig(EncoderConfig):
     >>> UniversalTransformerPointerConfig(vocab_size=30, topology="window:16|global:0").num_heads
     4
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalGraphTransformerConfig(ModelConfig):
+    """The configuration of a `UniversalGraphTransformer`.
+
+    Nodes have kinds or features. Where the help of a field says token, read node.
+
+    Examples
+    --------
+    >>> UniversalGraphTransformerConfig(num_feats=5, classes=3).answer_at
+    'node'
+    """
+
+    num_kinds: int = option(0, "kinds of nodes; 0 where nodes have features")
+    num_feats: int = option(0, "features of a node; 0 where nodes have kinds")
+    classes: int = option(0, "classes to choose from; 0 where edges answer")
+    answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        one = (self.num_kinds >= 1) != (self.num_feats >= 1)
+        self._check(
+            "num_kinds", one, f"positive or num_feats, but not both; it is {self.num_feats}"
+        )
+        for name in ("num_kinds", "num_feats"):
+            self._check(name, getattr(self, name) >= 0, "0 or more")
+        if self.answer_at != "edge":
+            self._check("classes", self.classes >= 2, "at least 2")
+        wanted = "'positionwise': the nodes of a graph are no sentence"
+        self._check("transition", self.transition == "positionwise", wanted)

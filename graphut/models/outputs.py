@@ -88,6 +88,22 @@ class PointerOutput(NamedTuple):
     lengths: Tensor
 
 
+class GraphOutput(NamedTuple):
+    """The output of a `UniversalGraphTransformer` for a graph or a batch of them.
+
+    Parameters
+    ----------
+    logits : Tensor
+        `(nodes, classes)`, `(graphs, classes)`, or `(edges,)`: the log-probability of each edge
+        among the in-edges of its destination.
+    ponder : Ponder
+        How long the nodes pondered.
+    """
+
+    logits: Tensor
+    ponder: Ponder
+
+
 @dataclass(frozen=True)
 class ClassifierPrediction:
     """The likeliest class of a document.

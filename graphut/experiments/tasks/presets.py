@@ -52,6 +52,23 @@ LANGUAGE_MODEL: Preset = {"norm": "pre", "ponder_weight": 0.01, "ponder_warmup":
 NARROW_LAYERS: Preset = model_size(32, 128, 4)
 WIDE_LAYERS: Preset = model_size(64, 256, 4)
 
+# Told no number of steps, and no position: news is what makes a node change.
+GRAPHS: Preset = model_size(32, 64, 24) | {
+    "norm": "post",
+    "halted": "frozen",
+    "halting_bias": -2.0,
+    "learning_rate": 2e-3,
+    "warmup": 100,
+    "batch_size": 32,
+    "ponder_weight": 0.005,
+    "epochs": 20,
+}
+NARROW_GRAPH_LAYERS: Preset = model_size(8, 8, 24)
+
+# One graph alone is one update an epoch.
+OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
+NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
+
 
 def with_baselines(
     small: Preset, transformer: Preset, paper: Preset | None = None
