@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from graphut.experiments.cli.device import add_device, pick_device
@@ -17,11 +18,18 @@ from graphut.models.base import AdaptiveModel
 def main(argv: Sequence[str]) -> int:
     """Print how good the best model of a run is on each of its test sets."""
     options = vars(_parser().parse_args(argv))
-    folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
+    folder, name, data, device, steps = (
+        options.pop(key) for key in ("folder", "set", "data", "device", "max_steps")
+    )
+    if steps is not None and steps < 1:
+        raise ValueError(f"--max-steps must be at least 1, got {steps}")
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
     model = run.trained_model(target)
+    changed = {} if steps is None else {"max_steps": steps}
+    if steps is not None:
+        model.max_steps = steps
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {data: run.learner.read(data, run.vocabularies)}
     else:
@@ -32,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
                 raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {has}")
             sets = {name: sets[name]}
     for label, examples in sets.items():
-        evaluate_set(run, model, label, examples, options, keep=data is None)
+        evaluate_set(run, model, label, examples, options, changed, keep=data is None)
     return 0
 
 
@@ -42,15 +50,19 @@ def evaluate_set(
     name: str,
     examples: Sequence[Any],
     options: Mapping[str, Any],
+    changed: Mapping[str, Any] = MappingProxyType({}),
     *,
     keep: bool,
 ) -> None:
-    """Print the evaluation of a model on a set; write it into the run's folder if `keep`."""
+    """Print the evaluation of a model on a set; write it into the run's folder if `keep`.
+
+    `changed` are settings of the model that are not those of its training.
+    """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
     print(f"{name}, {len(examples)} {learner.examples}: {evaluation}", flush=True)
     if keep:
-        asked = {"options": dict(options), "model": model_digest(run.folder)}
+        asked = {"options": {**changed, **options}, "model": model_digest(run.folder)}
         flops = learner.count_flops(model, examples, run.training.batch_size)
         save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **flops, **details})
 
@@ -66,7 +78,13 @@ def _parser() -> Parser:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
     which.add_argument(
-        "--data", metavar="FILE", help="pairs or stories of one's own, not the test sets"
+        "--data", metavar="FILE", help="pairs, stories or graphs of one's own, not the test sets"
+    )
+    parser.add_argument(
+        "--max-steps",
+        type=int,
+        metavar="N",
+        help="steps that a node may take, if not as many as in training",
     )
     add_device(parser)
     group = parser.add_argument_group("where the model writes")

@@ -32,7 +32,7 @@ from graphut.experiments.tasks.graph_problems import (
 from graphut.experiments.tasks.graphs import Graphs
 from graphut.experiments.tasks.lambada import Lambada, LambadaReading
 from graphut.experiments.tasks.letters import Copy, Reverse, Sort
-from graphut.experiments.tasks.listops import ListOps
+from graphut.experiments.tasks.listops import ListOps, ListOpsTree
 from graphut.experiments.tasks.lte import (
     LteAddition,
     LteControl,
@@ -51,6 +51,7 @@ from graphut.experiments.tasks.registry import (
 )
 from graphut.experiments.tasks.scan import Scan
 from graphut.experiments.tasks.subwords import Subwords
+from graphut.experiments.tasks.sudoku import Sudoku
 from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt14
 from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 
@@ -83,6 +84,8 @@ BUILT_IN: tuple[type[Task], ...] = (
     GraphPath,
     GraphBFS,
     PrefixParity,
+    Sudoku,
+    ListOpsTree,
     Graphs,
 )
 for _task in BUILT_IN:
@@ -108,6 +111,7 @@ __all__ = [
     "Lambada",
     "LambadaReading",
     "ListOps",
+    "ListOpsTree",
     "LteAddition",
     "LteControl",
     "LteCopy",
@@ -127,6 +131,7 @@ __all__ = [
     "Scan",
     "Sort",
     "Subwords",
+    "Sudoku",
     "Task",
     "Text",
     "TextTask",

@@ -219,7 +219,7 @@ class GraphDistance(GraphProblem):
     --------
     >>> [graph] = GraphDistance(sizes="3-3", families="path", held_out=1).test
     >>> graph.nodes, graph.labels, graph.depth
-    (array([0, 0, 1]), array([0, 1, 0]), array([2, 1, 0]))
+    (array([1, 0, 0]), array([0, 1, 1]), array([0, 1, 1]))
     """
 
     name: ClassVar[str] = "graph-distance"
@@ -317,8 +317,9 @@ class PrefixParity(GraphProblem):
 
     Examples
     --------
-    >>> [graph] = PrefixParity(sizes="3-3", held_out=1).test
+    >>> [graph] = PrefixParity(sizes="4-4", held_out=1).test
     >>> graph.nodes, graph.labels, graph.depth
+    (array([0, 0, 1, 2]), array([1, 1, 1, 0]), array([2, 3, 1, 0]))
     """
 
     name: ClassVar[str] = "prefix-parity"

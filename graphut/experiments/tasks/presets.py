@@ -69,6 +69,26 @@ NARROW_GRAPH_LAYERS: Preset = model_size(8, 8, 24)
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
 NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
 
+# The features divide into those of row, column and box.
+SUDOKU: Preset = model_size(96, 192, 16) | {
+    "halted": "frozen",
+    "halting_bias": -3.0,
+    "warmup": 200,
+    "batch_size": 16,
+    "ponder_weight": 0.001,
+    "epochs": 30,
+}
+# A list of the official sets is nested at most 20 deep.
+LIST_TREES: Preset = model_size(64, 128, 20) | {
+    "halted": "frozen",
+    "halting_bias": -2.0,
+    "longest": 100,
+    "train_size": 200_000,
+    "epochs": 2,
+}
+NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 20)
+NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
+
 
 def with_baselines(
     small: Preset, transformer: Preset, paper: Preset | None = None
