@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut.models.positions import draw_positions, restart_positions
-from graphut.nn.coordinates import position_encoding
+from graphut.nn.signals import encode
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
 EOS = 1
@@ -79,12 +79,11 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The positions that signals were made for: those of sources, those of targets, ..."""
     seen: list[Tensor] = []
 
-    def spy(positions: Tensor, *arguments: Any) -> Tensor:
-        if positions.dim():
-            seen.append(positions)
-        return position_encoding(positions, *arguments)
+    def spy(signal: Any, positions: Tensor, like: Tensor) -> Tensor:
+        seen.append(positions)
+        return encode(signal, positions, like)
 
-    monkeypatch.setattr("graphut.nn.recurrence.position_encoding", spy)
+    monkeypatch.setattr("graphut.nn.loop.encode", spy)
     return seen
 
 
