@@ -76,8 +76,7 @@ def _add_noise(std: float, seed: int, nodes: Tensor | None, step: int, rows: Ten
     by_node = mix(mix(ids) ^ mix(seed_hash(seed) + step))
     feature = torch.arange(dim, device=rows.device)
     bits = mix(by_node[:, None] ^ mix(feature + 0x9E3779B9))
-    noise = _quantiles(rows.dtype, rows.device)[bits >> 16]
-    return rows + std * noise
+    return rows + std * _quantiles(rows.dtype, rows.device)[bits >> 16]
 
 
 @lru_cache(maxsize=8)
@@ -86,4 +85,5 @@ def _quantiles(dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return 2^16 equally likely normal numbers: to look one up is exact, whatever the row."""
     with torch.no_grad():
         chances = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
-        return torch.special.ndtri(chances).to(device, dtype)
+        numbers: Tensor = torch.special.ndtri(chances)
+        return numbers.to(device, dtype)
