@@ -103,9 +103,12 @@ class AdaptiveModel(nn.Module):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model into a folder, as `config.json` and `model.safetensors`.
 
-        Each file is written under a temporary name, flushed and renamed.
+        Each file is written under a temporary name, flushed and renamed. A model with a learned
+        row for each step keeps the `max_steps` that it was made with.
         """
         values = {"max_steps": self.max_steps, "threshold": self.threshold}
+        if self.config.step_signal == "learned":
+            values["max_steps"] = self.config.max_steps
         config = self.config_class.from_dict({**self.config.to_dict(), **values})
         save_model(folder, type(self).__name__, config.to_dict(), self)
 

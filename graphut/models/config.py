@@ -34,6 +34,7 @@ class ModelConfig(CheckedConfig):
     transition: Literal["positionwise", "sepconv"] = option("positionwise", "layer after attention")
     kernel_size: int = option(3, "tokens that a sepconv transition spans")
     norm: Literal["post", "pre"] = option("post", "where a step normalises")
+    norm_eps: float = option(1e-5, "added to the variance where a step normalises")
     max_steps: int = option(8, "steps that a token may take")
     share_weights: bool = option(
         True, "use the same weights in every step; else max_steps layers, only with --no-adaptive"
@@ -61,6 +62,22 @@ class ModelConfig(CheckedConfig):
     symmetric_init: bool = option(
         False, "let keys begin as queries: a token at first attends to those that are like it"
     )
+    attention_bias: bool = option(True, "have biases in the maps of attention")
+    position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
+        "sinusoidal",
+        "what a token's position adds to its state: sinusoids, counted from 1 or (sinusoidal0) "
+        "from 0, learned rows, as many as max_length, or nothing",
+    )
+    step_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
+        "sinusoidal", "the same for the number of the step; learned: max_steps rows"
+    )
+    inject_input: bool = option(False, "add a token's first state again at every step")
+    noise: float = option(
+        0.0, "standard deviation of noise in training, where embeddings begin with 1"
+    )
+    noise_on: Literal["first", "injected", "every_step"] = option(
+        "first", "states that get noise: first ones, or injected ones, drawn once or at every step"
+    )
     max_offset: int = option(0, "largest random offset of positions in training, in tokens")
     spread_positions: bool = option(
         False, "draw random positions in training that lie apart by chance, within max_offset"
@@ -75,8 +92,11 @@ class ModelConfig(CheckedConfig):
         for name in ("dropout", "attention_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
         self._check("threshold", 0 < self.threshold <= 1, "in (0, 1]")
-        for name in ("halting_gain", "max_offset"):
+        for name in ("halting_gain", "max_offset", "noise"):
             self._check(name, getattr(self, name) >= 0, "0 or more")
+        self._check("norm_eps", self.norm_eps > 0, "positive")
+        there = self.noise == 0 or self.noise_on == "first" or self.inject_input
+        self._check("noise_on", there, "'first' where inject_input is False")
         drawn = self.max_offset > 0 or not self.spread_positions
         self._check("spread_positions", drawn, "False where max_offset is 0")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
@@ -87,10 +107,12 @@ class ModelConfig(CheckedConfig):
         for name in names:
             self._check(name, getattr(self, name) >= 3, "at least 3: bos, eos and one symbol")
 
-    def _check_transition(self, *topologies: Topology) -> None:
+    def _check_extra_nodes(self, *topologies: Topology) -> None:
         if any(topology.has_extra_nodes for topology in topologies):
             wanted = "'positionwise' where a topology has nodes that are no tokens"
             self._check("transition", self.transition == "positionwise", wanted)
+            between = "another where a topology has nodes between the positions of tokens"
+            self._check("position_signal", self.position_signal != "learned", between)
 
     @property
     def head_feats(self) -> int:
@@ -99,7 +121,7 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
-        """Return a configuration with the halting mechanism `graphut.nn.HALTING_PRESETS[name]`.
+        """Return a configuration with the settings of `graphut.nn.HALTING_PRESETS[name]`.
 
         Examples
         --------
@@ -111,8 +133,12 @@ class ModelConfig(CheckedConfig):
             raise ValueError(
                 f"unknown preset {name!r}; choose one of: {', '.join(HALTING_PRESETS)}"
             )
-        norm = "pre" if name == "dgl_tutorial" else "post"
-        return cls(**{"norm": norm, **HALTING_PRESETS[name], **others})
+        preset = HALTING_PRESETS[name]
+        biases = {
+            "attention_bias": preset["attention"]["bias"],
+            "halting_bias": preset["halting"]["bias_init"],
+        }
+        return cls(**{**biases, **preset["step"], **preset["recurrence"], **others})
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, ready for JSON."""
@@ -178,11 +204,13 @@ class UniversalTransformerConfig(ModelConfig):
         encoder, decoder = parse(self.encoder_topology), parse(self.decoder_topology)
         cross = parse(self.cross_topology)
         self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
+        one = self.source_positions == "start" or self.position_signal != "learned"
+        self._check("position_signal", one, "another where source_positions is 'both'")
         even = self.d_model % 2 == 0 or self.source_positions == "start"
         self._check("source_positions", even, f"'start' where d_model is odd, {self.d_model}")
         self._check_restart(encoder)
         self._check("cross_topology", not cross.has_extra_nodes, "between tokens alone")
-        self._check_transition(encoder, decoder)
+        self._check_extra_nodes(encoder, decoder)
 
     def _check_restart(self, encoder: Topology) -> None:
         known = 0 <= self.restart_after < self.source_vocab
@@ -212,7 +240,7 @@ class UniversalTransformerLMConfig(ModelConfig):
         self._check_vocabularies("vocab_size")
         topology = parse(self.topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
-        self._check_transition(topology)
+        self._check_extra_nodes(topology)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +256,7 @@ class EncoderConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("vocab_size")
-        self._check_transition(parse(self.topology))
+        self._check_extra_nodes(parse(self.topology))
 
 
 @dataclass(frozen=True, kw_only=True)

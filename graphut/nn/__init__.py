@@ -5,10 +5,12 @@ from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
+from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import Ponder
 from graphut.nn.presets import HALTING_PRESETS
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.reference import dense_recurrence
+from graphut.nn.signals import LearnedSignal, SinusoidalSignal
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
 
@@ -17,11 +19,14 @@ __all__ = [
     "AdaptiveRecurrence",
     "EdgeIndexLayer",
     "HaltingUnit",
+    "InputNoise",
+    "LearnedSignal",
     "MultiHeadAttention",
     "Ponder",
     "PositionwiseTransition",
     "ScheduledHalting",
     "SeparableConvTransition",
+    "SinusoidalSignal",
     "UniversalTransformerStep",
     "coordinate_signal",
     "dense_recurrence",

@@ -56,6 +56,8 @@ class MultiHeadAttention(nn.Module):
     symmetric_init : bool
         Let the key's map begin as the query's: a node at first attends to those that are like it
         (arXiv 2502.10927).
+    bias : bool
+        Add a learned number to each feature of queries, keys, values and results.
     backend : str
         See `graphut.edge_attention`.
 
@@ -85,6 +87,7 @@ class MultiHeadAttention(nn.Module):
         allow_zero_in_degree: bool = False,
         scale_by_degree: bool = False,
         symmetric_init: bool = False,
+        bias: bool = True,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -117,9 +120,9 @@ class MultiHeadAttention(nn.Module):
         self.symmetric_init = symmetric_init
         self.backend = backend
         width = num_heads * self.head_feats
-        self.query = nn.Linear(dst_feats, width)
-        self.key_value = nn.Linear(src_feats, 2 * width)
-        self.output = nn.Linear(width, self.out_feats)
+        self.query = nn.Linear(dst_feats, width, bias=bias)
+        self.key_value = nn.Linear(src_feats, 2 * width, bias=bias)
+        self.output = nn.Linear(width, self.out_feats, bias=bias)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         self.reset_parameters()
 
@@ -131,7 +134,8 @@ class MultiHeadAttention(nn.Module):
         if self.symmetric_init:
             key.data.copy_(self.query.weight)
         for layer in (self.query, self.key_value, self.output):
-            nn.init.zeros_(layer.bias)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
         if self.degree_scale is not None:
             nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
 

@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.nn.context import existing
 from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.noise import DrawnNoise
 
 
 class Split(NamedTuple):
@@ -32,17 +33,20 @@ class Frontier:
     once again, from its final state.
 
     It begins with the first states of all nodes, `(N_src, d)`, and with what is added to them at
-    every step. Only nodes below `num_dst` take steps; the others are as if they had halted before.
+    every step: encodings, and noise. Only nodes below `num_dst` take steps; the others are as if
+    they had halted before.
     """
 
     count: Tensor | None = None  # the device has no count of its own
 
-    def __init__(self, feat: Tensor, position_encoding: Tensor | None, num_dst: int) -> None:
+    def __init__(
+        self, feat: Tensor, encodings: Tensor | None, num_dst: int, noise: DrawnNoise | None = None
+    ) -> None:
         self.nodes: Tensor | None = None  # ids of the active nodes; None for all
         self.last_nodes: Tensor | None = None  # ids of those that were active before
         self.num_dst = self.num_active = num_dst  # how many are active: 0 when all have halted
-        self.is_first = True  # whether no step has been done yet
-        self._all_encodings, self._encodings = position_encoding, position_encoding
+        self.step = 1  # that comes next
+        self._encodings, self._noise = encodings, noise
         self._rows = self._table = feat
         self._active_rows: Tensor | None = None
         self._last: Tensor | None = None
@@ -55,27 +59,29 @@ class Frontier:
         return self.nodes
 
     def last(self) -> Tensor:
-        """Return states and position encodings of the last frontier."""
+        """Return states, encodings and noise of the last frontier."""
         if self._last is None:
             self._last = add_encoding(self._rows, self._encodings)
+            if self._noise is not None:
+                self._last = self._noise(self.last_nodes, self.step, self._last)
         return self._last
 
     def active(self) -> Tensor:
-        """Return states and position encodings of the present frontier."""
+        """Return states, encodings and noise of the present frontier."""
         rows = self.last()
         return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
     def everyone(self, num_src: int) -> Tensor:
-        """Return states and position encodings of all nodes, halted ones with their last state.
+        """Return states, encodings and noise of all nodes, halted ones with their last state.
 
-        Sampled blocks have fewer nodes from step to step: only `num_src` are left.
+        It is called at each step. Sampled blocks have fewer nodes from step to step: only
+        `num_src` are left.
         """
         if self.last_nodes is None:
-            self._table = self._rows
+            self._table = self.last()
         else:
-            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self._rows)
-        encodings = self._all_encodings
-        return add_encoding(self._table, None if encodings is None else encodings[:num_src])
+            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self.last())
+        return self._table
 
     def restrict(self, num_dst: int) -> int:
         """Let only nodes below `num_dst` go on, as a sampled block asks; return their number."""
@@ -102,7 +108,7 @@ class Frontier:
         if self._encodings is not None and self._active_rows is not None:
             self._encodings = self._encodings.index_select(0, self._active_rows)
         self._rows, self._active_rows, self._last = states, active_rows, None
-        self.last_nodes, self.is_first = self.nodes, False
+        self.last_nodes, self.step = self.nodes, self.step + 1
         if active_rows is not None:
             self.nodes = active_rows if self.nodes is None else self.nodes[active_rows]
 
@@ -120,13 +126,18 @@ class DeviceFrontier(Frontier):
     count: Tensor  # number of active nodes, on the device
 
     def __init__(
-        self, feat: Tensor, position_encoding: Tensor | None, num_dst: int, checks: FiniteChecks
+        self,
+        feat: Tensor,
+        encodings: Tensor | None,
+        num_dst: int,
+        checks: FiniteChecks,
+        noise: DrawnNoise | None = None,
     ) -> None:
         self._missing = feat.shape[0]
         self._checks = checks
         self.count = torch.full((), num_dst, device=feat.device)
-        encodings = None if position_encoding is None else _padded(position_encoding)
-        super().__init__(_padded(feat), encodings, num_dst)
+        encodings = None if encodings is None else _padded(encodings)
+        super().__init__(_padded(feat), encodings, num_dst, noise)
 
     @property
     def existing_nodes(self) -> Tensor:
@@ -195,7 +206,7 @@ def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
-    """Return rows with their position encodings, if they have any."""
+    """Return rows with their encodings, `(A, d)` or one `(d,)` for all, if they have any."""
     return rows if encoding is None else rows + encoding
 
 

@@ -15,11 +15,24 @@ from torch import Tensor, nn
 
 from graphut.nn.act import ACTState, HaltingRule
 from graphut.nn.context import AttentionContext
-from graphut.nn.coordinates import step_signals
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
-from graphut.nn.halted import HALTED_NODES, StepInput
+from graphut.nn.halted import HALTED_NODES, HaltedNodes, StepInput
+from graphut.nn.noise import DrawnNoise, InputNoise
+from graphut.nn.signals import Signal, encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
+
+
+class StepAdditions(NamedTuple):
+    """What is added to the states of nodes at the steps of one call."""
+
+    encodings: Tensor | None  # (N_src, d): position signals and injected states
+    signals: Tensor | None  # (max_steps, d), those of steps
+    noise: DrawnNoise | None  # drawn anew at each step
+
+    def signal(self, step: int) -> Tensor | None:
+        """Return the signal of a step, `(d,)`."""
+        return None if self.signals is None else self.signals[step - 1]
 
 
 class LoopOutput(NamedTuple):
@@ -42,12 +55,16 @@ class AdaptiveLoop:
     rule: HaltingRule
     halted: str
     halt_from: str
+    position_signal: Signal | None
+    step_signal: Signal | None
+    inject_input: bool
+    noise: InputNoise | None
 
     def run(
         self,
         context: AttentionContext,
         feat: Tensor,
-        position_encoding: Tensor | None,
+        positions: Tensor | None,
         num_dst: int,
         *,
         checks: FiniteChecks | None = None,
@@ -56,31 +73,52 @@ class AdaptiveLoop:
         """Repeat the step, and return the result of the first `num_dst` nodes.
 
         The context holds keys and values of all nodes, `feat`, `(N_src, d)`, their first states,
-        to which the `position_encoding` is added at every step. With `AsyncFiniteChecks` the loop
-        does not wait for the number of active nodes; it needs attention that takes such counts.
-        With `settle` it goes on until keys and values are those of step `max_steps`, for nodes to
-        come that take more steps: a decoding cache needs it.
+        and `positions`, `(N_src,)` or `(N_src, k)`, where they are. With `AsyncFiniteChecks` the
+        loop does not wait for the number of active nodes; it needs attention that takes such
+        counts. With `settle` it goes on until keys and values are those of step `max_steps`, for
+        nodes to come that take more steps: a decoding cache needs it.
         """
         checks = FiniteChecks() if checks is None else checks
+        feat, added = self.begin(feat, positions)
         if self.halting is None or self.halted == "running":
-            result = _run_everyone(self, context, feat, position_encoding, checks, settle)
+            result = _run_everyone(self, context, feat, added, checks, settle)
         else:
-            frontier: Frontier
-            if isinstance(checks, AsyncFiniteChecks):
-                frontier = DeviceFrontier(feat, position_encoding, context.num_dst, checks)
-            else:
-                frontier = Frontier(feat, position_encoding, context.num_dst)
-            result = _run_frontier(self, context, frontier, feat, num_dst, checks, settle)
+            given = (feat, added.encodings, context.num_dst)
+            frontier = (
+                DeviceFrontier(*given, checks, added.noise)
+                if isinstance(checks, AsyncFiniteChecks)
+                else Frontier(*given, added.noise)
+            )
+            result = _run_frontier(self, context, frontier, feat, added, num_dst, checks, settle)
         return result._replace(out=self.step(self.rule.max_steps).readout(result.out))
 
     def step(self, repetition: int) -> UniversalTransformerStep:
         """Return the step of repetition 1, 2, ..., `max_steps`."""
         return self.steps[0] if len(self.steps) == 1 else self.steps[repetition - 1]
 
-    def signal(self, step: int, like: Tensor) -> Tensor:
-        """Return the signal of a step, `(d,)`, in the dtype and on the device of `like`."""
-        signals = step_signals(self.rule.max_steps, like.shape[1], like.dtype, like.device)
-        return signals[step - 1]
+    def begin(self, feat: Tensor, positions: Tensor | None) -> tuple[Tensor, StepAdditions]:
+        """Return the states of nodes before the first step, and what each step adds to them."""
+        encodings = signals = None
+        if positions is not None and self.position_signal is not None:
+            encodings = encode(self.position_signal, positions, feat)
+        if self.step_signal is not None:
+            signals = step_signals(self.step_signal, self.rule.max_steps, feat)
+        noise, injected = None if self.noise is None else self.noise.draw(), feat
+        if self.noise is not None and noise is not None and self.noise.on != "every_step":
+            noisy, noise = noise(None, 1, feat), None
+            if self.noise.on == "first":
+                feat = noisy
+            else:
+                injected = noisy
+        if self.inject_input:
+            encodings = add_encoding(injected, encodings)
+        return feat, StepAdditions(encodings, signals, noise)
+
+    @property
+    def halted_nodes(self) -> HaltedNodes:
+        """The object that writes what halted nodes show."""
+        alike = self.halted == "copied" and self.step_signal is None
+        return HALTED_NODES["frozen" if alike else self.halted]
 
     def probability(self, before: Tensor, after: Tensor, nodes: Tensor | None, step: int) -> Tensor:
         """Return the halting probability of rows, from their states before or after a step."""
@@ -95,6 +133,7 @@ def _run_frontier(
     context: AttentionContext,
     frontier: Frontier,
     feat: Tensor,
+    added: StepAdditions,
     num_dst: int,
     checks: FiniteChecks,
     settle: bool,
@@ -102,7 +141,7 @@ def _run_frontier(
     """Compute the active nodes of each step, in packed rows."""
     act, outputs = ACTState.start(loop.rule, feat[: context.num_dst]), HaltedOutputs()
     for t in range(1, loop.rule.max_steps + 1):
-        before = _bring_up_to_date(loop, context, frontier, t)
+        before = _bring_up_to_date(loop, context, frontier, added, t)
         if context.num_dst < frontier.num_dst:  # the destinations of sampled blocks become fewer
             before = before[: frontier.restrict(context.num_dst)]
             act.keep_first(frontier.num_active)
@@ -117,20 +156,24 @@ def _run_frontier(
             break
         act.keep(split.active_rows)
     if settle:
-        more = HALTED_NODES[loop.halted].steps_to_settle(loop.step(t), loop.rule.max_steps)
+        more = loop.halted_nodes.steps_to_settle(loop.step(t), loop.rule.max_steps)
         for later in range(t + 1, min(t + more, loop.rule.max_steps) + 1):
-            _bring_up_to_date(loop, context, frontier, later)
+            _bring_up_to_date(loop, context, frontier, added, later)
     return LoopOutput(*outputs.in_order(len(feat), num_dst))
 
 
 def _bring_up_to_date(
-    loop: AdaptiveLoop, context: AttentionContext, frontier: Frontier, t: int
+    loop: AdaptiveLoop,
+    context: AttentionContext,
+    frontier: Frontier,
+    added: StepAdditions,
+    t: int,
 ) -> Tensor:
     """Write the keys and values of a step; return the active rows with their signals."""
     context.begin_step(t)
-    signal = loop.signal(t, frontier.last())
-    given = StepInput(loop.step(t), signal, frontier.active() + signal)
-    HALTED_NODES[loop.halted].write(context, frontier, given)
+    signal = added.signal(t)
+    given = StepInput(loop.step(t), signal, add_encoding(frontier.active(), signal))
+    loop.halted_nodes.write(context, frontier, given)
     return given.rows
 
 
@@ -138,7 +181,7 @@ def _run_everyone(
     loop: AdaptiveLoop,
     context: AttentionContext,
     feat: Tensor,
-    position_encoding: Tensor | None,
+    added: StepAdditions,
     checks: FiniteChecks,
     settle: bool,
 ) -> LoopOutput:
@@ -148,7 +191,7 @@ def _run_everyone(
     steps, remainder = torch.zeros_like(active, dtype=torch.int64), torch.zeros_like(act.cumulative)
     for t in range(1, loop.rule.max_steps + 1):
         context.begin_step(t)
-        before, states = _step_of_everyone(loop, context, states, feat, position_encoding, t)
+        before, states = _step_of_everyone(loop, context, states, feat, added, t)
         if len(states) < len(active):  # the destinations of sampled blocks become fewer
             active, steps, remainder = (x[: len(states)] for x in (active, steps, remainder))
             act.keep_first(len(states))
@@ -171,15 +214,18 @@ def _step_of_everyone(
     context: AttentionContext,
     states: Tensor,
     feat: Tensor,
-    position_encoding: Tensor | None,
+    added: StepAdditions,
     t: int,
 ) -> tuple[Tensor, Tensor]:
     """Return the states before and after a step; source-only nodes show their first states."""
     step, num_src = loop.step(t), context.num_src
     if len(states) < num_src:
         states = torch.cat([states, feat[len(states) :]])
-    encoding = None if position_encoding is None else position_encoding[:num_src]
-    shown = add_encoding(states, encoding) + loop.signal(t, feat)
+    encodings = None if added.encodings is None else added.encodings[:num_src]
+    shown = add_encoding(states, encodings)
+    if added.noise is not None:
+        shown = added.noise(None, t, shown)
+    shown = add_encoding(shown, added.signal(t))
     context.write(None, step.project(shown))
     before = shown[: context.num_dst]
     return before, step.update(before, context)

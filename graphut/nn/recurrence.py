@@ -15,11 +15,12 @@ from graphut.nn.act import WEIGHTINGS, HaltingRule
 from graphut.nn.blocks import block_layouts
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import GraphContext
-from graphut.nn.coordinates import position_encoding
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop import AdaptiveLoop
+from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import Ponder
+from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
 
 HALTED = ("copied", "frozen", "stale", "running")
@@ -37,7 +38,8 @@ class AdaptiveRecurrence(nn.Module):
         y_i = x_i + P(pos_i, t), \quad x_i \leftarrow \mathrm{Step}(y)_i, \quad
         p_i = \sigma(w \cdot u_i + b), \quad out_i \leftarrow out_i + w_i x_i
 
-    A node halts when its probabilities sum to `threshold`, or at `max_steps`.
+    A node halts when its probabilities sum to `threshold`, or at `max_steps`. The signal is that of
+    its position plus that of the step, :math:`P(pos, t) = S(pos) + S'(t)`.
 
     Parameters
     ----------
@@ -67,11 +69,23 @@ class AdaptiveRecurrence(nn.Module):
         Whether a node at the cap spends what is left of its 1.
     cost : {"steps+remainder", "remainder"}
         The ponder cost: the mean over nodes of `N + R`, or of `R`.
+    position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
+        The paper's sinusoids of positions; the same, counted from 0 in place of 1; a function or
+        module that gives rows `(n, d)` for positions `(n,)`, or `(n, k)`, such as `LearnedSignal`;
+        or `None`: positions are not looked at.
+    step_signal : {"sinusoidal", "sinusoidal0", "learned"} or callable, optional
+        The same for the steps 1, 2, ...; "learned" is a row for each of `max_steps`. With `None`
+        a step does not know its number, and "copied" is "frozen".
+    inject_input : bool
+        Add the first states again at every step: :math:`y_i = x_i + P(pos_i, t) + x^0_i`.
+    noise : InputNoise, optional
+        Noise on the first states, or on those that are added again, in training.
 
     Raises
     ------
     ValueError
-        If a name is unknown, or a sequence of steps does not fit the other arguments.
+        If a name is unknown, a sequence of steps does not fit the other arguments, or there is
+        noise on injected states and none are.
 
     Examples
     --------
@@ -98,6 +112,10 @@ class AdaptiveRecurrence(nn.Module):
         halt_from: str = "input",
         forced_remainder: bool = True,
         cost: str = "steps+remainder",
+        position_signal: Signal | str | None = "sinusoidal",
+        step_signal: Signal | str | None = "sinusoidal",
+        inject_input: bool = False,
+        noise: InputNoise | None = None,
     ) -> None:
         super().__init__()
         _one_of("halted", halted, HALTED)
@@ -108,6 +126,8 @@ class AdaptiveRecurrence(nn.Module):
             _check_layers(step, halting, max_steps)
         elif isinstance(halting, HaltingUnit):
             _check_halting(step, halting)
+        if noise is not None and noise.on != "first" and not inject_input:
+            raise ValueError(f"noise on {noise.on!r} states needs inject_input=True")
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
@@ -117,13 +137,19 @@ class AdaptiveRecurrence(nn.Module):
         self.halt_from = halt_from
         self.forced_remainder = forced_remainder
         self.cost = cost
+        width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
+        self.position_signal = make_signal(position_signal, "position_signal", width)
+        self.step_signal = make_signal(step_signal, "step_signal", width, max_steps)
+        self.inject_input = inject_input
+        self.noise = noise
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of step and halting unit anew."""
+        """Draw the parameters of step, halting unit and learned signals anew."""
         for step in self.step if isinstance(self.step, nn.ModuleList) else [self.step]:
             step.reset_parameters()  # type: ignore[operator]
-        if isinstance(self.halting, HaltingUnit):
-            self.halting.reset_parameters()
+        for part in (self.halting, self.position_signal, self.step_signal):
+            if isinstance(part, (HaltingUnit, LearnedSignal)):
+                part.reset_parameters()
 
     def forward(
         self,
@@ -148,7 +174,7 @@ class AdaptiveRecurrence(nn.Module):
             a pair of them and of their first `N_dst` rows, as `dgl.nn.HeteroGraphConv` has it.
         positions : Tensor, optional
             `(N_src,)` position of each node, or `(N_src, k)` coordinates, each in `d / k` of the
-            features; without it the signal is that of the step alone.
+            features; without it the signal is that of the step alone. They are counted from 1.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the source nodes, and the encoder's output.
         edge_bias : Tensor or list of Tensor, optional
@@ -188,12 +214,10 @@ class AdaptiveRecurrence(nn.Module):
         context.get_attention = get_attention
         checks = self._checks(loop, context, feat)
         checks.check_features(feat)
-        encoding = None
         if positions is not None:
             positions = positions.to(feat.device, non_blocking=True)
-            encoding = position_encoding(positions, feat.shape[1], feat.dtype)
         num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
-        out, steps, remainder = loop.run(context, feat, encoding, num_dst, checks=checks)
+        out, steps, remainder = loop.run(context, feat, positions, num_dst, checks=checks)
         checks.close()
         ponder = self._ponder(loop.step(1), context, steps, remainder)
         return (out, ponder, context.weights) if get_attention else (out, ponder)
@@ -299,7 +323,8 @@ class AdaptiveRecurrence(nn.Module):
         """Return the settings that `print` shows."""
         return (
             f"max_steps={self.max_steps}, threshold={self.threshold}, halted={self.halted!r}, "
-            f"weighting={self.weighting!r}, halt_from={self.halt_from!r}"
+            f"weighting={self.weighting!r}, halt_from={self.halt_from!r}, "
+            f"inject_input={self.inject_input}, noise={self.noise}"
         )
 
 
@@ -313,6 +338,10 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
         rule=rule,
         halted=layer.halted,
         halt_from=layer.halt_from,
+        position_signal=layer.position_signal,
+        step_signal=layer.step_signal,
+        inject_input=layer.inject_input,
+        noise=layer.noise if layer.training else None,
     )
 
 

@@ -10,12 +10,10 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
@@ -52,20 +50,29 @@ def dense_recurrence(
     >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5)
     True
     """
-    place = 0.0
-    if positions is not None:
-        columns = positions.view(len(positions), -1).unbind(1)
-        parts = [coordinate_signal(c, feat.shape[1] // len(columns), feat.dtype) for c in columns]
-        place = torch.cat(parts, 1)  # type: ignore[assignment]
+    state, place = feat, torch.zeros_like(feat)
+    drawn = layer.noise.draw() if layer.noise is not None and layer.training else None
+    noise, on = torch.zeros_like(feat), "" if layer.noise is None else layer.noise.on
+    if drawn is not None and on == "first":
+        state = drawn(None, 1, feat)
+    if positions is not None and layer.position_signal is not None:
+        place = layer.position_signal(positions).to(feat.dtype)
+    if layer.inject_input:
+        place = place + (drawn(None, 1, feat) if drawn is not None and on == "injected" else feat)
     loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     spent = feat.new_zeros(feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32))
     remainder, steps = spent, torch.zeros(feat.shape[0], dtype=torch.int64)
-    state, out, shown, combined = feat, torch.zeros_like(feat), feat, torch.zeros_like(feat)
+    out, shown, combined = torch.zeros_like(feat), feat, torch.zeros_like(feat)
 
     for t in range(1, layer.max_steps + 1):
-        signal = coordinate_signal(float(t), feat.shape[1], feat.dtype)
-        now = state + place + signal
+        now = state + place
+        if drawn is not None and on == "every_step":  # a halted node keeps that after its last
+            anew = (steps >= t - 1) | (layer.halted == "running")
+            noise = torch.where(anew[:, None], drawn(None, t, torch.zeros_like(feat)), noise)
+            now = now + noise
+        if layer.step_signal is not None:
+            now = now + layer.step_signal(torch.tensor([t])).to(feat.dtype)
         moves = active if layer.halted in ("frozen", "stale") else torch.ones_like(active)
         if layer.halted == "frozen" and t > 1:
             moves = steps >= t - 1  # the step after its last is the last to be shown
@@ -152,10 +159,7 @@ def _attend(
         return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
 
     wide = torch.promote_types(rows.dtype, torch.float32)
-    weight, bias = layer.key_value.weight, layer.key_value.bias
-    key, value = (
-        heads(linear(source, w, b)) for w, b in zip(weight.chunk(2), bias.chunk(2), strict=True)
-    )
+    key, value = map(heads, layer.key_value(source).chunk(2, dim=1))
     scores = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide) * layer.head_feats**-0.5
     if layer.degree_scale is not None:
         growth = as_layout(graph).in_degrees.to(wide).log1p()

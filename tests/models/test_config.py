@@ -122,8 +122,11 @@ def test_from_dict_takes_an_older_configuration() -> None:
 @pytest.mark.parametrize("name", HALTING_PRESETS)
 def test_preset_sets_the_halting_of_a_source(name: str) -> None:
     config = UniversalTransformerConfig.preset(name, source_vocab=5, target_vocab=5, max_steps=3)
-    assert {key: getattr(config, key) for key in HALTING_PRESETS[name]} == HALTING_PRESETS[name]
-    assert config.norm == ("pre" if name == "dgl_tutorial" else "post")
+    preset = HALTING_PRESETS[name]
+    for part in ("step", "recurrence"):
+        assert {key: getattr(config, key) for key in preset[part]} == preset[part]
+    assert config.attention_bias == preset["attention"]["bias"]
+    assert config.halting_bias == preset["halting"]["bias_init"]
     assert config.max_steps == 3
 
 

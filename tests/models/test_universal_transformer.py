@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.nn import HALTING_PRESETS, MultiHeadAttention
+from graphut.nn.signals import make_signal
 from graphut.topology import parse
 from tests.helpers import assert_same, covering, gradients, name_of
 from tests.models.cases import (
@@ -285,8 +286,12 @@ def test_preset_reaches_the_model(name: str) -> None:
     sizes = {key: shape[key] for key in ("source_vocab", "target_vocab", "d_model", "num_heads")}
     model = UniversalTransformer(UniversalTransformerConfig.preset(name, **sizes)).double().eval()
     for part in (model.encoder, model.decoder):
-        assert {key: getattr(part, key) for key in HALTING_PRESETS[name]} == HALTING_PRESETS[name]
-        assert part.step.norm == ("pre" if name == "dgl_tutorial" else "post")
+        settings = dict(HALTING_PRESETS[name]["recurrence"])
+        signals = [settings.pop(f"{kind}_signal") for kind in ("position", "step")]
+        assert {key: getattr(part, key) for key in settings} == settings
+        assert part.step.norm == HALTING_PRESETS[name]["step"]["norm"]
+        assert repr(part.position_signal) == repr(make_signal(signals[0], "", model.config.d_model))
+        assert repr(part.step_signal) == repr(make_signal(signals[1], "", model.config.d_model, 8))
     expected = [plain_greedy(model, source, 4) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=4), expected)
 

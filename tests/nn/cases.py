@@ -13,6 +13,7 @@ from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
+    LearnedSignal,
     MultiHeadAttention,
     PositionwiseTransition,
     SeparableConvTransition,
@@ -35,7 +36,30 @@ MODES: dict[str, Sequence[Any]] = {
     "positions": (True, False),
     "scale_by_degree": (False, True),
 }
+SIGNALS: dict[str, Sequence[Any]] = {
+    "position_signal": ("sinusoidal", "sinusoidal0", "learned", "own", None),
+    "step_signal": ("learned", None, "own", "sinusoidal0", "sinusoidal"),
+    "inject_input": (True, False),
+}
 TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "window": Window(1)}
+
+
+class OwnSignal(nn.Module):
+    """A signal of a user's own: learned frequencies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = nn.Parameter(torch.rand(FEATS))
+
+    def forward(self, coordinates: Tensor) -> Tensor:
+        return torch.sin(coordinates[:, None] * self.rates)
+
+
+def signal_from(name: str | None, size: int, seed: int) -> Any:
+    """A signal with random parameters, from its name."""
+    if name not in ("learned", "own"):
+        return name
+    return randomised(OwnSignal() if name == "own" else LearnedSignal(size, FEATS), seed)
 
 
 def rows_graph(lengths: Sequence[int]) -> EdgeLayout:
@@ -148,9 +172,13 @@ def build_case(
     max_steps: int = 5,
     scale_by_degree: bool = False,
     share_weights: bool = True,
+    position_signal: str | None = "sinusoidal",
+    step_signal: str | None = "sinusoidal",
     **modes: Any,
 ) -> Case:
     """A recurrence whose nodes halt at different steps, unless a halting is given."""
+    modes["position_signal"] = signal_from(position_signal, 9, seed=62)
+    modes["step_signal"] = signal_from(step_signal, 9, seed=63)
     if halting is None:
         halting = randomised(HaltingUnit(FEATS), seed=58)
         halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)

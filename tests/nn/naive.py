@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
-from graphut.nn import AdaptiveRecurrence, MultiHeadAttention, SeparableConvTransition
+from graphut.nn import (
+    AdaptiveRecurrence,
+    LearnedSignal,
+    MultiHeadAttention,
+    SeparableConvTransition,
+    SinusoidalSignal,
+)
 from tests.attention.naive import naive_attention
 from tests.helpers import Pairs, pairs_of
 
@@ -20,6 +27,17 @@ def signal(coordinate: float, dim: int) -> Tensor:
     angles = [coordinate / 10000 ** ((k - k % 2) / dim) for k in range(dim)]
     entries = [math.cos(a) if k % 2 else math.sin(a) for k, a in enumerate(angles)]
     return torch.tensor(entries, dtype=torch.float64)
+
+
+def signal_of(which: Any, coordinate: float, dim: int) -> Tensor:
+    """What a position or step signal of a recurrence says of a coordinate."""
+    if which is None:
+        return torch.zeros(dim).double()
+    if isinstance(which, SinusoidalSignal):
+        return signal(coordinate + which.count_from - 1, dim)
+    if isinstance(which, LearnedSignal):
+        return which.weight[int(coordinate) - which.first]
+    return which(torch.tensor([coordinate]))[0]
 
 
 def multi_head(layer: MultiHeadAttention, seen: list[Tensor], row: Tensor) -> Tensor:
@@ -51,12 +69,13 @@ def naive_recurrence(
     sees = [[j for j, dst in pairs_of(layout) if dst == i] for i in nodes]
     reads = None if cross is None else [[j for j, d in pairs_of(cross[0]) if d == i] for i in nodes]
     place = [
-        torch.zeros(dim).double() if positions is None else signal(float(positions[i]), dim)
-        for i in nodes
+        signal_of(None if positions is None else layer.position_signal, number, dim)
+        for number in (torch.zeros(len(feat)) if positions is None else positions).tolist()
     ]
 
     def coordinate(i: int, t: int) -> Tensor:
-        return place[i] + signal(t, dim)
+        given = place[i] + signal_of(layer.step_signal, t, dim)
+        return given + feat[i] if layer.inject_input else given
 
     def sublayer(
         row: Tensor, norm: nn.LayerNorm, function: Callable[[Tensor], Tensor]

@@ -20,9 +20,9 @@ from graphut.nn import (
     PositionwiseTransition,
     ScheduledHalting,
     UniversalTransformerStep,
+    coordinate_signal,
     dense_recurrence,
 )
-from graphut.nn.recurrence import adaptive_loop
 from graphut.topology import Causal, Complete
 from tests.helpers import (
     Pairs,
@@ -34,10 +34,11 @@ from tests.helpers import (
     normal,
     relative_error,
 )
-from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, build_step, engine
+from tests.nn.cases import FEATS, HEADS, MODES, SIGNALS, Case, build_case, build_step, engine
 from tests.topology.brute import batches, topologies
 
 HALTED = MODES["halted"]
+ALL_MODES = {**MODES, **SIGNALS}
 
 
 def check(case: Case, tolerance: float = 1e-10) -> Tensor:
@@ -104,7 +105,7 @@ def test_recurrence_schedules(halted: str, norm: str, schedule: str) -> None:
 def test_recurrence_any_graph_and_halting_pattern(
     graph: tuple[Pairs, int, int], data: st.DataObject
 ) -> None:
-    modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
+    modes = {name: data.draw(st.sampled_from(values)) for name, values in ALL_MODES.items()}
     steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
     halting = ScheduledHalting(torch.tensor(steps))
     cap = data.draw(st.integers(1, 5))
@@ -441,10 +442,9 @@ def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_st
     feat = normal(5, FEATS)
     out, ponder = layer(block, feat)
     state, wanted = feat[:2], torch.zeros(2, FEATS).double()
-    loop = adaptive_loop(layer)
-    for step, weight in ((1, 0.01), (2, 0.01), (3, 0.98)):
-        signal = loop.signal(step, feat)
-        of_others = signal if halted in ("copied", "running") else loop.signal(1, feat)
+    signals = coordinate_signal(torch.arange(1, 4), FEATS, torch.float64)
+    for signal, weight in zip(signals, (0.01, 0.01, 0.98), strict=True):
+        of_others = signal if halted in ("copied", "running") else signals[0]
         state = layer.step(block, torch.cat([state + signal, feat[2:] + of_others]))
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]

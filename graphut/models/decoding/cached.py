@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import RecurrenceDecoder
-from graphut.nn import MultiHeadAttention, coordinate_signal
+from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.recurrence import adaptive_loop
 from graphut.nn.transition import SeparableConvTransition, Transition
@@ -42,10 +42,9 @@ class CachedDecoder(RecurrenceDecoder):
         self.combined.add_nodes(len(parents))
         self.hypotheses.extend(parents, self.memory.add_nodes(len(parents)))
         length = self.hypotheses.length
-        position = torch.tensor(length, device=feat.device)
-        encoding = coordinate_signal(position, feat.shape[1], feat.dtype).expand_as(feat)
+        positions = torch.full((len(feat),), length, device=feat.device)
         loop = adaptive_loop(self.recurrence)
-        out, steps, _ = loop.run(_NewestTokens(self), feat, encoding, len(feat), settle=True)
+        out, steps, _ = loop.run(_NewestTokens(self), feat, positions, len(feat), settle=True)
         return self.predict(out), steps
 
 
