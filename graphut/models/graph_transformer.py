@@ -86,7 +86,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             return logits
         target, source, edge = layout.in_edges()
         pairs = self.query(states)[target] * self.key(states)[source]
-        scores = pairs.float().sum(-1) / self.config.d_model**0.5
+        wide = torch.promote_types(pairs.dtype, torch.float32)
+        scores = pairs.to(wide).sum(-1) / self.config.d_model**0.5
         # The maximum only guards the exponential: its gradient is zero.
         top = torch.segment_reduce(scores.detach(), "max", lengths=layout.in_degrees)
         scores = scores - top[target]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ class GraphFile:
         """The kind of each node."""
         return [KIND] * self.num_nodes if self.features is None else self.features
 
+    def with_labels_at_nodes(self) -> GraphFile:
+        """Return the graph with labels of nodes, none of them known if it has not any."""
+        return replace(self, labels=self.labels or [None] * self.num_nodes)
+
     def labelled(self, kinds: Vocabulary, answers: Vocabulary) -> LabelledGraph:
         """Return the graph in the numbers of a model's vocabularies.
 
@@ -79,9 +83,9 @@ class GraphFile:
 def read_graphs(path: str | Path) -> list[GraphFile]:
     """Return the graphs in a file, or in all files of a folder.
 
-    A node has the attributes `feat`, numbers or the name of its kind, and `label`; or the graph
-    has `label`. The nodes to be trained, validated and tested on may be named by the attributes
-    `train_mask`, `val_mask` and `test_mask`. Edges of undirected graphs count in both directions,
+    A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
+    has a label, the graph has `label`. The attributes `train_mask`, `val_mask` and `test_mask` may
+    say which nodes are asked in which part. Edges of undirected graphs count in both directions,
     and nodes without an edge from themselves get one.
 
     Raises
@@ -94,9 +98,13 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
         graphs = _read_csv(files)
     else:
         graphs = [_of_networkx(str(file), _read_networkx(file)) for file in files]
-    at_nodes = {graph.labels is not None for graph in graphs}
-    if len(at_nodes) > 1:
-        raise ValueError(f"{path}: some graphs have a `label` at each node, and others have none")
+    if not graphs:
+        raise ValueError(f"{path} holds no graph")
+    if any(graph.labels is not None for graph in graphs):
+        return [graph.with_labels_at_nodes() for graph in graphs]
+    for graph in graphs:
+        if graph.label is None:
+            raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")
     return graphs
 
 
@@ -187,8 +195,6 @@ def _make(
         if _some(features) and None in features:
             raise ValueError(f"node number {features.index(None)} has no `feat`, but others have")
         labels = [_name(value) for value in columns["label"]]
-        if not _some(labels) and _name(label) is None:
-            raise ValueError("it has no `label`, neither at nodes nor of the graph")
         return GraphFile(
             place=place,
             edges=np.array([*ends, *loops], np.int64).T,

@@ -290,6 +290,8 @@ class GraphBFS(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-bfs"
+    # The answers take two more maps of states.
+    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 18})
     answers: ClassVar[Vocabulary] = Vocabulary([])
 
     @property

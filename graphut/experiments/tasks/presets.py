@@ -54,6 +54,9 @@ WIDE_LAYERS: Preset = model_size(64, 256, 4)
 
 # Told no number of steps, and no position: news is what makes a node change.
 GRAPHS: Preset = model_size(32, 64, 24) | {
+    "step_signal": "none",
+    "inject_input": True,
+    "noise": 0.3,
     "norm": "post",
     "halted": "frozen",
     "halting_bias": -2.0,
@@ -63,7 +66,7 @@ GRAPHS: Preset = model_size(32, 64, 24) | {
     "ponder_weight": 0.005,
     "epochs": 20,
 }
-NARROW_GRAPH_LAYERS: Preset = model_size(8, 8, 24)
+NARROW_GRAPH_LAYERS: Preset = model_size(8, 16, 14)
 
 # One graph alone is one update an epoch.
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
@@ -71,6 +74,8 @@ NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
 
 # The features divide into those of row, column and box.
 SUDOKU: Preset = model_size(96, 192, 16) | {
+    "step_signal": "none",
+    "inject_input": True,
     "halted": "frozen",
     "halting_bias": -3.0,
     "warmup": 200,
@@ -80,13 +85,15 @@ SUDOKU: Preset = model_size(96, 192, 16) | {
 }
 # A list of the official sets is nested at most 20 deep.
 LIST_TREES: Preset = model_size(64, 128, 20) | {
+    "step_signal": "none",
+    "inject_input": True,
     "halted": "frozen",
     "halting_bias": -2.0,
     "longest": 100,
     "train_size": 200_000,
     "epochs": 2,
 }
-NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 20)
+NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
 NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
 
 

@@ -11,7 +11,7 @@ from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.models.base import AdaptiveModel
 
 # What the data decides, where it takes files to know it.
-SIZES: dict[str, dict[str, int]] = {
+SIZES: dict[str, dict[str, Any]] = {
     "scan": {"source_vocab": 15, "target_vocab": 8},
     "char-lm": {"vocab_size": 67},
     "agreement": {"vocab_size": 5265},
@@ -20,6 +20,7 @@ SIZES: dict[str, dict[str, int]] = {
     "lambada-reading": {"vocab_size": 27097},
     "multi30k": {"source_vocab": 8002, "target_vocab": 8002},
     "wmt14": {"source_vocab": 4002, "target_vocab": 4002},
+    "graphs": {"num_feats": 8, "classes": 3},
 }
 
 
