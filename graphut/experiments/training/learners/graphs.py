@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import exp
 from typing import Any, ClassVar
 
 import numpy as np
@@ -186,8 +187,9 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         "work_ratio": "floating-point operations, divided by those of a model in which every node "
         "stops after one step more than the depth that it needs",
     }
-    rank_by = ("accuracy", "log_probability")
-    target_metric = "accuracy"
+    rank_by = ("accuracy",)  # of equally good models the last one is kept, which halts best
+    # The geometric mean: nodes go on learning when to halt after all their answers are right.
+    target_metric = "probability"
     summary = (
         "{accuracy:.2%} of answers right, {graph_accuracy:.2%} of graphs; mean steps "
         "{steps:.2f}{depth}"
@@ -195,11 +197,11 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the summary says about depth."""
+        """Return the geometric mean of probabilities, and what the summary says about depth."""
         correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
         rank = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
         work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
-        return {"depth": rank + work}
+        return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
 
     def sizes(self, task: GraphTask) -> dict[str, Any]:
         """Return the numbers of kinds, features and classes, and where the answers are."""
