@@ -10,6 +10,8 @@ from graphut.models import UniversalTransformerConfig
 from graphut.nn import HALTING_PRESETS
 from tests.models.cases import small
 
+STAR = "star&causal"
+
 
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -38,6 +40,11 @@ from tests.models.cases import small
         ("halting_bias", float("inf")),
         ("halting_bias", None),
         ("halting_gain", -0.5),
+        ("norm_eps", 0.0),
+        ("noise", -0.1),
+        ("position_signal", "sine"),
+        ("step_signal", None),
+        ("inject_input", 1),
         ("dropout", 1.0),
         ("dropout", -0.1),
         ("attention_dropout", 1),
@@ -82,6 +89,26 @@ def test_config_refuses_sepconv_with_extra_nodes(name: str) -> None:
         small(transition="sepconv", **{name: spec})
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"source_positions": "both"}, {"encoder_topology": "star"}, {"decoder_topology": STAR}],
+)
+def test_config_refuses_learned_positions_that_are_not_one_whole_number(
+    other: dict[str, str],
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"^position_signal must be another where .*; got 'learned'"
+    ):
+        small(position_signal="learned", **other)
+
+
+def test_config_refuses_noise_on_injected_states_where_none_are() -> None:
+    for place in ("injected", "every_step"):
+        with pytest.raises(ValueError, match=f"'first' where inject_input is False; got '{place}'"):
+            small(noise=0.1, noise_on=place)
+        assert small(noise=0.1, noise_on=place, inject_input=True).noise_on == place
+
+
 @pytest.mark.parametrize("other", [{"source_positions": "both"}, {"encoder_topology": "star"}])
 def test_config_refuses_restart_after_with_other_positions(other: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^restart_after must be 0 where .*; got 2"):
@@ -115,7 +142,8 @@ def test_from_dict_names_unknown_and_missing_fields() -> None:
 
 def test_from_dict_takes_an_older_configuration() -> None:
     values = small(norm="pre").to_dict()
-    del values["restart_after"]
+    for name in ("restart_after", "position_signal", "noise", "attention_bias"):
+        del values[name]
     assert UniversalTransformerConfig.from_dict(values) == small(norm="pre")
 
 

@@ -15,6 +15,7 @@ from graphut.models.decoding.prefix import PrefixDecoder
 from tests.helpers import assert_same, covering, name_of
 from tests.models.decoding.cases import MODES, build_setting, growth
 from tests.nn.adapters import LowRank, halved, halving, normed
+from tests.nn.cases import SIGNALS
 
 PAIRWISE = covering(**MODES)
 # What a token shows after it has halted depends on these together.
@@ -22,6 +23,7 @@ SHOWN = [
     {"halted": halted, "norm": norm, "transition": transition, "changed": "max_steps=7"}
     for halted, norm, transition in product(*(MODES[n] for n in ("halted", "norm", "transition")))
 ]
+SIGNALLED = covering(**SIGNALS, **{name: MODES[name] for name in ("halted", "norm", "changed")})
 CAP = 4
 DEPTHS = st.lists(st.lists(st.integers(1, CAP), min_size=1, max_size=5), min_size=1, max_size=5)
 FULL = [dict(zip(MODES, values, strict=True)) for values in product(*MODES.values())]
@@ -39,6 +41,11 @@ def check(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", PAIRWISE + SHOWN, ids=name_of)
 def test_cached_decoder_equals_the_prefix_decoder(row: dict[str, Any]) -> None:
+    check(row)
+
+
+@pytest.mark.parametrize("row", SIGNALLED, ids=name_of)
+def test_cached_decoder_with_each_signal(row: dict[str, Any]) -> None:
     check(row)
 
 
