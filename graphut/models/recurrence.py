@@ -12,6 +12,7 @@ from graphut.nn import (
     PositionwiseTransition,
     SeparableConvTransition,
     UniversalTransformerStep,
+    parse_rule,
 )
 from graphut.nn.transition import Transition
 
@@ -62,18 +63,20 @@ def make_recurrence(
             output_norm=is_last,
         )
 
-    halting = HaltingUnit(config.d_model, bias_init=config.halting_bias, gain=config.halting_gain)
+    halting = HaltingUnit(
+        config.d_model,
+        bias_init=config.halting_bias,
+        gain=config.halting_gain,
+        norm=config.halting_norm,
+    )
     layers = [False] * (config.max_steps - 1) + [True]
     return AdaptiveRecurrence(
         step() if config.share_weights else [step(is_last) for is_last in layers],
         halting if config.adaptive else None,
+        rule=parse_rule(config.rule) if config.adaptive else None,
+        evaluation_rule=parse_rule(config.evaluation_rule) if config.evaluation_rule else None,
         max_steps=config.max_steps,
-        threshold=config.threshold,
         halted=config.halted,
-        weighting=config.weighting,
-        halt_from=config.halt_from,
-        forced_remainder=config.forced_remainder,
-        cost=config.cost,
     )
 
 

@@ -50,7 +50,7 @@ def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
     for document in DOCUMENTS:
         places = torch.arange(1, len(document) + 1)
         first = plain_states(model, document)
-        out, steps, _ = dense_recurrence(
+        out, steps, *_ = dense_recurrence(
             model.encoder,
             Complete().graph([len(document)]),
             first,

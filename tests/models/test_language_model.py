@@ -80,7 +80,7 @@ def test_language_model_equals_the_dense_recurrence(halted: str, ends: bool) -> 
     model: Any = build(halted=halted)
     for text in WINDOWS:
         fed, labels = ([BOS, *text], [*text, EOS]) if ends else ([BOS, *text[:-1]], text)
-        out, steps, _ = dense_recurrence(
+        out, steps, *_ = dense_recurrence(
             model.decoder,
             Causal().graph([len(fed)]),
             model.embedding.weight[fed] * 8**0.5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
 from graphut.nn import (
+    ACT,
     AdaptiveRecurrence,
+    HaltingRule,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
@@ -115,9 +117,10 @@ class Case:
         return [*(x for x in given if x is not None), *self.layer.parameters()]
 
     def run(self, recurrence: Callable[..., Any]) -> list[Tensor]:
-        """`out`, `N`, `R` and gradients of `recurrence(layer, graph, feat, ...)`."""
-        out, steps, rest = recurrence(self.layer, self.graph, self.feat, **self.arguments)
-        return [out, steps, rest, *gradients([out, rest], self.inputs)]
+        """`out`, `N`, `R`, the cost and gradients of `recurrence(layer, graph, feat, ...)`."""
+        found = recurrence(self.layer, self.graph, self.feat, **self.arguments)
+        out, _, rest, cost = found
+        return [*found, *gradients([out, rest, cost], self.inputs)]
 
     def to(self, dtype: torch.dtype) -> Case:
         """The same numbers in another dtype; the layer is changed in place."""
@@ -132,7 +135,7 @@ class Case:
 def engine(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:
     """The recurrence itself, in the form of `dense_recurrence`."""
     out, ponder = layer(*arguments, **options)
-    return out, ponder.steps, ponder.remainder
+    return out, ponder.steps, ponder.remainder, ponder.cost
 
 
 def build_case(
@@ -148,9 +151,16 @@ def build_case(
     max_steps: int = 5,
     scale_by_degree: bool = False,
     share_weights: bool = True,
+    rule: HaltingRule | None = None,
     **modes: Any,
 ) -> Case:
-    """A recurrence whose nodes halt at different steps, unless a halting is given."""
+    """A recurrence whose nodes halt at different steps, unless a halting is given.
+
+    Modes that are settings of ACT make its rule.
+    """
+    settings = {field.name for field in fields(ACT)} & modes.keys()
+    if settings:
+        rule = ACT(**{name: modes.pop(name) for name in settings})
     if halting is None:
         halting = randomised(HaltingUnit(FEATS), seed=58)
         halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
@@ -158,7 +168,9 @@ def build_case(
     shape: dict[str, Any] = {"norm": norm, "transition": transition, "form": form}
     shape["scale_by_degree"] = scale_by_degree
     if share_weights:
-        layer = AdaptiveRecurrence(build_step(**shape), halting, max_steps=max_steps, **modes)
+        layer = AdaptiveRecurrence(
+            build_step(**shape), halting, rule=rule, max_steps=max_steps, **modes
+        )
     else:
         steps = [
             build_step(**shape, seed=100 * t, output_norm=t == max_steps - 1)

@@ -335,7 +335,7 @@ def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatc
     mode = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        out, _, rest = engine(case.layer, case.graph, case.feat, **case.arguments)
+        out, _, rest, _ = engine(case.layer, case.graph, case.feat, **case.arguments)
         torch.autograd.grad(out.sum() + rest.sum(), case.inputs, allow_unused=True)
     finally:
         torch.cuda.set_sync_debug_mode(mode)

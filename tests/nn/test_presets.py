@@ -6,9 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.nn import HALTING_PRESETS, AdaptiveRecurrence
+from graphut.nn import (
+    HALTING_PRESETS,
+    HALTING_UNIT_PRESETS,
+    AdaptiveRecurrence,
+    HaltingUnit,
+)
 from tests.helpers import assert_same, gradients
-from tests.nn.cases import FEATS, Case, build_case, build_step
+from tests.nn.cases import FEATS, Case, build_case, build_step, randomised
 from tests.nn.naive import signal
 
 
@@ -17,8 +22,9 @@ def signals(case: Case, t: int) -> Tensor:
 
 
 def halting_probability_of(case: Case, state: Tensor) -> Tensor:
-    unit = case.layer.halting.linear
-    return torch.sigmoid(state @ unit.weight[0] + unit.bias[0])
+    unit = case.layer.halting
+    seen = state if unit.norm is None else unit.norm(state)
+    return torch.sigmoid(seen @ unit.linear.weight[0] + unit.linear.bias[0])
 
 
 def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -27,14 +33,16 @@ def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     halting_probability, remainders, n_updates = torch.zeros(3, len(state)).double()
     previous_state = torch.zeros_like(state)
     step = 0
-    while bool(((halting_probability < layer.threshold) & (n_updates < layer.max_steps)).any()):
+    while bool(
+        ((halting_probability < layer.rule.threshold) & (n_updates < layer.max_steps)).any()
+    ):
         step += 1
         state = state + signals(case, step)
         p = halting_probability_of(case, state)
         still_running = (halting_probability < 1.0).double()
         total = halting_probability + p * still_running
-        new_halted = (total > layer.threshold).double() * still_running
-        still_running = (total <= layer.threshold).double() * still_running
+        new_halted = (total > layer.rule.threshold).double() * still_running
+        still_running = (total <= layer.rule.threshold).double() * still_running
         halting_probability = halting_probability + p * still_running
         remainders = remainders + new_halted * (1 - halting_probability)
         halting_probability = halting_probability + new_halted * remainders
@@ -64,7 +72,7 @@ def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         x = torch.where(active[:, None], layer.step.update(y, context), x)
         p = halting_probability_of(case, x)
         total = sum_p + p
-        goes_on = (total < layer.threshold) & (not end)
+        goes_on = (total < layer.rule.threshold) & (not end)
         new_r = torch.where(goes_on, 1 - total, r)
         weight = torch.where(goes_on, p, new_r)
         s = torch.where(active[:, None], s + weight[:, None] * x, s)
@@ -85,6 +93,10 @@ def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: 
     case = build_case(
         norm=norm, form=form, topology="window", max_steps=cap, **HALTING_PRESETS[preset]
     )
+    if preset == "dgl_tutorial":
+        unit = HaltingUnit(FEATS, **HALTING_UNIT_PRESETS[preset])
+        case.layer.halting = randomised(unit, seed=58)
+        unit.linear.bias.data.fill_(-0.3)
     out, ponder = case.layer(case.graph, case.feat, **case.arguments)
     steps, remainder, cost = ponder.steps, ponder.remainder, ponder.cost
     expected = LOOPS[preset](case)
@@ -95,15 +107,18 @@ def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: 
 
 
 def test_presets_the_paper_is_the_default() -> None:
-    plain = AdaptiveRecurrence(build_step())
+    unit = HaltingUnit(FEATS)
+    plain = AdaptiveRecurrence(build_step(), unit)
     for name, value in HALTING_PRESETS["paper"].items():
         assert getattr(plain, name) == value
+    assert unit.bias_init == HALTING_UNIT_PRESETS["paper"]["bias_init"] and unit.norm is None
 
 
 @pytest.mark.parametrize("preset", HALTING_PRESETS)
 def test_presets_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> None:
     assert HALTING_PRESETS[preset].keys() == HALTING_PRESETS["paper"].keys()
-    layer = AdaptiveRecurrence(build_step(), **HALTING_PRESETS[preset])
+    unit = HaltingUnit(FEATS, **HALTING_UNIT_PRESETS[preset])
+    layer = AdaptiveRecurrence(build_step(), unit, **HALTING_PRESETS[preset])
     assert {name: getattr(layer, name) for name in HALTING_PRESETS[preset]} == HALTING_PRESETS[
         preset
     ]
