@@ -102,8 +102,7 @@ class AdaptiveRecurrence(nn.Module):
         self.halting = halting
         self.max_steps = max_steps
         self.halted = halted
-        self._rule, self._evaluation_rule = rule, evaluation_rule
-        self._check_rules()
+        self._set_rules(rule, evaluation_rule)
 
     def reset_parameters(self) -> None:
         """Draw the parameters of step and halting unit anew."""
@@ -295,47 +294,47 @@ class AdaptiveRecurrence(nn.Module):
 
     @property
     def rule(self) -> HaltingRule:
-        """The halting rule in training."""
-        if self._rule is not None:
-            return self._rule
-        return FixedDepth() if self.halting is None else ACT()
+        """The halting rule in training; set to `None`, it is the default again."""
+        return self._rule or self._usual_rule
 
     @rule.setter
     def rule(self, rule: HaltingRule | None) -> None:
-        self._rule = rule
-        self._check_rules()
+        self._set_rules(rule, self._evaluation_rule)
 
     @property
     def evaluation_rule(self) -> HaltingRule:
-        """The halting rule in evaluation; set to `None`, it is again what goes with `rule`."""
+        """The halting rule in evaluation; set to `None`, it is `rule.for_evaluation()` again."""
         return self._evaluation_rule or self.rule.for_evaluation()
 
     @evaluation_rule.setter
     def evaluation_rule(self, rule: HaltingRule | None) -> None:
-        self._evaluation_rule = rule
-        self._check_rules()
+        self._set_rules(self._rule, rule)
 
     @property
     def active_rule(self) -> HaltingRule:
         """The halting rule of the present mode, `layer.train()` or `layer.eval()`."""
         return self.rule if self.training else self.evaluation_rule
 
-    def _check_rules(self) -> None:
-        for rule in (self.rule, self.evaluation_rule):
-            if not isinstance(rule, HaltingRule):
-                raise TypeError(f"a rule is a HaltingRule such as ACT(), got {rule!r}")
-            if rule.uses_probability and self.halting is None:
-                raise ValueError(f"{rule} needs a halting module, such as HaltingUnit(d)")
-            if isinstance(self.step, nn.ModuleList) and not isinstance(rule, FixedDepth):
-                raise ValueError(
-                    f"steps with weights of their own are all done, not as {rule} says"
-                )
-        reads = {r.halt_from for r in (self.rule, self.evaluation_rule) if r.uses_probability}
-        if len(reads) > 1:
+    @property
+    def _usual_rule(self) -> HaltingRule:
+        return FixedDepth() if self.halting is None else ACT()
+
+    def _set_rules(self, rule: HaltingRule | None, evaluation_rule: HaltingRule | None) -> None:
+        given = [each for each in (rule or self._usual_rule, evaluation_rule) if each is not None]
+        for each in given:
+            if not isinstance(each, HaltingRule):
+                raise TypeError(f"a rule is a HaltingRule such as ACT(), got {each!r}")
+            if each.uses_probability and self.halting is None:
+                raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
+            if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
+                raise ValueError(f"steps with weights of their own are all done: {each} cannot act")
+        read = {each.halt_from for each in given if each.uses_probability}
+        if len(read) > 1:
             raise ValueError(
-                f"the halting module reads the {self.rule.halt_from} of a step in training and the "
-                f"{self.evaluation_rule.halt_from} in evaluation: give both rules one halt_from"
+                "the halting module would read the input of a step under one rule and the output "
+                f"under the other: give one halt_from to {given[0]} and {given[1]}"
             )
+        self._rule, self._evaluation_rule = rule, evaluation_rule
 
     @property
     def max_steps(self) -> int:

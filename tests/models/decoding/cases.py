@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.models.decoding.decoder import EncodedSource, TokenDecoder
-from graphut.nn import AdaptiveRecurrence, HaltingUnit
+from graphut.nn import AdaptiveRecurrence, HaltingUnit, parse_rule
 from graphut.topology import (
     Complete,
     Topology,
@@ -35,7 +35,7 @@ MODES: dict[str, Sequence[Any]] = {
     "topology": ("causal", "window:2&causal"),
     "cross": ("complete", "window:1"),
     "scale_by_degree": (False, True),
-    "changed": ("", "max_steps=3", "max_steps=9", "threshold=0.4"),
+    "changed": ("", "max_steps=3", "max_steps=9", "rule=act:threshold=0.4"),
 }
 
 
@@ -92,10 +92,10 @@ def build_setting(
         form="decoder", norm=norm, halting=_pre_norm_halting() if norm == "pre" else None, **modes
     ).layer.requires_grad_(False)
     if not adaptive:
-        layer.halting = None
-    if changed:
-        name, value = changed.split("=")
-        setattr(layer, name, type(getattr(layer, name))(value))
+        layer.rule = layer.halting = None
+    if changed and (adaptive or "rule" not in changed):
+        name, value = changed.split("=", 1)
+        setattr(layer, name, parse_rule(value) if "rule" in name else int(value))
     embedding = 2 * normal(VOCABULARY, FEATS, seed=70).detach()
     projection = normal(FEATS, VOCABULARY, seed=71).detach()
     memory = normal(sum(SOURCES), 6, seed=72).detach()
