@@ -328,8 +328,9 @@ class AdaptiveRecurrence(nn.Module):
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
                 raise ValueError(f"steps with weights of their own are all done: {each} cannot act")
-        read = {each.halt_from for each in given if each.uses_probability}
-        if len(read) > 1:
+        # Under `FixedDepth` the module may learn for the other rule.
+        read = {r.halt_from for r in given if r.uses_probability or isinstance(r, FixedDepth)}
+        if self.halting is not None and len(read) > 1:
             raise ValueError(
                 "the halting module would read the input of a step under one rule and the output "
                 f"under the other: give one halt_from to {given[0]} and {given[1]}"

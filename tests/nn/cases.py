@@ -13,11 +13,18 @@ from graphut.attention import EdgeLayout
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
+    Convergence,
+    FixedDepth,
+    Global,
     HaltingRule,
     HaltingUnit,
     MultiHeadAttention,
+    PonderNet,
     PositionwiseTransition,
+    Quantile,
+    Sampled,
     SeparableConvTransition,
+    Threshold,
     UniversalTransformerStep,
 )
 from graphut.topology import Causal, Complete, Topology, Window
@@ -36,6 +43,21 @@ MODES: dict[str, Sequence[Any]] = {
     "topology": ("complete", "causal", "window", "rows"),
     "positions": (True, False),
     "scale_by_degree": (False, True),
+}
+RULES: dict[str, HaltingRule] = {
+    "fixed": FixedDepth(),
+    "ponder_net": PonderNet(threshold=0.8, beta=1.0),
+    "ponder_net-output": PonderNet(threshold=0.9, prior=0.4, halt_from="output"),
+    "quantile": Quantile(0.8),
+    "sampled": Sampled(seed=3),
+    "threshold": Threshold(0.45, halt_from="output"),
+    "convergence": Convergence(0.7),
+    "convergence-patience": Convergence(0.8, patience=2),
+    "convergence-readout": Convergence(0.1, readout=lambda states: 2.0 * states),
+    "global": Global(),
+    "global-ponder_net": Global(PonderNet(threshold=0.8, beta=1.0)),
+    "global-sampled": Global(Sampled()),
+    "global-convergence": Global(Convergence(0.7)),
 }
 TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "window": Window(1)}
 

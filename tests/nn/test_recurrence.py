@@ -16,11 +16,14 @@ from graphut.attention import EdgeLayout
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
+    Convergence,
+    FixedDepth,
     HaltingUnit,
     MultiHeadAttention,
     PonderNet,
     PositionwiseTransition,
     ScheduledHalting,
+    Threshold,
     UniversalTransformerStep,
     dense_recurrence,
 )
@@ -485,6 +488,33 @@ def test_recurrence_settings_out_of_range() -> None:
         case.layer(case.graph, case.feat)
     with pytest.raises(ValueError, match=r"halted must be one of 'copied'.*; got 'nil'"):
         AdaptiveRecurrence(build_step(), halted="nil")
+
+
+def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> None:
+    unit = HaltingUnit(FEATS)
+    plain, layer = AdaptiveRecurrence(build_step()), AdaptiveRecurrence(build_step(), unit)
+    assert (plain.rule, layer.rule) == (FixedDepth(), ACT())
+    refused = [
+        (plain, ACT(), ValueError, r"ACT\(.*\) needs a halting module, such as HaltingUnit\(d\)"),
+        (layer, Threshold(halt_from="output"), ValueError, r"one halt_from to ACT\(.*Threshold\("),
+        (layer, ACT, TypeError, r"a rule is a HaltingRule such as ACT\(\), got <class"),
+    ]
+    for other, rule, error, words in refused:
+        with pytest.raises(error, match=words):
+            other.evaluation_rule = rule
+        assert other.evaluation_rule == other.rule
+    with pytest.raises(ValueError, match=r"give one halt_from to FixedDepth\(.*and Threshold\("):
+        AdaptiveRecurrence(
+            build_step(),
+            unit,
+            rule=FixedDepth(halt_from="output"),
+            evaluation_rule=Threshold(),
+        )
+    with pytest.raises(ValueError, match=r"all done: Convergence\(.*\) cannot act"):
+        AdaptiveRecurrence([build_step(), build_step()], rule=Convergence(), max_steps=2)
+    layer.rule = ACT(halt_from="output")
+    layer.rule, layer.evaluation_rule = None, Convergence()
+    assert (layer.rule, layer.eval().active_rule) == (ACT(), Convergence())
 
 
 # The module.

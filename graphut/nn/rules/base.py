@@ -11,6 +11,7 @@ from torch import Tensor
 
 Memory: TypeAlias = tuple[Any, ...]
 
+_SCALARS = (bool, int, float, str)
 RULES: dict[str, type[HaltingRule]] = {}
 """The rules by the names that `parse_rule` reads."""
 
@@ -28,7 +29,8 @@ class GraphMembers(NamedTuple):
         own = torch.repeat_interleave(lengths)
         place = torch.arange(len(own)) - (lengths.cumsum(0) - lengths)[own]
         if graph_ids is None:
-            return cls(own.to(device), place.to(device), len(lengths))
+            own, place = (x.to(device, non_blocking=True) for x in (own, place))
+            return cls(own, place, len(lengths))
         if graph_ids.shape != own.shape or graph_ids.dtype != torch.int64:
             raise ValueError(
                 f"graph_ids must be ({len(own)},) int64, one a node; got {tuple(graph_ids.shape)} "
@@ -135,17 +137,21 @@ class HaltingRule(ABC):
 
     def spec(self) -> str:
         """Return the text that `parse_rule` reads; of settings, those that are not the default."""
-        changed = [
-            f"{field.name}={str(value).lower() if isinstance(value, bool) else value}"
-            for field in fields(self)
-            if (value := getattr(self, field.name)) != field.default
-        ]
-        return self.name + ":" * bool(changed) + ",".join(changed)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
+        changed = {name: value for name, value in values.items() if value != defaults[name]}
+        if not self.name or not all(isinstance(x, _SCALARS) for x in changed.values()):
+            raise ValueError(f"{self} cannot be written as text, as in a configuration's file")
+        texts = (
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in changed.items()
+        )
+        return self.name + ":" * bool(changed) + ",".join(texts)
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
         """Return the rule with settings such as `threshold=0.9,weighting=last`."""
-        known = {field.name: field.default for field in fields(cls)}
+        known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
         settings = {}
         for part in text.split(",") if text else []:
             name, _, value = part.partition("=")

@@ -64,9 +64,3 @@ class Convergence(HaltingRule):
         """Let those rows halt that have been calm for long enough."""
         calm = (memory[1] + 1).masked_fill(measure >= self.tol, 0)
         return Decision(calm >= self.patience), (rows.after.detach(), calm)
-
-    def spec(self) -> str:
-        """Return the text that `parse_rule` reads; a readout has none."""
-        if self.readout is not None:
-            raise ValueError("Convergence with a readout cannot be written as text, as in a file")
-        return super().spec()

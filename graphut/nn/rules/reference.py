@@ -33,39 +33,39 @@ class History:
 def dense_decision(rule: HaltingRule, history: History) -> Decision:
     """Return the decision of the last step, `(N,)` each; a rule of one's own runs its own code."""
     inner, members = rule, history.members
-    numbers = _numbers(rule.rule if isinstance(rule, Global) else rule, history)
-    if isinstance(rule, Global):
+    numbers = _numbers(rule.rule if type(rule) is Global else rule, history)
+    if type(rule) is Global:
         same = (members.graph[:, None] == members.graph).to(numbers[0].dtype)
         numbers = [same @ number / same.sum(1) for number in numbers]
         members = members._replace(place=torch.zeros_like(members.place))
         inner = rule.rule
     last, t = history.steps[-1], len(history.steps)
     *earlier, now = numbers
-    if isinstance(inner, FixedDepth):
+    if type(inner) is FixedDepth:
         return Decision(torch.zeros_like(now, dtype=torch.bool))
-    if isinstance(inner, ACT):
+    if type(inner) is ACT:
         spent = torch.zeros_like(now) + sum(earlier)
         return _closing(inner, spent, now, last, reached=spent + now >= inner.threshold)
-    if isinstance(inner, Threshold):
+    if type(inner) is Threshold:
         return Decision(now >= inner.threshold)
-    if isinstance(inner, Quantile):
+    if type(inner) is Quantile:
         return Decision(1.0 - (1.0 - torch.stack(numbers)).prod(0) >= inner.q)
-    if isinstance(inner, Sampled):
+    if type(inner) is Sampled:
         pairs = zip(members.graph.tolist(), members.place.tolist(), strict=True)
         keys = [mix(mix(graph ^ seed_hash(inner.seed)) ^ place) for graph, place in pairs]
         drawn = [mix(key ^ mix(t + 0x9E3779B9)) / 2**32 for key in keys]
         return Decision(torch.tensor(drawn, dtype=torch.float64) < now.double())
-    if isinstance(inner, Convergence):
+    if type(inner) is Convergence:
         calm = torch.stack([number < inner.tol for number in numbers[-inner.patience :]])
         return Decision(calm.all(0) & (t >= inner.patience))
-    if isinstance(inner, PonderNet):
+    if type(inner) is PonderNet:
         return _ponder_net(inner, numbers, last)
     return _replayed(rule, history)
 
 
 def _numbers(rule: HaltingRule, history: History) -> list[Tensor]:
     """Return the number that decides, `(N,)`, of each step so far."""
-    if not isinstance(rule, Convergence):
+    if type(rule) is not Convergence:
         zeros = history.first.new_zeros(len(history.first))
         return [zeros if s.probability is None else s.probability for s in history.steps]
     states = [history.first.detach(), *(s.after.detach() for s in history.steps)]

@@ -21,7 +21,7 @@ from graphut.topology import (
 )
 from graphut.topology.cross import cross_layout, cross_topology
 from tests.helpers import normal
-from tests.nn.cases import FEATS, build_case, randomised
+from tests.nn.cases import FEATS, RULES, build_case, randomised
 
 VOCABULARY = 5
 SOURCES = [4, 6, 3]
@@ -69,6 +69,7 @@ class Setting:
             who.layout(lengths),
             with_extra_nodes(who, self.embed(prefixes.flatten()), lengths),
             positions=node_positions(who, lengths),
+            graph_ids=sentences.repeat_interleave(length),
             cross=(
                 cross_layout(self.source.topology, lengths, own, decoder=who, encoder=every),
                 torch.cat([parts[sentence] for sentence in sentences.tolist()]),
@@ -85,6 +86,7 @@ def build_setting(
     norm: str = "post",
     adaptive: bool = True,
     changed: str = "",
+    rule: str = "act",
     **modes: Any,
 ) -> Setting:
     """A recurrence with random weights between a random embedding and a random projection."""
@@ -93,6 +95,8 @@ def build_setting(
     ).layer.requires_grad_(False)
     if not adaptive:
         layer.rule = layer.halting = None
+    if rule != "act":
+        layer.rule = RULES[rule]
     if changed and (adaptive or "rule" not in changed):
         name, value = changed.split("=", 1)
         setattr(layer, name, parse_rule(value) if "rule" in name else int(value))
