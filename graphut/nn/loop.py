@@ -19,7 +19,7 @@ from graphut.nn.coordinates import step_signals
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
 from graphut.nn.halted import HALTED_NODES, StepInput
-from graphut.nn.rules.base import CompleteDecision, FixedDepth, GraphMembers, HaltingRule, RuleState
+from graphut.nn.rules.base import FixedDepth, GraphMembers, HaltingRule, RuleState, StepRows
 from graphut.nn.step import UniversalTransformerStep
 
 
@@ -77,7 +77,7 @@ class AdaptiveLoop:
         """
         checks = FiniteChecks() if checks is None else checks
         first = feat[: context.num_dst]
-        state = RuleState.start(self.rule, self.max_steps, first, members)
+        state = RuleState(self.rule, self.max_steps, first, members)
         halting = _Halting(self, state, checks, rows)
         if self.halted == "running" or isinstance(self.rule, FixedDepth):
             result = _run_everyone(self, context, feat, position_encoding, halting, settle)
@@ -121,33 +121,23 @@ class _Halting:
         nodes: Tensor | None,
         existing_nodes: Tensor | None,
         active: Tensor | None = None,
-    ) -> CompleteDecision:
-        """Return the decision on rows, of `nodes` or of all; those outside `active` have halted."""
+    ) -> Tensor:
+        """Return which rows, of `nodes` or of all, halt; those outside `active` have halted."""
         loop, probability = self.loop, None
         if loop.halting is not None and (loop.rule.uses_probability or self.rows is not None):
             seen = before if loop.rule.halt_from == "input" else after
             probability = loop.halting(seen, existing_nodes, step)
             check_one_a_row(probability, len(after))
             self.checks.check_probability(probability, nodes, step)
-        decision = self.state.update(before, after, probability, step, active)
+        is_last = step == loop.max_steps
+        halts = self.state.update(StepRows(before, after, probability, step, is_last), active)
         if self.rows is not None:
-            self._keep_rows(after, probability, decision.weight, nodes, active)
-        return decision
-
-    def _keep_rows(
-        self,
-        states: Tensor,
-        probability: Tensor | None,
-        weight: Tensor,
-        nodes: Tensor | None,
-        active: Tensor | None,
-    ) -> None:
-        nodes = torch.arange(len(states), device=states.device) if nodes is None else nodes
-        assert self.rows is not None
-        if active is not None:
-            nodes, states, weight = nodes[active], states[active], weight[active]
-            probability = probability if probability is None else probability[active]
-        self.rows.append(FrontierRows(nodes, self.loop.readout(states), weight, probability))
+            nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
+            own = FrontierRows(nodes, loop.readout(after), self.state.weight, probability)
+            if active is not None:
+                own = FrontierRows._make(x if x is None else x[active] for x in own)
+            self.rows.append(own)
+        return halts
 
 
 def _run_frontier(
@@ -168,9 +158,9 @@ def _run_frontier(
             state.keep_first(frontier.num_active)
         context.frontier, context.count = frontier.nodes, frontier.count
         after = loop.step(t).update(before, context)
-        decision = halting.decide(before, after, t, frontier.nodes, frontier.existing_nodes)
-        split = frontier.advance(after, decision.halts)
-        outputs.add(split, state.out, decision.remainder, decision.cost, t)
+        halts = halting.decide(before, after, t, frontier.nodes, frontier.existing_nodes)
+        split = frontier.advance(after, halts)
+        outputs.add(split, state.out, state.remainder, state.cost, t)
         if not frontier.num_active:
             break
         state.keep(split.active_rows)
@@ -219,12 +209,12 @@ def _run_everyone(
         nodes = None if len(states) == len(feat) else torch.arange(len(states), device=feat.device)
         if all_run and halting.rows is None:
             continue
-        decision = halting.decide(before, states, t, nodes, nodes, None if all_run else active)
+        halts = halting.decide(before, states, t, nodes, nodes, None if all_run else active)
         if all_run:
             continue
-        remainder = torch.where(decision.halts, decision.remainder, remainder)
-        cost = torch.where(decision.halts, decision.cost, cost)
-        active = active & ~decision.halts
+        remainder = torch.where(halts, state.remainder, remainder)
+        cost = torch.where(halts, state.cost, cost)
+        active = active & ~halts
         if not (settle or halting.checks.bound(active.sum())):
             break
     return LoopOutput(states if all_run else state.out, steps, remainder, cost)

@@ -18,7 +18,6 @@ from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
 from graphut.nn.rules.base import GraphMembers, StepRows
-from graphut.nn.rules.reference import History, dense_decision
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -63,7 +62,7 @@ def dense_recurrence(
     loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     rule, lengths = layer.active_rule, as_layout(graph).dst_lengths
-    history = History(feat, GraphMembers.of(lengths, graph_ids, feat.device))
+    memory = rule.start(feat, GraphMembers.of(lengths, graph_ids, feat.device))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
     )
@@ -83,8 +82,9 @@ def dense_recurrence(
         source = now if rule.halt_from == "input" else new
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
-        history.steps.append(StepRows(now, new, p, t, last))
-        found = dense_decision(rule, history)
+        rows = StepRows(now, new, p, t, last)
+        # What it remembers of halted nodes is not used again.
+        found, memory = rule.decide(memory, rule.measure(memory, rows), rows)
         halts = active & (found.halts | last)
         if rule.weighting == "last" or found.weight is None:
             candidate = new

@@ -40,6 +40,7 @@ from tests.helpers import (
 )
 from tests.nn.cases import FEATS, HEADS, MODES, RULES, build_case, build_step, engine, randomised
 from tests.nn.naive import naive_recurrence, signal
+from tests.nn.rules.histories import plain_recurrence
 from tests.nn.test_blocks import SEEDS, big_graph, blocks_of
 from tests.topology.brute import batches, topologies
 
@@ -223,7 +224,9 @@ HALTED = MODES["halted"]
 )
 def test_loop_every_rule(modes: dict[str, Any]) -> None:
     case = build_case(**{**modes, "rule": RULES[modes["rule"]]})
-    assert_same(case.run(engine), case.run(dense_recurrence))
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence))
+    assert_same(found, case.run(plain_recurrence))
 
 
 rules = st.one_of(
@@ -242,7 +245,7 @@ def test_loop_every_rule_on_any_topology(
     modes = {name: data.draw(st.sampled_from(MODES[name])) for name in ("halted", "norm", "form")}
     case = build_case(**modes, graph=topology.layout(lengths), rule=rule, max_steps=cap)
     case.layer.step.attention.allow_zero_in_degree = True
-    assert_same(case.run(engine), case.run(dense_recurrence))
+    assert_same(case.run(engine), case.run(plain_recurrence))
 
 
 @pytest.mark.parametrize("rule", ["act", *RULES])

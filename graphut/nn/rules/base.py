@@ -60,15 +60,6 @@ class Decision(NamedTuple):
     cost: Tensor | None = None  # of the pondering of rows that halt now; zero if not given
 
 
-class CompleteDecision(NamedTuple):
-    """A `Decision` without gaps."""
-
-    halts: Tensor
-    weight: Tensor
-    remainder: Tensor
-    cost: Tensor
-
-
 @dataclass(frozen=True)
 class HaltingRule(ABC):
     """A base of halting rules: frozen dataclasses of settings, without learned parameters.
@@ -227,47 +218,54 @@ def _read(text: str, default: Any, what: str) -> Any:
         raise ValueError(f"{what} must be {kind}, got {text!r}") from None
 
 
-@dataclass
 class RuleState:
-    """Rows under a rule: what the rule remembers of them, and their outputs so far."""
+    """Rows under a rule: what the rule remembers of them, their outputs, and the last decision.
 
-    rule: HaltingRule
-    max_steps: int
-    memory: Memory
-    out: Tensor  # (A, d) the weighted states so far
+    Parameters
+    ----------
+    rule : HaltingRule
+        The rule.
+    max_steps : int
+        The step at which all rows halt.
+    rows : Tensor
+        `(A, d)`, the first states.
+    members : GraphMembers, optional
+        The graphs of the rows, for a rule that needs them.
+    """
 
-    @classmethod
-    def start(
-        cls, rule: HaltingRule, max_steps: int, rows: Tensor, members: GraphMembers | None = None
-    ) -> RuleState:
-        """Return the state of rows before their first step."""
-        return cls(rule, max_steps, rule.start(rows, members), torch.zeros_like(rows))
-
-    def update(
+    def __init__(
         self,
-        before: Tensor,
-        after: Tensor,
-        probability: Tensor | None,
-        step: int,
-        active: Tensor | None = None,
-    ) -> CompleteDecision:
-        """Count one step, and return the whole decision; rows outside `active` stay as they are."""
-        rule, is_last = self.rule, step == self.max_steps
-        rows = StepRows(before, after, probability, step, is_last)
-        found, memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
-        _check(rule, found.halts, len(after))
-        halts, weight = torch.ones_like(found.halts) if is_last else found.halts, found.weight
+        rule: HaltingRule,
+        max_steps: int,
+        rows: Tensor,
+        members: GraphMembers | None = None,
+    ) -> None:
+        self.rule, self.max_steps = rule, max_steps
+        self.memory = rule.start(rows, members)
+        self.out = torch.zeros_like(rows)  # (A, d) the weighted states so far
+        # (A,) of the last decision: the weight of the state, and `R` and the cost of who halts
+        self.weight = self.remainder = self.cost = self.out[:, 0]
+
+    def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
+        """Count one step, for rows of the mask `active`; return `(A,)` bools, who halts now."""
+        found, self.memory = self.rule.decide(
+            self.memory, self.rule.measure(self.memory, rows), rows
+        )
+        _check(self.rule, found.halts, len(rows.after))
+        halts = torch.ones_like(found.halts) if rows.is_last else found.halts
         if active is not None:
             halts = halts & active
-            weight = weight if weight is None else weight.masked_fill(~active, 0.0)
-            old = self.memory
-            memory = tuple(_where(active, *pair) for pair in zip(memory, old, strict=True))
-        if rule.weighting == "last" or weight is None:
-            weight = halts.to(torch.promote_types(after.dtype, torch.float32))
-        self.out = self._weighted(after, weight.to(after.dtype)[:, None], active)
-        self.memory = memory
-        remainder, cost = (torch.zeros_like(weight) if x is None else x for x in found[2:])
-        return CompleteDecision(halts, weight, remainder, cost)
+        weight = found.weight
+        if weight is None or self.rule.weighting == "last":
+            weight = halts.to(torch.promote_types(rows.after.dtype, torch.float32))
+        elif active is not None:
+            weight = weight.masked_fill(~active, 0.0)
+        self.remainder, self.cost = (
+            torch.zeros_like(weight) if x is None else x for x in found[2:]
+        )
+        self.weight = weight
+        self.out = self._weighted(rows.after, weight.to(rows.after.dtype)[:, None], active)
+        return halts
 
     def _weighted(self, states: Tensor, weight: Tensor, active: Tensor | None) -> Tensor:
         if self.rule.weighting == "sum":
@@ -296,9 +294,3 @@ def _check(rule: HaltingRule, halts: Tensor, rows: int) -> None:
             f"{type(rule).__name__}.decide must say with ({rows},) bools who halts, one a row; got "
             f"{tuple(halts.shape)} of {halts.dtype}"
         )
-
-
-def _where(active: Tensor, new: Any, old: Any) -> Any:
-    if not isinstance(new, Tensor):
-        return new
-    return torch.where(active.view(-1, *[1] * (new.dim() - 1)), new, old)

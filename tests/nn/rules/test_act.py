@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut.nn.rules import ACT
-from graphut.nn.rules.base import RuleState
+from graphut.nn.rules.base import RuleState, StepRows
 
 SINGLE = torch.float32
 sequences = st.lists(
@@ -43,13 +43,15 @@ def count(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A tally of rows that halt one by one: packed as they go, or behind a mask."""
     rows = probabilities.shape[0]
-    act = RuleState.start(rule, cap, states[:, :1])
+    act = RuleState(rule, cap, states[:, :1])
     nodes, active = torch.arange(rows), torch.ones(rows, dtype=torch.bool)
     out, remainder = probabilities.new_zeros(2, rows)
     steps = torch.zeros(rows, dtype=torch.int64)
     for t in range(1, cap + 1):
         state, p = states[nodes, t - 1 : t], probabilities[nodes, t - 1]
-        halts, _, remains, _ = act.update(state, state, p, t, None if packed else active)
+        rows_now = StepRows(state, state, p, t, t == cap)
+        halts = act.update(rows_now, None if packed else active)
+        remains = act.remainder
         done = nodes[halts]
         out[done], steps[done], remainder[done] = act.out[halts, 0], t, remains[halts]
         if packed:
@@ -91,9 +93,9 @@ def test_act_weights_sum_to_one_at_the_cap_too(probabilities: Tensor, cap: int) 
 
 def test_act_sums_are_float32_beside_narrower_states() -> None:
     rows = torch.ones(1, 2, dtype=torch.bfloat16)
-    act = RuleState.start(ACT(), 200, rows)
+    act = RuleState(ACT(), 200, rows)
     for step in range(1, 100):
-        halts, *_ = act.update(rows, rows, torch.tensor([0.005]), step)
+        halts = act.update(StepRows(rows, rows, torch.tensor([0.005]), step, False))
         assert not halts  # a sum in bfloat16 would stand still below 0.99, or overshoot it
     assert act.memory[0].dtype == SINGLE and act.out.dtype == torch.bfloat16
     torch.testing.assert_close(act.memory[0], torch.tensor([0.495]))

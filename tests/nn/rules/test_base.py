@@ -22,7 +22,10 @@ from graphut.nn import (
     Threshold,
     parse_rule,
 )
-from graphut.nn.rules.base import GraphMembers, RuleState
+from graphut.nn.rules.base import GraphMembers, RuleState, StepRows
+from tests.helpers import assert_same, gradients, normal
+from tests.nn.cases import RULES
+from tests.nn.rules.histories import History, dense_decision
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
 states_read = st.sampled_from(["input", "output"])
@@ -78,6 +81,81 @@ def test_spec_refuses_what_is_no_text(rule: HaltingRule) -> None:
         rule.spec()
 
 
+# The rules, on packed rows that leave one by one, against decisions from whole histories.
+
+ALL = {"act": ACT(threshold=0.8), "act-cost": ACT(cost="remainder", weighting="last"), **RULES}
+
+
+def history_of(lengths: list[int], cap: int, seed: int) -> tuple[Tensor, Tensor, GraphMembers]:
+    """Random states `(T + 1, N, d)` and probabilities `(T, N)` of nodes that slowly calm down."""
+    nodes = sum(lengths)
+    states = normal(cap + 1, nodes, 3, seed=seed).detach().cumsum(0)
+    probability = torch.sigmoid(normal(cap, nodes, seed=seed + 1).detach() - 0.7)
+    members = GraphMembers.of(torch.tensor(lengths), None, torch.device("cpu"))
+    return states, probability.requires_grad_(), members
+
+
+def from_histories(
+    rule: HaltingRule, states: Tensor, p: Tensor, members: GraphMembers
+) -> tuple[Tensor, ...]:
+    """Steps, sums of the weights, remainders, costs and outputs; every node at every step."""
+    cap, history = len(p), History(states[0], members)
+    active = torch.ones(p.shape[1], dtype=torch.bool)
+    steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
+    for t in range(1, cap + 1):
+        history.steps.append(StepRows(states[t], states[t], p[t - 1], t, t == cap))
+        found = dense_decision(rule, history)
+        halts = active & (found.halts | (t == cap))
+        if found.weight is not None and rule.weighting != "last":
+            weights = weights + torch.where(active, t * found.weight, 0.0)
+        if found.remainder is not None and found.cost is not None:
+            remainder = torch.where(halts, found.remainder, remainder)
+            cost = torch.where(halts, found.cost, cost)
+        steps, active = steps + active, active & ~halts
+    return steps, weights, remainder, cost
+
+
+def packed(
+    rule: HaltingRule, states: Tensor, p: Tensor, members: GraphMembers
+) -> tuple[Tensor, ...]:
+    """The same by the rule's own code, on rows that leave."""
+    cap, nodes = len(p), torch.arange(p.shape[1])
+    state = RuleState(rule, cap, states[0], members)
+    steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
+    for t in range(1, cap + 1):
+        rows = states[t, nodes]
+        halts = state.update(StepRows(rows, rows, p[t - 1, nodes], t, t == cap))
+        steps = steps.index_add(0, nodes, torch.ones(len(nodes), dtype=torch.float64))
+        if rule.weighting != "last":
+            weights = weights.index_add(0, nodes, t * state.weight)
+        gone = nodes[halts]
+        remainder = remainder.index_add(0, gone, state.remainder[halts])
+        cost = cost.index_add(0, gone, state.cost[halts])
+        stay = (~halts).nonzero()[:, 0]
+        nodes = nodes[stay]
+        state.keep(stay)
+    assert not len(nodes)
+    return steps, weights, remainder, cost
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 6), st.integers(0, 99))
+def test_every_rule_decides_as_from_the_whole_history(
+    name: str, lengths: list[int], cap: int, seed: int
+) -> None:
+    states, p, members = history_of(lengths, cap, seed)
+    found, expected = (run(ALL[name], states, p, members) for run in (packed, from_histories))
+    assert_same(found, expected)
+    assert_same(gradients(found, [p]), gradients(expected, [p]))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_rows_of_these_tests_halt_at_different_steps(name: str) -> None:
+    states, p, members = history_of([2] * 20, 6, seed=5)
+    steps, *_ = packed(ALL[name], states, p, members)
+    assert name == "fixed" or len(steps.unique()) > 1
+
+
 def test_graph_members_of_lengths_and_of_ids() -> None:
     cpu = torch.device("cpu")
     graph, place, number = GraphMembers.of(torch.tensor([2, 0, 3]), None, cpu)
@@ -108,15 +186,16 @@ class Column(HaltingRule):
 
 
 def test_rule_state_refuses_a_decision_of_a_wrong_shape() -> None:
-    state, rows = RuleState.start(Column(), 3, torch.zeros(2, 4)), torch.zeros(2, 4)
+    state, rows = RuleState(Column(), 3, torch.zeros(2, 4)), torch.zeros(2, 4)
     with pytest.raises(ValueError, match=r"Column.decide must .* \(2,\) bools .*; got \(2, 1\)"):
-        state.update(rows, rows, torch.zeros(2), 1)
+        state.update(StepRows(rows, rows, torch.zeros(2), 1, False))
     with pytest.raises(ValueError, match=r"Column.*cannot be written as text"):
         Column().spec()
 
 
 def test_rule_state_keeps_rows_of_tensors_and_other_values() -> None:
-    state = RuleState(ACT(), 3, (torch.arange(4), 7), torch.arange(8.0).view(4, 2))
+    state = RuleState(ACT(), 3, torch.zeros(4, 2))
+    state.memory, state.out = (torch.arange(4), 7), torch.arange(8.0).view(4, 2)
     state.keep(torch.tensor([1, 3]))
     assert (state.memory[0].tolist(), state.memory[1]) == ([1, 3], 7)
     assert state.out.tolist() == [[2.0, 3.0], [6.0, 7.0]]

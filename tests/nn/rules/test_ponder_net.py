@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.nn import PonderNet, Quantile, Sampled
-from graphut.nn.rules.base import GraphMembers, RuleState
+from graphut.nn.rules.base import GraphMembers, RuleState, StepRows
 from tests.helpers import gradients
 
 probabilities = st.lists(st.floats(0.01, 0.99), min_size=6, max_size=6)
@@ -19,15 +19,16 @@ def test_ponder_net_the_formulas_of_the_paper(
     p: list[float], threshold: float, prior: float, cap: int
 ) -> None:
     rule = PonderNet(threshold=threshold, prior=prior, beta=2.0)
-    state = RuleState.start(rule, cap, torch.zeros(1, 1, dtype=torch.float64))
+    state = RuleState(rule, cap, torch.zeros(1, 1, dtype=torch.float64))
     weights: list[float] = []
     for t in range(1, cap + 1):
         rows = torch.full((1, 1), float(t), dtype=torch.float64)
-        found = state.update(rows, rows, torch.tensor(p[t - 1 : t], dtype=torch.float64), t)
+        now = torch.tensor(p[t - 1 : t], dtype=torch.float64)
+        halts = state.update(StepRows(rows, rows, now, t, t == cap))
         left = math.prod(1 - q for q in p[: t - 1])
         leaves = t == cap or (t >= 2 and sum(weights) + p[t - 1] * left >= threshold)
         weights.append(left if leaves else p[t - 1] * left)
-        assert bool(found.halts) == leaves
+        assert bool(halts) == leaves
         if leaves:
             break
     assert sum(weights) == pytest.approx(1.0)
@@ -35,17 +36,18 @@ def test_ponder_net_the_formulas_of_the_paper(
     geometric = [prior * (1 - prior) ** s for s in range(len(weights))]
     cut = [g / sum(geometric) for g in geometric]
     divergence = sum(w * math.log(w / g) for w, g in zip(weights, cut, strict=True) if w > 0)
-    assert found.cost.item() == pytest.approx(2.0 * divergence, abs=1e-12)
-    assert found.remainder.item() == pytest.approx(weights[-1])
+    assert state.cost.item() == pytest.approx(2.0 * divergence, abs=1e-12)
+    assert state.remainder.item() == pytest.approx(weights[-1])
 
 
 def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
     p = torch.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
-    state = RuleState.start(PonderNet(beta=1.0), 3, torch.zeros(4, 1))
+    state = RuleState(PonderNet(beta=1.0), 3, torch.zeros(4, 1))
     cost = torch.zeros(4)
     for t in range(1, 4):
-        found = state.update(torch.ones(4, 1), torch.ones(4, 1), p * (t < 3), t)
-        cost = torch.where(found.halts & (cost == 0), found.cost, cost)
+        rows = torch.ones(4, 1)
+        halts = state.update(StepRows(rows, rows, p * (t < 3), t, t == 3))
+        cost = torch.where(halts & (cost == 0), state.cost, cost)
     [slope] = gradients([state.out, cost], [p])
     assert bool(slope.isfinite().all()) and bool(cost.isfinite().all())
 
@@ -54,23 +56,25 @@ def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
 def test_quantile_is_the_first_step_by_which_the_row_has_halted_with_that_probability(
     p: list[float], q: float
 ) -> None:
-    state, row = RuleState.start(Quantile(q), 9, torch.zeros(1, 1).double()), torch.ones(1, 1)
+    state, row = RuleState(Quantile(q), 9, torch.zeros(1, 1).double()), torch.ones(1, 1)
     for t in range(1, 7):
-        found = state.update(row, row, torch.tensor(p[t - 1 : t], dtype=torch.float64), t)
+        now = torch.tensor(p[t - 1 : t], dtype=torch.float64)
+        halts = state.update(StepRows(row, row, now, t, False))
         probability = 1 - math.prod(1 - x for x in p[:t])
         if abs(probability - q) > 1e-9:
-            assert bool(found.halts) == (probability >= q)
-        if found.halts:
+            assert bool(halts) == (probability >= q)
+        if halts:
             break
 
 
 def drawn(seed: int, graph: torch.Tensor, place: torch.Tensor, p: float) -> torch.Tensor:
     """The step at which each row halts."""
     rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
-    state = RuleState.start(Sampled(seed), 200, rows, GraphMembers(graph, place, 0))
+    state = RuleState(Sampled(seed), 200, rows, GraphMembers(graph, place, 0))
     for t in range(1, 100):
-        halts, *_ = state.update(rows, rows, torch.full((len(graph),), p), t)
+        halts = state.update(StepRows(rows, rows, torch.full((len(graph),), p), t, False))
         steps = torch.where((steps == 0) & halts, float(t), steps)
+    assert bool(steps.all())
     return steps
 
 

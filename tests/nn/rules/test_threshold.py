@@ -4,19 +4,18 @@ import pytest
 import torch
 
 from graphut.nn import Threshold
-from graphut.nn.rules.base import RuleState
+from graphut.nn.rules.base import RuleState, StepRows
 
 
 def test_threshold_nothing_adds_up_while_a_row_waits() -> None:
-    state = RuleState.start(Threshold(0.25), 100, torch.zeros(3, 1))
+    state = RuleState(Threshold(0.25), 100, torch.zeros(3, 1))
     for step in range(1, 50):
         rows = torch.full((3, 1), float(step))
-        halts, weight, remainder, cost = state.update(
-            rows, rows, torch.tensor([0.2499, 0.25 * (step > 30), 0.0]), step
-        )
+        p = torch.tensor([0.2499, 0.25 * (step > 30), 0.0])
+        halts = state.update(StepRows(rows, rows, p, step, False))
         assert halts.tolist() == [False, step > 30, False]
-        assert weight.tolist() == [0.0, float(step > 30), 0.0]
-        assert not remainder.any() and not cost.any()
+        assert state.weight.tolist() == [0.0, float(step > 30), 0.0]
+        assert not state.remainder.any() and not state.cost.any()
         assert torch.equal(state.out, rows)  # the state at halting
 
 

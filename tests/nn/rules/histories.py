@@ -1,6 +1,6 @@
 """The decisions of each halting rule from whole histories: the plain version, for the oracle.
 
-Every node is there at every step. What is said of a node that has halted has no meaning.
+Every node is there at every step. A decision about a node that has halted has no meaning.
 """
 
 from __future__ import annotations
@@ -8,17 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphut.attention.dropout import mix, seed_hash
-from graphut.nn.rules.act import ACT
-from graphut.nn.rules.base import Decision, FixedDepth, GraphMembers, HaltingRule, StepRows
-from graphut.nn.rules.convergence import Convergence
-from graphut.nn.rules.ponder_net import PonderNet, Quantile, Sampled
-from graphut.nn.rules.threshold import Threshold
-from graphut.nn.rules.whole_graph import Global
+from graphut.nn import (
+    ACT,
+    AdaptiveRecurrence,
+    Convergence,
+    Decision,
+    FixedDepth,
+    Global,
+    HaltingRule,
+    PonderNet,
+    Quantile,
+    Sampled,
+    Threshold,
+    dense_recurrence,
+)
+from graphut.nn.rules.base import GraphMembers, Memory, StepRows
 
 
 @dataclass
@@ -31,7 +41,7 @@ class History:
 
 
 def dense_decision(rule: HaltingRule, history: History) -> Decision:
-    """Return the decision of the last step, `(N,)` each; a rule of one's own runs its own code."""
+    """The decision of the last step, `(N,)` each."""
     inner, members = rule, history.members
     numbers = _numbers(rule.rule if type(rule) is Global else rule, history)
     if type(rule) is Global:
@@ -60,11 +70,11 @@ def dense_decision(rule: HaltingRule, history: History) -> Decision:
         return Decision(calm.all(0) & (t >= inner.patience))
     if type(inner) is PonderNet:
         return _ponder_net(inner, numbers, last)
-    return _replayed(rule, history)
+    raise AssertionError(f"no plain version of {rule}")
 
 
 def _numbers(rule: HaltingRule, history: History) -> list[Tensor]:
-    """Return the number that decides, `(N,)`, of each step so far."""
+    """The number that decides, `(N,)`, of each step so far."""
     if type(rule) is not Convergence:
         zeros = history.first.new_zeros(len(history.first))
         return [zeros if s.probability is None else s.probability for s in history.steps]
@@ -96,8 +106,33 @@ def _ponder_net(rule: PonderNet, p: list[Tensor], rows: StepRows) -> Decision:
     return Decision(reached, weight, torch.where(closes, left[-1], 0.0), rule.beta * divergence)
 
 
-def _replayed(rule: HaltingRule, history: History) -> Decision:
-    memory = rule.start(history.first, history.members)
-    for rows in history.steps:
-        decision, memory = rule.decide(memory, rule.measure(memory, rows), rows)
-    return decision
+@dataclass(frozen=True)
+class FromHistory(HaltingRule):
+    """A rule for `dense_recurrence`, which decides from the whole history."""
+
+    rule: HaltingRule
+
+    def __post_init__(self) -> None:
+        for name in ("weighting", "halt_from", "uses_probability"):
+            object.__setattr__(self, name, getattr(self.rule, name))
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        assert members is not None
+        return (History(rows, members),)
+
+    def measure(self, memory: Memory, rows: StepRows) -> Tensor:
+        return rows.after[:, 0]  # not looked at
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        memory[0].steps.append(rows)
+        return dense_decision(self.rule, memory[0]), memory
+
+
+def plain_recurrence(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> Any:
+    """`dense_recurrence`, with rules from whole histories."""
+    rule = layer.rule
+    layer.rule = FromHistory(rule)
+    try:
+        return dense_recurrence(layer, *arguments, **options)
+    finally:
+        layer.rule = rule
