@@ -7,11 +7,27 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.nn import HALTING_PRESETS
+from graphut.nn import ACT, HALTING_PRESETS, parse_rule
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def with_rule(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a configuration, those of older versions that make up a rule in one.
+
+    Examples
+    --------
+    >>> with_rule({"d_model": 8, "threshold": 0.9, "cost": "steps+remainder"})
+    {'d_model': 8, 'rule': 'act:threshold=0.9'}
+    """
+    old = {field.name for field in fields(ACT)} & values.keys()
+    if not old or "rule" in values:
+        return dict(values)
+    settings = ",".join(f"{name}={str(values[name]).lower()}" for name in sorted(old))
+    others = {name: value for name, value in values.items() if name not in old}
+    return {**others, "rule": parse_rule(f"act:{settings}").spec()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,19 +56,23 @@ class ModelConfig(CheckedConfig):
         True, "use the same weights in every step; else max_steps layers, only with --no-adaptive"
     )
     adaptive: bool = option(True, "let tokens halt one by one; else all take max_steps steps")
-    threshold: float = option(0.99, "sum of halting probabilities at which a token halts")
+    rule: str = option(
+        "act",
+        "when a token halts in training: act, ponder_net, threshold, convergence, fixed or others, "
+        "with settings as in 'act:threshold=0.9,weighting=last'; 'global:act' for whole graphs",
+    )
+    evaluation_rule: str = option(
+        "",
+        "when a token halts in evaluation; '' for the rule of training, and for ponder_net its "
+        "median",
+    )
     halting_bias: float = option(-1.0, "first bias of the halting unit, in logits")
     halting_gain: float = option(
         1.0, "scale of the halting unit's first weights; with 0 all tokens halt alike at first"
     )
+    halting_norm: bool = option(False, "put a LayerNorm before the halting unit's linear map")
     halted: Literal["copied", "frozen", "stale", "running"] = option(
         "copied", "what a halted token shows its neighbours"
-    )
-    weighting: Literal["sum", "ema", "last"] = option("sum", "how a token's states are combined")
-    halt_from: Literal["input", "output"] = option("input", "state of a step that halting reads")
-    forced_remainder: bool = option(True, "give the state at max_steps all the weight that is left")
-    cost: Literal["steps+remainder", "remainder"] = option(
-        "steps+remainder", "what pondering costs, on average over tokens"
     )
     dropout: float = option(0.0, "of embeddings and residuals, as a probability")
     attention_dropout: float = option(0.0, "of attention weights, as a probability")
@@ -91,7 +111,7 @@ class ModelConfig(CheckedConfig):
         self._check("share_weights", self.share_weights or not self.adaptive, once)
         for name in ("dropout", "attention_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
-        self._check("threshold", 0 < self.threshold <= 1, "in (0, 1]")
+        self._check_rules()
         for name in ("halting_gain", "max_offset", "noise"):
             self._check(name, getattr(self, name) >= 0, "0 or more")
         self._check("norm_eps", self.norm_eps > 0, "positive")
@@ -102,6 +122,21 @@ class ModelConfig(CheckedConfig):
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
+
+    def _check_rules(self) -> None:
+        for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):
+            try:
+                rule = parse_rule(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name} cannot be {getattr(self, name)!r}: {error}") from None
+            if name == "evaluation_rule" and not self.adaptive:
+                free = "one without probabilities where adaptive is False, as 'convergence'"
+                self._check(name, not rule.uses_probability, free)
+
+    def _check_no_global_rule(self) -> None:
+        for name in ("rule", "evaluation_rule"):
+            no_other_tokens = "a rule for single tokens: later ones must not decide in a decoder"
+            self._check(name, not getattr(self, name).startswith("global"), no_other_tokens)
 
     def _check_vocabularies(self, *names: str) -> None:
         for name in names:
@@ -134,11 +169,13 @@ class ModelConfig(CheckedConfig):
                 f"unknown preset {name!r}; choose one of: {', '.join(HALTING_PRESETS)}"
             )
         preset = HALTING_PRESETS[name]
+        recurrence = {**preset["recurrence"], "rule": preset["recurrence"]["rule"].spec()}
         biases = {
             "attention_bias": preset["attention"]["bias"],
             "halting_bias": preset["halting"]["bias_init"],
+            "halting_norm": preset["halting"]["norm"],
         }
-        return cls(**{**biases, **preset["step"], **preset["recurrence"], **others})
+        return cls(**{**biases, **preset["step"], **recurrence, **others})
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, ready for JSON."""
@@ -155,6 +192,7 @@ class ModelConfig(CheckedConfig):
         ValueError
             If a field is unknown, or one without a default is missing; the message names it.
         """
+        values = with_rule(values)
         known = {field.name for field in fields(cls)}
         needed = {field.name for field in fields(cls) if field.default is MISSING}
         found = {"unknown": values.keys() - known, "missing": needed - values.keys()}
@@ -198,6 +236,7 @@ class UniversalTransformerConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("source_vocab", "target_vocab")
+        self._check_no_global_rule()
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False where the two vocabularies differ in size")
@@ -238,6 +277,7 @@ class UniversalTransformerLMConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("vocab_size")
+        self._check_no_global_rule()
         topology = parse(self.topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
         self._check_extra_nodes(topology)

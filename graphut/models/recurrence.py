@@ -14,6 +14,7 @@ from graphut.nn import (
     PositionwiseTransition,
     SeparableConvTransition,
     UniversalTransformerStep,
+    parse_rule,
 )
 from graphut.nn.signals import Signal
 from graphut.nn.transition import Transition
@@ -67,18 +68,20 @@ def make_recurrence(
             norm_eps=config.norm_eps,
         )
 
-    halting = HaltingUnit(config.d_model, bias_init=config.halting_bias, gain=config.halting_gain)
+    halting = HaltingUnit(
+        config.d_model,
+        bias_init=config.halting_bias,
+        gain=config.halting_gain,
+        norm=config.halting_norm,
+    )
     layers = [False] * (config.max_steps - 1) + [True]
     return AdaptiveRecurrence(
         step() if config.share_weights else [step(is_last) for is_last in layers],
         halting if config.adaptive else None,
+        rule=parse_rule(config.rule) if config.adaptive else None,
+        evaluation_rule=parse_rule(config.evaluation_rule) if config.evaluation_rule else None,
         max_steps=config.max_steps,
-        threshold=config.threshold,
         halted=config.halted,
-        weighting=config.weighting,
-        halt_from=config.halt_from,
-        forced_remainder=config.forced_remainder,
-        cost=config.cost,
         position_signal=_position_signal(config),
         step_signal=None if config.step_signal == "none" else config.step_signal,
         inject_input=config.inject_input,

@@ -168,9 +168,10 @@ class HaltedOutputs:
     nodes: list[Tensor] = field(default_factory=list)
     out: list[Tensor] = field(default_factory=list)
     remainder: list[Tensor] = field(default_factory=list)
+    cost: list[Tensor] = field(default_factory=list)
     steps: list[Tensor] = field(default_factory=list)
 
-    def add(self, split: Split, out: Tensor, remainder: Tensor, step: int) -> None:
+    def add(self, split: Split, out: Tensor, remainder: Tensor, cost: Tensor, step: int) -> None:
         """Keep the outputs of the rows that halt at this step."""
         nodes, rows = split.halting_nodes, split.halting_rows
         if nodes is None:
@@ -178,16 +179,19 @@ class HaltedOutputs:
         self.nodes.append(nodes)
         self.out.append(out if rows is None else out.index_select(0, rows))
         self.remainder.append(remainder if rows is None else remainder[rows])
+        self.cost.append(cost if rows is None else cost[rows])
         self.steps.append(torch.full_like(nodes, step))
 
-    def in_order(self, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return output, steps and remainder of the nodes below `num_dst`, in node order."""
+    def in_order(self, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return output, steps, remainder and cost of nodes below `num_dst`, in node order."""
         nodes = torch.cat(self.nodes)
         row_of = nodes.new_empty(num_src + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
-        parts = (self.out, self.steps, self.remainder)
-        out, steps, remainder = (torch.cat(p).index_select(0, row_of[:num_dst]) for p in parts)
-        return out, steps, remainder
+        parts = (self.out, self.steps, self.remainder, self.cost)
+        out, steps, remainder, cost = (
+            torch.cat(p).index_select(0, row_of[:num_dst]) for p in parts
+        )
+        return out, steps, remainder, cost
 
 
 def active_first(active: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from graphut.nn.rules import ACT
+
 _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # arXiv 1807.03819, section 2.2.
     "paper": {
         "attention": {"bias": True},
         "step": {"norm": "post", "norm_eps": 1e-5},
-        "halting": {"bias_init": -1.0},
+        "halting": {"bias_init": -1.0, "norm": False},
         "recurrence": {
+            "rule": ACT(),
             "halted": "copied",
-            "weighting": "sum",
-            "halt_from": "input",
-            "forced_remainder": True,
-            "cost": "steps+remainder",
             "position_signal": "sinusoidal",
             "step_signal": "sinusoidal",
         },
@@ -26,13 +25,10 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "tensor2tensor": {
         "attention": {"bias": False},
         "step": {"norm": "pre", "norm_eps": 1e-6},
-        "halting": {"bias_init": 1.0},
+        "halting": {"bias_init": 1.0, "norm": False},
         "recurrence": {
+            "rule": ACT(weighting="ema", forced_remainder=False),
             "halted": "running",
-            "weighting": "ema",
-            "halt_from": "input",
-            "forced_remainder": False,
-            "cost": "steps+remainder",
             "position_signal": "sinusoidal0",
             "step_signal": "learned",
         },
@@ -41,13 +37,10 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "dgl_tutorial": {
         "attention": {"bias": True},
         "step": {"norm": "pre", "norm_eps": 1e-5},
-        "halting": {"bias_init": 1.0},
+        "halting": {"bias_init": 1.0, "norm": True},
         "recurrence": {
+            "rule": ACT(halt_from="output", cost="remainder"),
             "halted": "stale",
-            "weighting": "sum",
-            "halt_from": "output",
-            "forced_remainder": True,
-            "cost": "remainder",
             "position_signal": "sinusoidal0",
             "step_signal": "sinusoidal0",
         },
@@ -69,7 +62,6 @@ HALTING_PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyTyp
 - tensor2tensor halts a node whose probabilities sum to more than the threshold, here as much is
   enough; its sinusoids are all sines, then all cosines, with exponents over `d / 2 - 1`; its cost
   counts padding.
-- The tutorial normalises what its halting unit reads, has one mean cost over encoder and decoder,
-  clamps scores to 10, uses one attention for self and cross, and drops features of a state at
-  every step.
+- The tutorial has one mean cost over encoder and decoder, clamps scores to 10, uses one attention
+  for self and cross, and drops features of a state at every step.
 """

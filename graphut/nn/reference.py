@@ -15,6 +15,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
+from graphut.nn.rules.base import GraphMembers, StepRows
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -29,13 +30,14 @@ def dense_recurrence(
     positions: Tensor | None = None,
     cross: tuple[Graph, Tensor] | None = None,
     edge_bias: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    graph_ids: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute what `layer(graph, feat, ...)` must give, the plain way; without dropout.
 
     Returns
     -------
     tuple of Tensor
-        `(N, d)` output, `(N,)` steps and `(N,)` remainder.
+        `(N, d)` output, `(N,)` steps, `(N,)` remainder and the scalar ponder cost.
 
     Examples
     --------
@@ -46,7 +48,7 @@ def dense_recurrence(
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
     >>> layer, x = AdaptiveRecurrence(step, HaltingUnit(8)), torch.randn(5, 8)
     >>> graph = Complete().graph([3, 2])
-    >>> out, steps, remainder = dense_recurrence(layer, graph, x)
+    >>> out, steps, remainder, cost = dense_recurrence(layer, graph, x)
     >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5)
     True
     """
@@ -61,8 +63,12 @@ def dense_recurrence(
         place = place + (drawn(None, 1, feat) if drawn is not None and on == "injected" else feat)
     loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    spent = feat.new_zeros(feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32))
-    remainder, steps = spent, torch.zeros(feat.shape[0], dtype=torch.int64)
+    rule, lengths = layer.active_rule, as_layout(graph).dst_lengths
+    memory = rule.start(state, GraphMembers.of(lengths, graph_ids, feat.device))
+    remainder, cost = feat.new_zeros(
+        2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
+    )
+    steps = torch.zeros(feat.shape[0], dtype=torch.int64)
     out, shown, combined = torch.zeros_like(feat), feat, torch.zeros_like(feat)
 
     for t in range(1, layer.max_steps + 1):
@@ -80,27 +86,28 @@ def dense_recurrence(
         step = loop.step(t)
         new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer)
         combined = offered
-        if layer.halting is None:
-            state, steps = new, steps + 1
-            out = state
-            continue
-        source = now if layer.halt_from == "input" else new
-        p = layer.halting(source, None, t)
+        source = now if rule.halt_from == "input" else new
+        p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
-        reached = spent + p >= layer.threshold
-        closes = reached | (last and layer.forced_remainder)
-        weight = torch.where(closes, 1 - spent, p)
-        remainder = torch.where(active & closes, 1 - spent, remainder)
-        share = weight.to(feat.dtype)[:, None]
-        by_name = {"sum": out + share * new, "ema": share * new + (1 - share) * out, "last": new}
-        candidate = by_name[layer.weighting]
+        rows = StepRows(now, new, p, t, last)
+        # What it remembers of halted nodes is not used again.
+        found, memory = rule.decide(memory, rule.measure(memory, rows), rows)
+        halts = active & (found.halts | last)
+        if rule.weighting == "last" or found.weight is None:
+            candidate = new
+        else:
+            share = found.weight.to(feat.dtype)[:, None]
+            candidate = share * new + (1.0 if rule.weighting == "sum" else 1 - share) * out
         out = torch.where(active[:, None], candidate, out)
         steps = steps + active
         goes_on = active | (layer.halted == "running")
         state = torch.where(goes_on[:, None], new, state)
-        spent = torch.where(active & ~closes, spent + p, spent)
-        active = active & ~(reached | last)
-    return loop.step(layer.max_steps).readout(out), steps, remainder
+        remainder = (
+            remainder if found.remainder is None else torch.where(halts, found.remainder, remainder)
+        )
+        cost = cost if found.cost is None else torch.where(halts, found.cost, cost)
+        active = active & ~halts
+    return loop.step(layer.max_steps).readout(out), steps, remainder, cost.mean()
 
 
 def _step(
@@ -132,7 +139,7 @@ def _step(
         rows = add(rows, read, norm)
     norm = step.transition_norm
     offer = ready(rows, norm)
-    runs = active | (layer.halted == "running") | (layer.halting is None)
+    runs = active | (layer.halted == "running")
     combined = torch.where(runs[:, None], offer, combined)
     if isinstance(step.transition, SeparableConvTransition):
         change = step.transition.convolve(_windows(step.transition, graph, combined))

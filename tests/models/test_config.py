@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from graphut.models import UniversalTransformerConfig
-from graphut.nn import HALTING_PRESETS
+from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
+from graphut.models.config import UniversalTransformerPointerConfig
+from graphut.nn import ACT, HALTING_PRESETS, parse_rule
 from tests.models.cases import small
 
 STAR = "star&causal"
@@ -34,9 +35,9 @@ STAR = "star&causal"
         ("source_positions", "end"),
         ("restart_after", -1),
         ("restart_after", 100),  # of a smaller vocabulary
-        ("threshold", 0.0),
-        ("threshold", 1.01),
-        ("threshold", float("nan")),
+        ("rule", None),
+        ("evaluation_rule", 3),
+        ("halting_norm", "yes"),
         ("halting_bias", float("inf")),
         ("halting_bias", None),
         ("halting_gain", -0.5),
@@ -51,9 +52,6 @@ STAR = "star&causal"
         ("transition", "convolution"),
         ("norm", "layer"),
         ("halted", "asleep"),
-        ("weighting", "mean"),
-        ("halt_from", "middle"),
-        ("cost", ["remainder"]),
         ("adaptive", 1),
         ("tie_output", "yes"),
         ("encoder_topology", None),
@@ -127,7 +125,7 @@ def test_config_refuses_to_share_embeddings_of_two_sizes() -> None:
 
 
 def test_to_dict_and_from_dict_go_through_json() -> None:
-    config = small(norm="pre", threshold=0.7, decoder_topology="window:2&causal")
+    config = small(norm="pre", rule="act:threshold=0.7", decoder_topology="window:2&causal")
     assert UniversalTransformerConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
@@ -147,21 +145,70 @@ def test_from_dict_takes_an_older_configuration() -> None:
     assert UniversalTransformerConfig.from_dict(values) == small(norm="pre")
 
 
+def test_from_dict_makes_a_rule_of_the_settings_of_older_versions() -> None:
+    values = small().to_dict()
+    del values["rule"], values["evaluation_rule"], values["halting_norm"]
+    old = {"threshold": 0.7, "weighting": "ema", "halt_from": "output", "forced_remainder": False}
+    found = UniversalTransformerConfig.from_dict({**values, **old, "cost": "remainder"})
+    assert parse_rule(found.rule) == ACT(**old, cost="remainder")
+    usual = {"threshold": 0.99, "weighting": "sum", "halt_from": "input", "forced_remainder": True}
+    found = UniversalTransformerConfig.from_dict({**values, **usual, "cost": "steps+remainder"})
+    assert found == small()
+    with pytest.raises(ValueError, match="threshold of 'act' must be a number, got 'high'"):
+        UniversalTransformerConfig.from_dict({**values, "threshold": "high"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("rule", "mean", "there is no halting rule 'mean'; choose one of: .*act, "),
+        (
+            "rule",
+            "act:thresh=1",
+            "'act' has no setting 'thresh'; its settings: threshold, halt_from",
+        ),
+        ("evaluation_rule", "convergence:patience=0", "patience must be at least 1, got 0"),
+    ],
+)
+def test_config_quotes_a_wrong_rule(name: str, value: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} cannot be {value!r}: {words}"):
+        small(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["rule", "evaluation_rule"])
+def test_config_refuses_global_halting_in_a_decoder(name: str) -> None:
+    language = {"vocab_size": 9, name: "global:act"}
+    for make in (
+        lambda: small(**{name: "global"}),
+        lambda: UniversalTransformerLMConfig(**language),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be a rule for single tokens"):
+            make()
+    assert UniversalTransformerPointerConfig(**language).vocab_size == 9
+
+
+def test_config_refuses_a_rule_that_needs_what_is_not_there() -> None:
+    with pytest.raises(ValueError, match="evaluation_rule must be one without probabilities"):
+        small(adaptive=False, evaluation_rule="threshold")
+
+
 @pytest.mark.parametrize("name", HALTING_PRESETS)
 def test_preset_sets_the_halting_of_a_source(name: str) -> None:
     config = UniversalTransformerConfig.preset(name, source_vocab=5, target_vocab=5, max_steps=3)
     preset = HALTING_PRESETS[name]
-    for part in ("step", "recurrence"):
-        assert {key: getattr(config, key) for key in preset[part]} == preset[part]
+    assert {key: getattr(config, key) for key in preset["step"]} == preset["step"]
+    found = {key: getattr(config, key) for key in preset["recurrence"]}
+    assert {**found, "rule": parse_rule(config.rule)} == preset["recurrence"]
     assert config.attention_bias == preset["attention"]["bias"]
-    assert config.halting_bias == preset["halting"]["bias_init"]
+    assert preset["halting"] == {"bias_init": config.halting_bias, "norm": config.halting_norm}
     assert config.max_steps == 3
 
 
 def test_preset_gives_way_to_other_options() -> None:
     options = {"source_vocab": 5, "target_vocab": 5, "norm": "post", "halted": "frozen"}
     config = UniversalTransformerConfig.preset("dgl_tutorial", **options)
-    assert (config.norm, config.halted, config.cost) == ("post", "frozen", "remainder")
+    assert (config.norm, config.halted) == ("post", "frozen")
+    assert parse_rule(config.rule) == HALTING_PRESETS["dgl_tutorial"]["recurrence"]["rule"]
 
 
 def test_preset_quotes_an_unknown_name() -> None:

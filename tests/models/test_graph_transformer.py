@@ -69,7 +69,7 @@ def test_graph_transformer_equals_the_dense_recurrence(row: dict[str, Any]) -> N
         first = model.embedding.weight[nodes] * 8**0.5
     else:
         first = nodes @ model.embedding.weight.T + model.embedding.bias
-    states, steps, _ = dense_recurrence(model.encoder, graph(), first)
+    states, steps, *_ = dense_recurrence(model.encoder, graph(), first)
     found = model(graph(), nodes)
     assert_same([found.logits], [plain_logits(model, states)])
     assert torch.equal(found.ponder.steps, steps)

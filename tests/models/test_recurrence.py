@@ -5,10 +5,19 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from graphut.models import UniversalTransformer
 from graphut.models.recurrence import make_recurrence
-from graphut.nn import InputNoise, SeparableConvTransition
+from graphut.nn import (
+    ACT,
+    Convergence,
+    FixedDepth,
+    InputNoise,
+    PonderNet,
+    Sampled,
+    SeparableConvTransition,
+)
 from graphut.nn.recurrence import adaptive_loop
 from tests.helpers import covering, name_of
 from tests.models.cases import (
@@ -44,11 +53,15 @@ def test_make_recurrence_lets_only_extra_nodes_see_no_source(spec: str, may_be_e
 
 
 def test_make_recurrence_follows_the_configuration() -> None:
-    options = {"max_steps": 7, "threshold": 0.5, "halted": "stale", "cost": "remainder"}
-    part = make_recurrence(small(**options))
-    assert {name: getattr(part, name) for name in options} == options
-    assert part.halting is not None
-    assert make_recurrence(small(adaptive=False)).halting is None
+    part = make_recurrence(small(max_steps=7, halted="stale", rule="act:threshold=0.5"))
+    assert (part.max_steps, part.halted, part.rule) == (7, "stale", ACT(threshold=0.5))
+    assert part.halting is not None and part.halting.norm is None
+    part = make_recurrence(small(rule="ponder_net", evaluation_rule="sampled", halting_norm=True))
+    assert (part.rule, part.evaluation_rule) == (PonderNet(), Sampled())
+    assert isinstance(part.halting.norm, nn.LayerNorm)
+    part = make_recurrence(small(adaptive=False, evaluation_rule="convergence:tol=0.1"))
+    assert part.halting is None
+    assert (part.rule, part.evaluation_rule) == (FixedDepth(), Convergence(0.1))
 
 
 def test_make_recurrence_gives_each_layer_its_weights() -> None:

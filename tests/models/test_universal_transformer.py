@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.nn import HALTING_PRESETS, MultiHeadAttention
+from graphut.nn import ACT, HALTING_PRESETS, MultiHeadAttention
 from graphut.nn.signals import make_signal
 from graphut.topology import parse
 from tests.helpers import assert_same, covering, gradients, name_of
@@ -67,7 +67,9 @@ def test_generate_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> No
     model = build_model(**row)
     expected = [plain_greedy(model, source, 6) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
-    model.max_steps, model.threshold = 3, 0.6
+    model.max_steps = 3
+    if model.config.adaptive:
+        model.rule = ACT(threshold=0.6)
     expected = [plain_greedy(model, source, 6) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
 
@@ -78,8 +80,8 @@ def test_model_cases_ponder_for_different_numbers_of_steps(norm: str) -> None:
     out = model(model.sentence_graph(SOURCES, TARGETS))
     assert len(out.encoder.steps.unique()) >= 3 and len(out.decoder.steps.unique()) >= 3
     before = [out.encoder.steps, out.decoder.steps]
-    model.max_steps, model.threshold = 3, 0.6
-    assert (model.max_steps, model.threshold) == (3, 0.6)
+    model.max_steps, model.rule = 3, ACT(threshold=0.6)
+    assert (model.max_steps, model.rule) == (3, ACT(threshold=0.6))
     out = model(model.sentence_graph(SOURCES, TARGETS))
     for steps, old in zip([out.encoder.steps, out.decoder.steps], before, strict=True):
         assert steps.max() <= 3 and bool((steps <= old).all()) and not torch.equal(steps, old)
@@ -268,7 +270,7 @@ def test_symmetric_init_lets_keys_begin_as_queries() -> None:
         assert torch.equal(layer.key_value.weight.chunk(2)[0], layer.query.weight)
 
 
-@pytest.mark.parametrize("row", [*PAIRWISE, {"weighting": "ema"}], ids=name_of)
+@pytest.mark.parametrize("row", [*PAIRWISE, {"rule": "act:weighting=ema"}], ids=name_of)
 def test_forward_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build_model(**row).train()
     out = model(model.sentence_graph(SOURCES, TARGETS))

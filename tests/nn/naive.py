@@ -61,9 +61,9 @@ def naive_recurrence(
     *,
     positions: Tensor | None = None,
     cross: tuple[EdgeLayout, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`out`, `N` and `R`."""
-    halted, cap = layer.halted, layer.max_steps
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`out`, `N`, `R` and the cost, by ACT or without halting."""
+    halted, cap, rule = layer.halted, layer.max_steps, layer.rule
     dim, nodes = feat.shape[1], range(feat.shape[0])
     sentence = torch.repeat_interleave(layout.dst_lengths).tolist()
     sees = [[j for j, dst in pairs_of(layout) if dst == i] for i in nodes]
@@ -137,21 +137,23 @@ def naive_recurrence(
                 out[i] = x[i]
                 stay.append(i)
                 continue
-            u = y[i] if layer.halt_from == "input" else x[i]
+            u = y[i] if rule.halt_from == "input" else x[i]
             p = layer.halting(u[None], torch.tensor([i]), t)[0]  # 5
-            reached = bool(spent[i] + p >= layer.threshold)
+            reached = bool(spent[i] + p >= rule.threshold)
             w = p
-            if reached or (t == cap and layer.forced_remainder):
+            if reached or (t == cap and rule.forced_remainder):
                 w = rest[i] = 1 - spent[i]  # 6
             out[i] = {
                 "sum": out[i] + w * x[i],  # 7
                 "ema": w * x[i] + (1 - w) * out[i],
                 "last": x[i],
-            }[layer.weighting]
+            }[rule.weighting]
             spent[i] = spent[i] + w
             if not reached:
                 stay.append(i)
         frontier = stay
         if not frontier:
             break
-    return step.readout(torch.stack(out)), torch.tensor(steps), torch.stack(rest)
+    n, r = torch.tensor(steps), torch.stack(rest)
+    cost = (r if rule.cost == "remainder" else n + r).mean() if layer.halting else 0 * r.sum()
+    return step.readout(torch.stack(out)), n, r, cost

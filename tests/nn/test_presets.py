@@ -17,7 +17,7 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from tests.helpers import assert_same, gradients
-from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step
+from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised
 from tests.nn.naive import signal
 
 
@@ -30,8 +30,9 @@ def signals(case: Case, t: int) -> Tensor:
 
 
 def halting_probability_of(case: Case, state: Tensor) -> Tensor:
-    unit = case.layer.halting.linear
-    return torch.sigmoid(state @ unit.weight[0] + unit.bias[0])
+    unit = case.layer.halting
+    seen = state if unit.norm is None else unit.norm(state)
+    return torch.sigmoid(seen @ unit.linear.weight[0] + unit.linear.bias[0])
 
 
 def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -40,14 +41,16 @@ def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     halting_probability, remainders, n_updates = torch.zeros(3, len(state)).double()
     previous_state = torch.zeros_like(state)
     step = 0
-    while bool(((halting_probability < layer.threshold) & (n_updates < layer.max_steps)).any()):
+    while bool(
+        ((halting_probability < layer.rule.threshold) & (n_updates < layer.max_steps)).any()
+    ):
         step += 1
         state = state + signals(case, step)
         p = halting_probability_of(case, state)
         still_running = (halting_probability < 1.0).double()
         total = halting_probability + p * still_running
-        new_halted = (total > layer.threshold).double() * still_running
-        still_running = (total <= layer.threshold).double() * still_running
+        new_halted = (total > layer.rule.threshold).double() * still_running
+        still_running = (total <= layer.rule.threshold).double() * still_running
         halting_probability = halting_probability + p * still_running
         remainders = remainders + new_halted * (1 - halting_probability)
         halting_probability = halting_probability + new_halted * remainders
@@ -77,7 +80,7 @@ def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         x = torch.where(active[:, None], layer.step.update(y, context), x)
         p = halting_probability_of(case, x)
         total = sum_p + p
-        goes_on = (total < layer.threshold) & (not end)
+        goes_on = (total < layer.rule.threshold) & (not end)
         new_r = torch.where(goes_on, 1 - total, r)
         weight = torch.where(goes_on, p, new_r)
         s = torch.where(active[:, None], s + weight[:, None] * x, s)
@@ -97,6 +100,10 @@ LOOPS = {"tensor2tensor": tensor2tensor_act, "dgl_tutorial": dgl_tutorial_act}
 def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> None:
     settings = HALTING_PRESETS[preset]["recurrence"]
     case = build_case(norm=norm, form=form, topology="window", max_steps=cap, **settings)
+    if preset == "dgl_tutorial":
+        unit = HaltingUnit(FEATS, **HALTING_PRESETS[preset]["halting"])
+        case.layer.halting = randomised(unit, seed=58)
+        unit.linear.bias.data.fill_(-0.3)
     out, ponder = case.layer(case.graph, case.feat, **case.arguments)
     steps, remainder, cost = ponder.steps, ponder.remainder, ponder.cost
     expected = LOOPS[preset](case)
