@@ -347,6 +347,16 @@ class UniversalGraphTransformerConfig(ModelConfig):
     num_feats: int = option(0, "features of a node; 0 where nodes have kinds")
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
+    step_loss: Literal["none", "mean", "weighted"] = option(
+        "none",
+        "train the answers after every step, by the mean over steps of active nodes, or each step "
+        "by its weight in the output (2107.05407); none: the final answers alone",
+    )
+    halting_loss: float = option(
+        0.0,
+        "weight of a loss that makes the halting probability at each step that of being right; "
+        "best with --rule fixed in training and --evaluation-rule threshold",
+    )
 
     def _check_values(self) -> None:
         super()._check_values()
@@ -354,7 +364,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check(
             "num_kinds", one, f"positive or num_feats, but not both; it is {self.num_feats}"
         )
-        for name in ("num_kinds", "num_feats"):
+        for name in ("num_kinds", "num_feats", "halting_loss"):
             self._check(name, getattr(self, name) >= 0, "0 or more")
         if self.answer_at != "edge":
             self._check("classes", self.classes >= 2, "at least 2")

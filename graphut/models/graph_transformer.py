@@ -50,7 +50,12 @@ class UniversalGraphTransformer(AdaptiveModel):
         self.reset_parameters()
 
     def forward(
-        self, graph: DGLGraph | EdgeLayout, nodes: Tensor, *, positions: Tensor | None = None
+        self,
+        graph: DGLGraph | EdgeLayout,
+        nodes: Tensor,
+        *,
+        positions: Tensor | None = None,
+        get_steps: bool = False,
     ) -> GraphOutput:
         """Compute the logits of all answers.
 
@@ -63,6 +68,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             `(N,)` int64, the kind of each node; or `(N, num_feats)`, features.
         positions : Tensor, optional
             `(N,)` or `(N, k)`, coordinates of each node.
+        get_steps : bool
+            Also return the states of active nodes after every step; `read_out` answers from them.
 
         Raises
         ------
@@ -70,14 +77,13 @@ class UniversalGraphTransformer(AdaptiveModel):
             If kinds or features are not those of the configuration, or do not fit the graph.
         """
         layout = as_layout(graph).to(self.device)
-        states, ponder = self.encoder(layout, self._first_states(nodes), positions=positions)
-        return GraphOutput(self.read_out(layout, states), ponder)
+        states, ponder, *steps = self.encoder(
+            layout, self._first_states(nodes), positions=positions, get_steps=get_steps
+        )
+        return GraphOutput(self.read_out(layout, states), ponder, *steps)
 
     def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
-        """Return the logits of states `(N, d)`; of edges, log-probabilities in the graph's order.
-
-        Where nodes answer, the states may be those of some nodes alone.
-        """
+        """Return the logits of states `(N, d)`; of edges, as in the graph, log-probabilities."""
         if self.config.answer_at == "graph":
             lengths = layout.dst_lengths.to(states.device)
             states = torch.segment_reduce(states, "mean", lengths=lengths)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from graphut.nn import Ponder
+from graphut.nn.loop import FrontierRows
 
 
 class SequenceOutput(NamedTuple):
@@ -98,10 +99,13 @@ class GraphOutput(NamedTuple):
         among the in-edges of its destination.
     ponder : Ponder
         How long the nodes pondered.
+    steps : list of FrontierRows, optional
+        The active nodes of each step, see `AdaptiveRecurrence`; if asked for.
     """
 
     logits: Tensor
     ponder: Ponder
+    steps: list[FrontierRows] | None = None
 
 
 @dataclass(frozen=True)

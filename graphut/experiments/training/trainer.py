@@ -40,6 +40,7 @@ from graphut.experiments.training.run_files import (
     remove_temporary_files,
 )
 from graphut.models.base import AdaptiveModel
+from graphut.nn import FixedDepth
 
 SAVE_EVERY = 600.0  # seconds, within an epoch
 
@@ -359,7 +360,8 @@ class Trainer:
         append_metrics(self.folder / METRICS, metrics)
         self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
         # Before, pondering has not had its full price yet.
-        if self.model.config.adaptive and progress.ponder_factor(self.config) == 1.0:
+        may_halt = not isinstance(self.model.rule, FixedDepth)
+        if may_halt and progress.ponder_factor(self.config) == 1.0:
             for part, steps in totals.steps().items():
                 self._warn(part, steps, totals.accuracy)
 

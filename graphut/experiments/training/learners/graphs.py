@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
@@ -25,6 +25,7 @@ from graphut.experiments.training.learner import Learner, Outcome
 from graphut.models import UniversalGraphTransformer
 from graphut.models.outputs import GraphOutput
 from graphut.nn import Ponder
+from graphut.nn.loop import FrontierRows
 
 _NUM_SHOWN = 3
 _BATCH_NODES = 20_000
@@ -69,9 +70,19 @@ class GraphBatch:
             else (labels >= 0).argwhere()[:, 0],
         )
 
-    def run(self, model: UniversalGraphTransformer) -> GraphOutput:
+    def run(self, model: UniversalGraphTransformer, *, get_steps: bool = False) -> GraphOutput:
         """Return the output of a model."""
-        return model(self.layout, self.nodes, positions=self.positions)  # type: ignore[no-any-return]
+        output: GraphOutput = model(
+            self.layout, self.nodes, positions=self.positions, get_steps=get_steps
+        )
+        return output
+
+    def answer_of_node(self, answer_at: str) -> Tensor:
+        """Return for each node the number of its answer, or of its graph's; -1 if not asked."""
+        graph = torch.repeat_interleave(self.layout.dst_lengths)
+        answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
+        answers[self.asked] = torch.arange(len(self.asked))
+        return answers[graph] if answer_at == "graph" else answers
 
     def judge(
         self, model: UniversalGraphTransformer, logits: Tensor, label_smoothing: float = 0.0
@@ -95,6 +106,41 @@ class GraphBatch:
         likely = torch.segment_reduce(shares.masked_fill(wrong, 0), "sum", lengths=degrees)
         tiny = torch.finfo(likely.dtype).tiny
         return -likely[asked].clamp_min(tiny).log(), (best_right == best)[asked]
+
+
+def step_losses(
+    model: UniversalGraphTransformer,
+    batch: GraphBatch,
+    steps: Sequence[FrontierRows],
+    label_smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of the answers after every step, and that of the halting probabilities.
+
+    Each active node counts with the loss of its answer, or of its graph's: with the weight of its
+    state in the output where `step_loss` is "weighted" (arXiv 2107.05407, Eq. 7), and else all
+    alike. A halting probability should be that of a right answer at this step; no gradient
+    flows through its target.
+    """
+    answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
+    states, weighted = steps[0].states, model.config.step_loss == "weighted"
+    asked = int((answer_of_node >= 0).sum())
+    losses, halting, rows_asked = [], [], 0
+    for rows in steps:
+        is_all = len(rows.nodes) == len(states)
+        states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
+        loss, right = batch.judge(model, model.read_out(batch.layout, states), label_smoothing)
+        answer = answer_of_node[rows.nodes]
+        here = answer >= 0
+        loss = loss[answer[here]]
+        losses.append((loss * rows.weights[here] if weighted else loss).sum())
+        if rows.probability is not None:
+            logit = torch.logit(rows.probability[here], eps=1e-6)
+            target = right[answer[here]].to(logit.dtype)
+            halting.append(binary_cross_entropy_with_logits(logit, target, reduction="sum"))
+        rows_asked += len(loss)
+    total, every = torch.stack(losses).sum(), max(1, rows_asked)
+    learned = torch.stack(halting).sum() / every if halting else total.new_zeros(())
+    return total / (max(1, asked) if weighted else every), learned
 
 
 @dataclass(frozen=True)
@@ -216,11 +262,16 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph], label_smoothing: float
     ) -> Outcome:
         """Return the loss of the answers."""
-        union = GraphBatch.of(batch, model.config.answer_at)
-        output = union.run(model)
+        union, config = GraphBatch.of(batch, model.config.answer_at), model.config
+        output = union.run(model, get_steps=config.step_loss != "none" or config.halting_loss > 0)
         loss, right = union.judge(model, output.logits, label_smoothing)
+        total = loss.sum() / max(1, len(loss))  # of graphs in which nothing is asked, 0
+        if output.steps is not None:
+            by_step, halting = step_losses(model, union, output.steps, label_smoothing)
+            total = total if config.step_loss == "none" else by_step
+            total = total + config.halting_loss * halting
         return Outcome(
-            loss=loss.sum() / max(1, len(loss)),  # of graphs in which nothing is asked, 0
+            loss=total,
             right=right.sum(),
             labels=len(loss),
             ponders={"encoder": output.ponder},
@@ -297,8 +348,8 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     loss, right = (each.cpu() for each in batch.judge(model, output.logits))
     ponder, whole = output.ponder, model.config.answer_at == "graph"
     graph_of_node = torch.repeat_interleave(batch.layout.dst_lengths)
-    right_at = torch.full((len(graphs) if whole else len(graph_of_node),), torch.nan)
-    right_at[batch.asked] = right.float()
+    # The last entry is for nodes that are not asked.
+    node_right = torch.cat([right.float(), torch.tensor([torch.nan])])
     depth = np.concatenate([_depth(graph) for graph in graphs])
     known = bool((depth >= 0).all())
     return GraphScores(
@@ -308,7 +359,7 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         groups=[graph.group for graph in graphs],
         steps=ponder.steps.cpu().numpy(),
         depth=depth,
-        node_right=(right_at[graph_of_node] if whole else right_at).numpy(),
+        node_right=node_right[batch.answer_of_node(model.config.answer_at)].numpy(),
         flops=int(ponder.flops),
         all_flops=int(ponder.all_flops),
         needed_flops=needed_flops(ponder, torch.from_numpy(depth)) if known else None,
