@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -13,23 +14,23 @@ from graphut.experiments.training.evaluation import save_evaluation
 from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
 from graphut.models.base import AdaptiveModel
+from graphut.nn import parse_rule
 
 
 def main(argv: Sequence[str]) -> int:
     """Print how good the best model of a run is on each of its test sets."""
     options = vars(_parser().parse_args(argv))
-    folder, name, data, device, steps = (
-        options.pop(key) for key in ("folder", "set", "data", "device", "max_steps")
-    )
-    if steps is not None and steps < 1:
-        raise ValueError(f"--max-steps must be at least 1, got {steps}")
+    folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
+    settings: tuple[str, ...] = ("max_steps", "evaluation_rule")
+    changed = {key: options.pop(key) for key in settings if key in options}
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
     model = run.trained_model(target)
-    changed = {} if steps is None else {"max_steps": steps}
-    if steps is not None:
-        model.max_steps = steps
+    if "max_steps" in changed:
+        model.max_steps = changed["max_steps"]
+    if "evaluation_rule" in changed:
+        model.evaluation_rule = parse_rule(changed["evaluation_rule"])
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {data: run.learner.read(data, run.vocabularies)}
     else:
@@ -56,7 +57,7 @@ def evaluate_set(
 ) -> None:
     """Print the evaluation of a model on a set; write it into the run's folder if `keep`.
 
-    `changed` are settings of the model that are not those of its training.
+    `changed` are settings of the model that are others than those of the run.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
@@ -83,8 +84,15 @@ def _parser() -> Parser:
     parser.add_argument(
         "--max-steps",
         type=int,
+        default=SUPPRESS,
         metavar="N",
-        help="steps that a node may take, if not as many as in training",
+        help="steps that a node may take (default: as in training)",
+    )
+    parser.add_argument(
+        "--evaluation-rule",
+        default=SUPPRESS,
+        metavar="RULE",
+        help="when a node halts, such as threshold:threshold=0.8 (default: as the run has it)",
     )
     add_device(parser)
     group = parser.add_argument_group("where the model writes")

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import GraphBFS, GraphDistance, LabelledGraph, Vocabulary
 from graphut.experiments.training.learners import graphs as module
@@ -17,7 +18,9 @@ from graphut.experiments.training.learners.graphs import (
     GraphLearner,
     needed_flops,
     score_graphs,
+    step_losses,
 )
+from graphut.experiments.wording import flag
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.nn import AdaptiveRecurrence, ScheduledHalting
 from tests.nn.cases import build_step
@@ -96,6 +99,53 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
     assert metrics["graph_accuracy"] == pytest.approx(np.mean([all(own[1]) for own in found]))
 
 
+@pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
+@pytest.mark.parametrize("rule", ["fixed", "act", "ponder_net:threshold=0.9"])
+@pytest.mark.parametrize("step_loss", ["mean", "weighted"])
+def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss: str) -> None:
+    task = TASKS["edge" if answer_at == "edge" else "node"]
+    model: Any = make_model(task, rule=rule, step_loss=step_loss, halting_loss=0.5, max_steps=4)
+    graphs = task.test
+    if answer_at == "graph":
+        graphs = whole(graphs)
+        config = {**model.config.to_dict(), "answer_at": "graph"}
+        model = UniversalGraphTransformer(UniversalGraphTransformerConfig(**config))
+    model.train()
+    model.encoder.halting.linear.weight.data.mul_(3)
+    batch = GraphBatch.of(graphs, answer_at)
+    output = batch.run(model, get_steps=True)
+    assert output.steps is not None
+    now, weight, count, losses, halting = output.steps[0].states.clone(), 0.0, 0, 0.0, 0.0
+    graph_of_node = torch.repeat_interleave(batch.layout.dst_lengths)
+    for rows in output.steps:
+        now = now.clone()
+        now[rows.nodes] = rows.states
+        loss, right = batch.judge(model, model.read_out(batch.layout, now))
+        for node, share, p in zip(rows.nodes, rows.weights, rows.probability, strict=True):
+            answer = graph_of_node[node] if answer_at == "graph" else node  # all are asked
+            losses = losses + loss[answer] * (share if step_loss == "weighted" else 1)
+            weight, count = weight + share.item(), count + 1
+            halting = halting - (p if right[answer] else 1 - p).log()
+    nodes = len(graph_of_node)
+    assert weight == pytest.approx(nodes, rel=1e-4)  # the weights of a node sum to 1
+    losses = losses / (nodes if step_loss == "weighted" else count)
+    found = LEARNER.outcome(model, graphs, 0.0).loss
+    torch.testing.assert_close(found, losses + 0.5 * halting / count, atol=1e-4, rtol=1e-4)
+    found.backward()
+    assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
+
+
+def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
+    task = TASKS["node"]
+    plain, both = (make_model(task, halting_loss=weight) for weight in (0.0, 0.5))
+    outcomes = [LEARNER.outcome(model, task.test, 0.0) for model in (plain, both)]
+    batch = GraphBatch.of(task.test, "node")
+    steps = batch.run(both, get_steps=True).steps
+    assert steps is not None
+    _, halting = step_losses(both, batch, steps)
+    torch.testing.assert_close(outcomes[1].loss, outcomes[0].loss + 0.5 * halting)
+
+
 def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
     model, graphs = make_model(TASKS["node"]), TASKS["node"].test
     batch = GraphBatch.of(graphs, "node")
@@ -163,8 +213,15 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert main(["train", task, "--out", run, *TINY.split(), *SMALL.split()]) == 0
     text = capsys.readouterr().out
     assert "test, 4 graphs: " in text and "answer" in text and "\nright   " in text
-    assert main(["eval", run, "--max-steps", "9"]) == 0
+    asked = {"max_steps": 9, "evaluation_rule": "threshold:threshold=0.2,halt_from=output"}
+    options = [word for name, value in asked.items() for word in (flag(name), str(value))]
+    assert main(["eval", run, *options]) == 0
     assert "-12, 2 graphs: " in capsys.readouterr().out
+    assert read_json(tmp_path / "run" / "evaluation-test.json")["options"] == asked
+    assert main(["eval", run, "--max-steps", "0"]) == 2
+    assert "max_steps must be at least 1, got 0" in capsys.readouterr().err
+    assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
+    assert "oak" in capsys.readouterr().err
     assert main(["generate", run, "a b"]) == 2
     assert "a graph cannot be typed: graphut eval FOLDER --data FILE" in capsys.readouterr().err
     assert main(["results", "add", run, "--to", str(tmp_path / "records")]) == 0
