@@ -58,6 +58,7 @@ class Brackets(Vocabulary):
 
 _SYMBOLS = Brackets([*digits, *_OPERATORS, "]"])
 _DIGITS = Brackets(digits)
+_KINDS = Vocabulary([*digits, *_OPERATORS])  # of nodes in a tree
 _OFFICIAL = DataSet(
     "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
     published_checksums("listops"),
@@ -237,9 +238,14 @@ class ListOps(ListExpressions, PairTask):
 class ListOpsTree(ListExpressions, GraphTask):
     """ListOps with the brackets' tree as graph: news goes from a list's values to the list.
 
-    A node is a digit or an operator, and sees itself and its values. The outermost list alone is
-    asked. The depth of a list is how deep lists are nested in it, digits included. See
-    `ListExpressions` for options and errors.
+    A node is a digit or an operator, and sees itself and its values. In validation and test the
+    outermost list alone is asked. The depth of a list is how deep lists are nested in it, digits
+    included. See `ListExpressions` for its other options and errors.
+
+    Parameters
+    ----------
+    inner : bool
+        Whether inner lists and digits are asked in training too: all learn when to halt.
 
     Examples
     --------
@@ -250,40 +256,50 @@ class ListOpsTree(ListExpressions, GraphTask):
 
     name = "listops-tree"
     presets = with_baselines(LIST_TREES, NARROW_LIST_TREE_LAYERS)
-    node_kinds: ClassVar[Vocabulary] = Vocabulary([*digits, *_OPERATORS])
+    node_kinds: ClassVar[Vocabulary] = _KINDS
     answers: ClassVar[Vocabulary] = _DIGITS
+
+    inner: bool = option(True, "train on the values of inner lists and of digits too")
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the trees of a part."""
-        return [_tree(*pair) for pair in self.expressions(part)]
+        inner = self.inner and part == "train"
+        return [_tree(source, inner=inner) for source, _ in self.expressions(part)]
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """`test`, and the official ones, if their folder is named."""
-        official = {name: [_tree(*pair) for pair in pairs] for name, pairs in self.official.items()}
+        official = {
+            name: [_tree(source) for source, _ in pairs] for name, pairs in self.official.items()
+        }
         return {"test": self.test, **official}
 
 
-def _tree(source: list[int], target: list[int]) -> LabelledGraph:
-    closing, first = _SYMBOLS.encode(["]"])[0], _SYMBOLS.encode(["0"])[0]
+def _tree(source: list[int], *, inner: bool = False) -> LabelledGraph:
+    """Return the tree of an expression; with `inner` the values of all nodes are asked."""
     kinds: list[int] = []
     parents: list[int] = []
     depth: list[int] = []
-    open_lists: list[int] = []
-    for token in source:
-        if token == closing:
-            inner = open_lists.pop()
-            if open_lists:
-                depth[open_lists[-1]] = max(depth[open_lists[-1]], depth[inner] + 1)
-            continue
-        node, is_list = len(kinds), token >= first + len(digits)
-        kinds.append(token - first)
-        parents.append(open_lists[-1] if open_lists else node)
-        depth.append(int(is_list))  # there is a value in each list
-        if is_list:
-            open_lists.append(node)
+    values: list[list[int]] = []  # of the parts of each node; digits are their own part
+    open_lists = [0]  # the outermost list is its own parent
+    for symbol in _SYMBOLS.decode(source):
+        if symbol == "]":
+            done = open_lists.pop()
+            values[done] = [_OPERATORS[_KINDS.symbols[kinds[done]]](values[done])]
+        else:
+            done = len(kinds)
+            kinds.append(_KINDS.symbols.index(symbol))
+            parents.append(open_lists[-1])
+            depth.append(0)
+            values.append([int(symbol)] if symbol in digits else [])
+            if symbol not in digits:
+                open_lists.append(done)
+                continue
+        if done:
+            values[parents[done]].extend(values[done])
+            depth[parents[done]] = max(depth[parents[done]], depth[done] + 1)
     nodes = np.arange(len(kinds))
-    labels = np.full(len(kinds), -1)
-    labels[0] = target[0] - _DIGITS.encode(["0"])[0]
+    labels = np.array(values)[:, 0]
     edges = np.stack([np.concatenate([nodes[1:], nodes]), np.concatenate([parents[1:], nodes])])
-    return LabelledGraph(edges, np.array(kinds), labels, np.array(depth))
+    asked = labels if inner else np.where(nodes == 0, labels, -1)
+    return LabelledGraph(edges, np.array(kinds), asked, np.array(depth))

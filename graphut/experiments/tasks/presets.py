@@ -87,7 +87,7 @@ NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
 SUDOKU: Preset = WHEN_RIGHT | model_size(96, 192, 16) | {"batch_size": 16, "epochs": 30}
 # A list of the official sets is nested at most 20 deep.
 LIST_TREES: Preset = (
-    WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 200_000, "epochs": 2}
+    WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
 )
 NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
 NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)

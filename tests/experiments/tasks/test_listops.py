@@ -135,12 +135,15 @@ def value_in_tree(graph: LabelledGraph, node: int) -> tuple[int, int]:
 def test_listops_tree_has_the_values_and_the_nesting_of_the_expressions() -> None:
     sizes = {"train_size": 30, "held_out": 10, "longest": 60}
     task, plain = ListOpsTree(**sizes), ListOps(**sizes)
+    assert (ListOpsTree(**sizes, inner=False).train(0, 0)[0].labels[1:] == -1).all()
     for part in ("train", "validation", "test"):
         for graph, (source, target) in zip(task.load(part), plain.load(part), strict=True):
             value, depth = value_in_tree(graph, 0)
             assert task.answers.symbols[graph.labels[0]] == str(value)
             assert plain.target_vocabulary.decode(target) == [str(value)]
-            assert (graph.labels[1:] == -1).all()
+            values = [value_in_tree(graph, node)[0] for node in range(len(graph.nodes))]
+            asked = values if part == "train" else [value, *[-1] * (len(values) - 1)]
+            assert graph.labels.tolist() == asked
             closing = plain.source_vocabulary.decode(source).count("]")
             assert len(graph.nodes) == len(source) - closing
             assert graph.edges.shape == (2, 2 * len(graph.nodes) - 1)
