@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import graphut.topology as topology
     from graphut.attention import EdgeLayout, as_layout, edge_attention
     from graphut.models import (
+        UniversalGraphTransformer,
+        UniversalGraphTransformerConfig,
         UniversalTransformer,
         UniversalTransformerClassifier,
         UniversalTransformerClassifierConfig,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EdgeLayout",
+    "UniversalGraphTransformer",
+    "UniversalGraphTransformerConfig",
     "UniversalTransformer",
     "UniversalTransformerClassifier",
     "UniversalTransformerClassifierConfig",

@@ -1,17 +1,21 @@
-"""Models: sequence to sequence, language model, classifier, pointer; results in `outputs`."""
+"""Models: sequences, texts, documents, passages, graphs; results in `outputs`."""
 
 from graphut.models.classifier import UniversalTransformerClassifier
 from graphut.models.config import (
+    UniversalGraphTransformerConfig,
     UniversalTransformerClassifierConfig,
     UniversalTransformerConfig,
     UniversalTransformerLMConfig,
     UniversalTransformerPointerConfig,
 )
+from graphut.models.graph_transformer import UniversalGraphTransformer
 from graphut.models.language_model import UniversalTransformerLM
 from graphut.models.pointer import UniversalTransformerPointer
 from graphut.models.universal_transformer import UniversalTransformer
 
 __all__ = [
+    "UniversalGraphTransformer",
+    "UniversalGraphTransformerConfig",
     "UniversalTransformer",
     "UniversalTransformerClassifier",
     "UniversalTransformerClassifierConfig",

@@ -22,7 +22,7 @@ from graphut.models.pretrained import (
     save_model,
 )
 from graphut.models.tensor_file import read_shapes
-from graphut.nn import AdaptiveRecurrence
+from graphut.nn import AdaptiveRecurrence, HaltingRule, parse_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -62,14 +62,24 @@ class AdaptiveModel(nn.Module):
             recurrence.max_steps = steps
 
     @property
-    def threshold(self) -> float:
-        """The halting threshold of every recurrence; may be changed after training."""
-        return self._recurrences[0].threshold
+    def rule(self) -> HaltingRule:
+        """The halting rule of every recurrence in training."""
+        return self._recurrences[0].rule
 
-    @threshold.setter
-    def threshold(self, threshold: float) -> None:
+    @rule.setter
+    def rule(self, rule: HaltingRule) -> None:
         for recurrence in self._recurrences:
-            recurrence.threshold = threshold
+            recurrence.rule = rule
+
+    @property
+    def evaluation_rule(self) -> HaltingRule:
+        """The halting rule of every recurrence in evaluation; may be changed after training."""
+        return self._recurrences[0].evaluation_rule
+
+    @evaluation_rule.setter
+    def evaluation_rule(self, rule: HaltingRule | None) -> None:
+        for recurrence in self._recurrences:
+            recurrence.evaluation_rule = rule
 
     @property
     def device(self) -> torch.device:
@@ -103,9 +113,12 @@ class AdaptiveModel(nn.Module):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model into a folder, as `config.json` and `model.safetensors`.
 
-        Each file is written under a temporary name, flushed and renamed.
+        Each file is written under a temporary name, flushed and renamed. A model with a learned
+        row for each step keeps the `max_steps` that it was made with.
         """
-        values = {"max_steps": self.max_steps, "threshold": self.threshold}
+        values = {"max_steps": self.max_steps, **self._rules_now()}
+        if self.config.step_signal == "learned":
+            values["max_steps"] = self.config.max_steps
         config = self.config_class.from_dict({**self.config.to_dict(), **values})
         save_model(folder, type(self).__name__, config.to_dict(), self)
 
@@ -143,6 +156,17 @@ class AdaptiveModel(nn.Module):
         model = cls(config)
         load_weights(folder, model)
         return model.eval()
+
+    def _rules_now(self) -> dict[str, str]:
+        """Return the rules as texts; those of the configuration where they still hold."""
+        found = {}
+        if self.config.adaptive and parse_rule(self.config.rule) != self.rule:
+            found["rule"] = self.rule.spec()
+        usual = self.rule.for_evaluation()
+        text = self.config.evaluation_rule
+        if self.evaluation_rule != (parse_rule(text) if text else usual):
+            found["evaluation_rule"] = self.evaluation_rule.spec()
+        return found
 
     @property
     def _recurrences(self) -> list[AdaptiveRecurrence]:

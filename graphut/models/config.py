@@ -7,11 +7,27 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.nn import HALTING_PRESETS
+from graphut.nn import ACT, HALTING_PRESETS, parse_rule
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def with_rule(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a configuration, those of older versions that make up a rule in one.
+
+    Examples
+    --------
+    >>> with_rule({"d_model": 8, "threshold": 0.9, "cost": "steps+remainder"})
+    {'d_model': 8, 'rule': 'act:threshold=0.9'}
+    """
+    old = {field.name for field in fields(ACT)} & values.keys()
+    if not old or "rule" in values:
+        return dict(values)
+    settings = ",".join(f"{name}={str(values[name]).lower()}" for name in sorted(old))
+    others = {name: value for name, value in values.items() if name not in old}
+    return {**others, "rule": parse_rule(f"act:{settings}").spec()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,24 +50,29 @@ class ModelConfig(CheckedConfig):
     transition: Literal["positionwise", "sepconv"] = option("positionwise", "layer after attention")
     kernel_size: int = option(3, "tokens that a sepconv transition spans")
     norm: Literal["post", "pre"] = option("post", "where a step normalises")
+    norm_eps: float = option(1e-5, "added to the variance where a step normalises")
     max_steps: int = option(8, "steps that a token may take")
     share_weights: bool = option(
         True, "use the same weights in every step; else max_steps layers, only with --no-adaptive"
     )
     adaptive: bool = option(True, "let tokens halt one by one; else all take max_steps steps")
-    threshold: float = option(0.99, "sum of halting probabilities at which a token halts")
+    rule: str = option(
+        "act",
+        "when a token halts in training: act, ponder_net, threshold, convergence, fixed or others, "
+        "with settings as in 'act:threshold=0.9,weighting=last'; 'global:act' for whole graphs",
+    )
+    evaluation_rule: str = option(
+        "",
+        "when a token halts in evaluation; '' for the rule of training, and for ponder_net its "
+        "median",
+    )
     halting_bias: float = option(-1.0, "first bias of the halting unit, in logits")
     halting_gain: float = option(
         1.0, "scale of the halting unit's first weights; with 0 all tokens halt alike at first"
     )
+    halting_norm: bool = option(False, "put a LayerNorm before the halting unit's linear map")
     halted: Literal["copied", "frozen", "stale", "running"] = option(
         "copied", "what a halted token shows its neighbours"
-    )
-    weighting: Literal["sum", "ema", "last"] = option("sum", "how a token's states are combined")
-    halt_from: Literal["input", "output"] = option("input", "state of a step that halting reads")
-    forced_remainder: bool = option(True, "give the state at max_steps all the weight that is left")
-    cost: Literal["steps+remainder", "remainder"] = option(
-        "steps+remainder", "what pondering costs, on average over tokens"
     )
     dropout: float = option(0.0, "of embeddings and residuals, as a probability")
     attention_dropout: float = option(0.0, "of attention weights, as a probability")
@@ -60,6 +81,22 @@ class ModelConfig(CheckedConfig):
     )
     symmetric_init: bool = option(
         False, "let keys begin as queries: a token at first attends to those that are like it"
+    )
+    attention_bias: bool = option(True, "have biases in the maps of attention")
+    position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
+        "sinusoidal",
+        "what a token's position adds to its state: sinusoids, counted from 1 or (sinusoidal0) "
+        "from 0, learned rows, as many as max_length, or nothing",
+    )
+    step_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
+        "sinusoidal", "the same for the number of the step; learned: max_steps rows"
+    )
+    inject_input: bool = option(False, "add a token's first state again at every step")
+    noise: float = option(
+        0.0, "standard deviation of noise in training, where embeddings begin with 1"
+    )
+    noise_on: Literal["first", "injected", "every_step"] = option(
+        "first", "states that get noise: first ones, or injected ones, drawn once or at every step"
     )
     max_offset: int = option(0, "largest random offset of positions in training, in tokens")
     spread_positions: bool = option(
@@ -74,23 +111,43 @@ class ModelConfig(CheckedConfig):
         self._check("share_weights", self.share_weights or not self.adaptive, once)
         for name in ("dropout", "attention_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
-        self._check("threshold", 0 < self.threshold <= 1, "in (0, 1]")
-        for name in ("halting_gain", "max_offset"):
+        self._check_rules()
+        for name in ("halting_gain", "max_offset", "noise"):
             self._check(name, getattr(self, name) >= 0, "0 or more")
+        self._check("norm_eps", self.norm_eps > 0, "positive")
+        there = self.noise == 0 or self.noise_on == "first" or self.inject_input
+        self._check("noise_on", there, "'first' where inject_input is False")
         drawn = self.max_offset > 0 or not self.spread_positions
         self._check("spread_positions", drawn, "False where max_offset is 0")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
 
+    def _check_rules(self) -> None:
+        for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):
+            try:
+                rule = parse_rule(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name} cannot be {getattr(self, name)!r}: {error}") from None
+            if name == "evaluation_rule" and not self.adaptive:
+                free = "one without probabilities where adaptive is False, as 'convergence'"
+                self._check(name, not rule.uses_probability, free)
+
+    def _check_no_global_rule(self) -> None:
+        for name in ("rule", "evaluation_rule"):
+            no_other_tokens = "a rule for single tokens: later ones must not decide in a decoder"
+            self._check(name, not getattr(self, name).startswith("global"), no_other_tokens)
+
     def _check_vocabularies(self, *names: str) -> None:
         for name in names:
             self._check(name, getattr(self, name) >= 3, "at least 3: bos, eos and one symbol")
 
-    def _check_transition(self, *topologies: Topology) -> None:
+    def _check_extra_nodes(self, *topologies: Topology) -> None:
         if any(topology.has_extra_nodes for topology in topologies):
             wanted = "'positionwise' where a topology has nodes that are no tokens"
             self._check("transition", self.transition == "positionwise", wanted)
+            between = "another where a topology has nodes between the positions of tokens"
+            self._check("position_signal", self.position_signal != "learned", between)
 
     @property
     def head_feats(self) -> int:
@@ -99,7 +156,7 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
-        """Return a configuration with the halting mechanism `graphut.nn.HALTING_PRESETS[name]`.
+        """Return a configuration with the settings of `graphut.nn.HALTING_PRESETS[name]`.
 
         Examples
         --------
@@ -111,8 +168,14 @@ class ModelConfig(CheckedConfig):
             raise ValueError(
                 f"unknown preset {name!r}; choose one of: {', '.join(HALTING_PRESETS)}"
             )
-        norm = "pre" if name == "dgl_tutorial" else "post"
-        return cls(**{"norm": norm, **HALTING_PRESETS[name], **others})
+        preset = HALTING_PRESETS[name]
+        recurrence = {**preset["recurrence"], "rule": preset["recurrence"]["rule"].spec()}
+        biases = {
+            "attention_bias": preset["attention"]["bias"],
+            "halting_bias": preset["halting"]["bias_init"],
+            "halting_norm": preset["halting"]["norm"],
+        }
+        return cls(**{**biases, **preset["step"], **recurrence, **others})
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, ready for JSON."""
@@ -129,6 +192,7 @@ class ModelConfig(CheckedConfig):
         ValueError
             If a field is unknown, or one without a default is missing; the message names it.
         """
+        values = with_rule(values)
         known = {field.name for field in fields(cls)}
         needed = {field.name for field in fields(cls) if field.default is MISSING}
         found = {"unknown": values.keys() - known, "missing": needed - values.keys()}
@@ -177,17 +241,20 @@ class UniversalTransformerConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("source_vocab", "target_vocab")
+        self._check_no_global_rule()
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False where the two vocabularies differ in size")
         encoder, decoder = parse(self.encoder_topology), parse(self.decoder_topology)
         cross = parse(self.cross_topology)
         self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
+        one = self.source_positions == "start" or self.position_signal != "learned"
+        self._check("position_signal", one, "another where source_positions is 'both'")
         even = self.d_model % 2 == 0 or self.source_positions == "start"
         self._check("source_positions", even, f"'start' where d_model is odd, {self.d_model}")
         self._check_restart(encoder)
         self._check("cross_topology", not cross.has_extra_nodes, "between tokens alone")
-        self._check_transition(encoder, decoder)
+        self._check_extra_nodes(encoder, decoder)
 
     def _check_restart(self, encoder: Topology) -> None:
         known = 0 <= self.restart_after < self.source_vocab
@@ -215,9 +282,10 @@ class UniversalTransformerLMConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("vocab_size")
+        self._check_no_global_rule()
         topology = parse(self.topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
-        self._check_transition(topology)
+        self._check_extra_nodes(topology)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +301,7 @@ class EncoderConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("vocab_size")
-        self._check_transition(parse(self.topology))
+        self._check_extra_nodes(parse(self.topology))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,3 +334,44 @@ class UniversalTransformerPointerConfig(EncoderConfig):
     >>> UniversalTransformerPointerConfig(vocab_size=30, topology="window:16|global:0").num_heads
     4
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalGraphTransformerConfig(ModelConfig):
+    """The configuration of a `UniversalGraphTransformer`.
+
+    Nodes have kinds or features. Where the help of a field says token, read node.
+
+    Examples
+    --------
+    >>> UniversalGraphTransformerConfig(num_feats=5, classes=3).answer_at
+    'node'
+    """
+
+    num_kinds: int = option(0, "kinds of nodes; 0 where nodes have features")
+    num_feats: int = option(0, "features of a node; 0 where nodes have kinds")
+    classes: int = option(0, "classes to choose from; 0 where edges answer")
+    answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
+    step_loss: Literal["none", "mean", "weighted"] = option(
+        "none",
+        "train the answers after every step, by the mean over steps of active nodes, or each step "
+        "by its weight in the output (2107.05407); none: the final answers alone",
+    )
+    halting_loss: float = option(
+        0.0,
+        "weight of a loss that makes the halting probability at each step that of being right; "
+        "best with --rule fixed in training and --evaluation-rule threshold",
+    )
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        one = (self.num_kinds >= 1) != (self.num_feats >= 1)
+        self._check(
+            "num_kinds", one, f"positive or num_feats, but not both; it is {self.num_feats}"
+        )
+        for name in ("num_kinds", "num_feats", "halting_loss"):
+            self._check(name, getattr(self, name) >= 0, "0 or more")
+        if self.answer_at != "edge":
+            self._check("classes", self.classes >= 2, "at least 2")
+        wanted = "'positionwise': the nodes of a graph are no sentence"
+        self._check("transition", self.transition == "positionwise", wanted)

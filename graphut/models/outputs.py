@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from graphut.nn import Ponder
+from graphut.nn.loop import FrontierRows
 
 
 class SequenceOutput(NamedTuple):
@@ -86,6 +87,25 @@ class PointerOutput(NamedTuple):
     ponder: Ponder
     steps: Tensor
     lengths: Tensor
+
+
+class GraphOutput(NamedTuple):
+    """The output of a `UniversalGraphTransformer` for a graph or a batch of them.
+
+    Parameters
+    ----------
+    logits : Tensor
+        `(nodes, classes)`, `(graphs, classes)`, or `(edges,)`: the log-probability of each edge
+        among the in-edges of its destination.
+    ponder : Ponder
+        How long the nodes pondered.
+    steps : list of FrontierRows, optional
+        The active nodes of each step, see `AdaptiveRecurrence`; if asked for.
+    """
+
+    logits: Tensor
+    ponder: Ponder
+    steps: list[FrontierRows] | None = None
 
 
 @dataclass(frozen=True)

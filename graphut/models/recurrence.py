@@ -8,11 +8,15 @@ from graphut.models.config import ModelConfig
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
+    InputNoise,
+    LearnedSignal,
     MultiHeadAttention,
     PositionwiseTransition,
     SeparableConvTransition,
     UniversalTransformerStep,
+    parse_rule,
 )
+from graphut.nn.signals import Signal
 from graphut.nn.transition import Transition
 
 
@@ -48,6 +52,7 @@ def make_recurrence(
         attn_drop=config.attention_dropout,
         scale_by_degree=config.scale_by_degree,
         symmetric_init=config.symmetric_init,
+        bias=config.attention_bias,
     )
 
     def step(is_last: bool = True) -> UniversalTransformerStep:
@@ -60,21 +65,35 @@ def make_recurrence(
             norm=config.norm,
             dropout=config.dropout,
             output_norm=is_last,
+            norm_eps=config.norm_eps,
         )
 
-    halting = HaltingUnit(config.d_model, bias_init=config.halting_bias, gain=config.halting_gain)
+    halting = HaltingUnit(
+        config.d_model,
+        bias_init=config.halting_bias,
+        gain=config.halting_gain,
+        norm=config.halting_norm,
+    )
     layers = [False] * (config.max_steps - 1) + [True]
     return AdaptiveRecurrence(
         step() if config.share_weights else [step(is_last) for is_last in layers],
         halting if config.adaptive else None,
+        rule=parse_rule(config.rule) if config.adaptive else None,
+        evaluation_rule=parse_rule(config.evaluation_rule) if config.evaluation_rule else None,
         max_steps=config.max_steps,
-        threshold=config.threshold,
         halted=config.halted,
-        weighting=config.weighting,
-        halt_from=config.halt_from,
-        forced_remainder=config.forced_remainder,
-        cost=config.cost,
+        position_signal=_position_signal(config),
+        step_signal=None if config.step_signal == "none" else config.step_signal,
+        inject_input=config.inject_input,
+        noise=InputNoise(config.noise, config.noise_on) if config.noise else None,
     )
+
+
+def _position_signal(config: ModelConfig) -> Signal | str | None:
+    if config.position_signal != "learned":
+        return None if config.position_signal == "none" else config.position_signal
+    # From 0, where a frame of the source begins, to where random offsets end.
+    return LearnedSignal(config.max_length + config.max_offset + 1, config.d_model, first=0)
 
 
 def _transition(config: ModelConfig, *, causal: bool) -> Transition:

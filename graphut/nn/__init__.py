@@ -6,29 +6,58 @@ from graphut.nn.dgl_layers import DotGATConv, OutputOnly
 from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
+from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import Ponder
 from graphut.nn.presets import HALTING_PRESETS
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.reference import dense_recurrence
+from graphut.nn.rules import (
+    ACT,
+    Convergence,
+    Decision,
+    FixedDepth,
+    Global,
+    HaltingRule,
+    PonderNet,
+    Quantile,
+    Sampled,
+    Threshold,
+    parse_rule,
+)
+from graphut.nn.signals import LearnedSignal, SinusoidalSignal
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
 
 __all__ = [
+    "ACT",
     "HALTING_PRESETS",
     "AdaptiveRecurrence",
+    "Convergence",
+    "Decision",
     "DotGATConv",
     "EdgeIndexLayer",
+    "FixedDepth",
+    "Global",
+    "HaltingRule",
     "HaltingUnit",
+    "InputNoise",
+    "LearnedSignal",
     "MultiHeadAttention",
     "OutputOnly",
     "Ponder",
+    "PonderNet",
     "PositionwiseTransition",
+    "Quantile",
+    "Sampled",
     "ScheduledHalting",
     "SeparableConvTransition",
+    "SinusoidalSignal",
+    "Threshold",
     "UniversalTransformerStep",
     "coordinate_signal",
     "dense_recurrence",
     "from_edge_index",
     "laplacian_encoding",
+    "parse_rule",
     "random_walk_encoding",
 ]

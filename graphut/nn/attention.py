@@ -61,6 +61,8 @@ class MultiHeadAttention(nn.Module):
         (arXiv 2502.10927).
     edge_dim : int, optional
         Features of an edge, given as `edge_feat` at each call.
+    bias : bool
+        Add a learned number to each feature of queries, keys, values and results.
     backend : str
         See `graphut.edge_attention`.
 
@@ -91,6 +93,7 @@ class MultiHeadAttention(nn.Module):
         scale_by_degree: bool = False,
         symmetric_init: bool = False,
         edge_dim: int | None = None,
+        bias: bool = True,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -126,9 +129,9 @@ class MultiHeadAttention(nn.Module):
         self.symmetric_init = symmetric_init
         self.backend = backend
         width = num_heads * self.head_feats
-        self.query = nn.Linear(dst_feats, width)
-        self.key_value = nn.Linear(src_feats, 2 * width)
-        self.output = nn.Linear(width, self.out_feats)
+        self.query = nn.Linear(dst_feats, width, bias=bias)
+        self.key_value = nn.Linear(src_feats, 2 * width, bias=bias)
+        self.output = nn.Linear(width, self.out_feats, bias=bias)
         self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         self.reset_parameters()
@@ -141,7 +144,8 @@ class MultiHeadAttention(nn.Module):
         if self.symmetric_init:
             key.data.copy_(self.query.weight)
         for layer in (self.query, self.key_value, self.output):
-            nn.init.zeros_(layer.bias)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
         if self.edge is not None:
             nn.init.xavier_uniform_(self.edge.weight)
         if self.degree_scale is not None:

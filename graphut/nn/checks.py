@@ -36,6 +36,16 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
         )
 
 
+def check_one_a_row(probability: Tensor, rows: int) -> None:
+    """Raise unless halting probabilities are `(rows,)` numbers."""
+    if probability.shape != (rows,) or not probability.is_floating_point():
+        raise ValueError(
+            f"the halting module returned {tuple(probability.shape)} of {probability.dtype} for "
+            f"{rows} rows; it must return ({rows},) floating-point probabilities, one a row (of "
+            "a column, take [:, 0])"
+        )
+
+
 def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
     """Raise for a bipartite graph: nodes that take steps must be seen by their neighbours.
 

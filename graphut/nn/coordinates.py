@@ -1,13 +1,9 @@
-"""Coordinate signals: the position of a node, and the number of the step."""
+"""The sinusoids of coordinates: the position of a node, or the number of a step."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
-
-from graphut.attention.transforms import outside_transforms
 
 
 def coordinate_signal(
@@ -74,11 +70,3 @@ def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     exponent = torch.arange(0, dim, 2, dtype=torch.float64, device=values.device) / dim
     angle = values.to(torch.float64)[..., None] / 10000.0**exponent
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :dim].to(dtype)
-
-
-@lru_cache(maxsize=16)
-@torch.inference_mode(False)
-def step_signals(steps: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the signals of steps 1, 2, ..., `(steps, dim)`; every forward pass uses them."""
-    with torch.no_grad(), outside_transforms():
-        return coordinate_signal(torch.arange(1, steps + 1, device=device), dim, dtype)

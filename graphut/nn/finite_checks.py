@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
 from weakref import WeakKeyDictionary
 
 import torch
@@ -27,11 +26,15 @@ class FiniteChecks:
         )
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Raise if a halting probability, `(A,)`, is not a number."""
-        if not isnan(probability.detach().sum().item()):
+        """Raise if a halting probability, `(A,)`, is not a number from 0 to 1."""
+        if not probability.numel():
             return
-        row = int(probability.isnan().nonzero()[0])
-        raise ValueError(_not_a_number(row if nodes is None else int(nodes[row]), step))
+        low, high = probability.detach().aminmax()
+        if low.item() >= 0.0 and high.item() <= 1.0:  # not so for NaN
+            return
+        row = int(_wrong_probabilities(probability).nonzero()[0])
+        node = row if nodes is None else int(nodes[row])
+        raise ValueError(_wrong_probability(node, step, bool(probability[row].isnan())))
 
     def bound(self, count: Tensor) -> int:
         """Return how many nodes are active: `count`, or a number that is not smaller."""
@@ -61,11 +64,11 @@ class AsyncFiniteChecks(FiniteChecks):
     def check_features(self, feat: Tensor) -> None:
         """Note which of the first states are not finite."""
         low, high = feat.detach().aminmax(dim=1)
-        self._note(~(low.isfinite() & high.isfinite()), None)
+        self._note((~(low.isfinite() & high.isfinite())).int(), None)
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Note which halting probabilities are not numbers."""
-        self._note(probability.detach().isnan(), nodes)
+        """Note which halting probabilities are not numbers, or outside of [0, 1]."""
+        self._note(_wrong_probabilities(probability), nodes)
 
     def bound(self, count: Tensor) -> int:
         """Return the newest count that has arrived."""
@@ -77,8 +80,8 @@ class AsyncFiniteChecks(FiniteChecks):
     def close(self) -> None:
         """Send the notes to the host."""
         nodes = torch.cat(self._nodes)
-        wrong = torch.cat(self._wrong) & (nodes < self._num_src)
-        first = wrong.int().argmax(0, keepdim=True)
+        wrong = torch.cat(self._wrong) * (nodes < self._num_src)
+        first = (wrong > 0).int().argmax(0, keepdim=True)
         found = torch.cat([wrong.index_select(0, first), first, nodes.index_select(0, first)])
         report = _Report(AsyncHostCopy(found), [len(rows) for rows in self._nodes])
         _reports.setdefault(self._layer, []).append(report)
@@ -122,7 +125,8 @@ class AsyncHostCopy:
 class _Report:
     """The first bad number of a recurrence."""
 
-    found: AsyncHostCopy  # whether there is one, its row among all that were checked, its node
+    # 0, or 1 for one outside of its range, or 2 for NaN; its row among all that were checked; node
+    found: AsyncHostCopy
     sizes: list[int]  # numbers of rows that were checked: of the features, and of each step
 
     def raise_error(self) -> None:
@@ -134,7 +138,7 @@ class _Report:
             row -= self.sizes[step]
             step += 1
         if step:
-            raise ValueError(_not_a_number(node, step))
+            raise ValueError(_wrong_probability(node, step, wrong == 2))
         raise ValueError(f"a feature of node {node} is not a finite number; all of them must be")
 
 
@@ -148,8 +152,19 @@ def _raise_what_arrived(layer: nn.Module) -> None:
         waiting.pop(0).raise_error()
 
 
-def _not_a_number(node: int, step: int) -> str:
+def _wrong_probabilities(probability: Tensor) -> Tensor:
+    """Return 1 for probabilities outside of [0, 1], 2 for NaN, 0 for others; int32."""
+    p = probability.detach()
+    return (~((p >= 0.0) & (p <= 1.0))).int() + p.isnan()
+
+
+def _wrong_probability(node: int, step: int, is_nan: bool) -> str:
+    if is_nan:
+        return (
+            f"the halting probability of node {node} is NaN at step {step}: a weight of the model "
+            "or a state that it attends to is not finite; lower the learning rate or clip gradients"
+        )
     return (
-        f"the halting probability of node {node} is NaN at step {step}: a weight of the model or "
-        "a state that it attends to is not finite; lower the learning rate or clip gradients"
+        f"the halting probability of node {node} is outside of [0, 1] at step {step}; let the "
+        "halting module end with a sigmoid"
     )

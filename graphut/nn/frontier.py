@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.nn.context import existing
 from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.noise import DrawnNoise
 
 
 class Split(NamedTuple):
@@ -32,17 +33,20 @@ class Frontier:
     once again, from its final state.
 
     It begins with the first states of all nodes, `(N_src, d)`, and with what is added to them at
-    every step. Only nodes below `num_dst` take steps; the others are as if they had halted before.
+    every step: encodings, and noise. Only nodes below `num_dst` take steps; the others are as if
+    they had halted before.
     """
 
     count: Tensor | None = None  # the device has no count of its own
 
-    def __init__(self, feat: Tensor, position_encoding: Tensor | None, num_dst: int) -> None:
+    def __init__(
+        self, feat: Tensor, encodings: Tensor | None, num_dst: int, noise: DrawnNoise | None = None
+    ) -> None:
         self.nodes: Tensor | None = None  # ids of the active nodes; None for all
         self.last_nodes: Tensor | None = None  # ids of those that were active before
         self.num_dst = self.num_active = num_dst  # how many are active: 0 when all have halted
-        self.is_first = True  # whether no step has been done yet
-        self._all_encodings, self._encodings = position_encoding, position_encoding
+        self.step = 1  # that comes next
+        self._encodings, self._noise = encodings, noise
         self._rows = self._table = feat
         self._active_rows: Tensor | None = None
         self._last: Tensor | None = None
@@ -55,27 +59,29 @@ class Frontier:
         return self.nodes
 
     def last(self) -> Tensor:
-        """Return states and position encodings of the last frontier."""
+        """Return states, encodings and noise of the last frontier."""
         if self._last is None:
             self._last = add_encoding(self._rows, self._encodings)
+            if self._noise is not None:
+                self._last = self._noise(self.last_nodes, self.step, self._last)
         return self._last
 
     def active(self) -> Tensor:
-        """Return states and position encodings of the present frontier."""
+        """Return states, encodings and noise of the present frontier."""
         rows = self.last()
         return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
     def everyone(self, num_src: int) -> Tensor:
-        """Return states and position encodings of all nodes, halted ones with their last state.
+        """Return states, encodings and noise of all nodes, halted ones with their last state.
 
-        Sampled blocks have fewer nodes from step to step: only `num_src` are left.
+        It is called at each step. Sampled blocks have fewer nodes from step to step: only
+        `num_src` are left.
         """
         if self.last_nodes is None:
-            self._table = self._rows
+            self._table = self.last()
         else:
-            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self._rows)
-        encodings = self._all_encodings
-        return add_encoding(self._table, None if encodings is None else encodings[:num_src])
+            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self.last())
+        return self._table
 
     def restrict(self, num_dst: int) -> int:
         """Let only nodes below `num_dst` go on, as a sampled block asks; return their number."""
@@ -102,7 +108,7 @@ class Frontier:
         if self._encodings is not None and self._active_rows is not None:
             self._encodings = self._encodings.index_select(0, self._active_rows)
         self._rows, self._active_rows, self._last = states, active_rows, None
-        self.last_nodes, self.is_first = self.nodes, False
+        self.last_nodes, self.step = self.nodes, self.step + 1
         if active_rows is not None:
             self.nodes = active_rows if self.nodes is None else self.nodes[active_rows]
 
@@ -120,13 +126,18 @@ class DeviceFrontier(Frontier):
     count: Tensor  # number of active nodes, on the device
 
     def __init__(
-        self, feat: Tensor, position_encoding: Tensor | None, num_dst: int, checks: FiniteChecks
+        self,
+        feat: Tensor,
+        encodings: Tensor | None,
+        num_dst: int,
+        checks: FiniteChecks,
+        noise: DrawnNoise | None = None,
     ) -> None:
         self._missing = feat.shape[0]
         self._checks = checks
         self.count = torch.full((), num_dst, device=feat.device)
-        encodings = None if position_encoding is None else _padded(position_encoding)
-        super().__init__(_padded(feat), encodings, num_dst)
+        encodings = None if encodings is None else _padded(encodings)
+        super().__init__(_padded(feat), encodings, num_dst, noise)
 
     @property
     def existing_nodes(self) -> Tensor:
@@ -157,9 +168,10 @@ class HaltedOutputs:
     nodes: list[Tensor] = field(default_factory=list)
     out: list[Tensor] = field(default_factory=list)
     remainder: list[Tensor] = field(default_factory=list)
+    cost: list[Tensor] = field(default_factory=list)
     steps: list[Tensor] = field(default_factory=list)
 
-    def add(self, split: Split, out: Tensor, remainder: Tensor, step: int) -> None:
+    def add(self, split: Split, out: Tensor, remainder: Tensor, cost: Tensor, step: int) -> None:
         """Keep the outputs of the rows that halt at this step."""
         nodes, rows = split.halting_nodes, split.halting_rows
         if nodes is None:
@@ -167,16 +179,19 @@ class HaltedOutputs:
         self.nodes.append(nodes)
         self.out.append(out if rows is None else out.index_select(0, rows))
         self.remainder.append(remainder if rows is None else remainder[rows])
+        self.cost.append(cost if rows is None else cost[rows])
         self.steps.append(torch.full_like(nodes, step))
 
-    def in_order(self, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return output, steps and remainder of the nodes below `num_dst`, in node order."""
+    def in_order(self, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return output, steps, remainder and cost of nodes below `num_dst`, in node order."""
         nodes = torch.cat(self.nodes)
         row_of = nodes.new_empty(num_src + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
-        parts = (self.out, self.steps, self.remainder)
-        out, steps, remainder = (torch.cat(p).index_select(0, row_of[:num_dst]) for p in parts)
-        return out, steps, remainder
+        parts = (self.out, self.steps, self.remainder, self.cost)
+        out, steps, remainder, cost = (
+            torch.cat(p).index_select(0, row_of[:num_dst]) for p in parts
+        )
+        return out, steps, remainder, cost
 
 
 def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
@@ -195,7 +210,7 @@ def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
-    """Return rows with their position encodings, if they have any."""
+    """Return rows with their encodings, `(A, d)` or one `(d,)` for all, if they have any."""
     return rows if encoding is None else rows + encoding
 
 

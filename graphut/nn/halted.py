@@ -13,15 +13,15 @@ from typing import NamedTuple
 from torch import Tensor
 
 from graphut.nn.context import AttentionContext
-from graphut.nn.frontier import Frontier
+from graphut.nn.frontier import Frontier, add_encoding
 from graphut.nn.step import UniversalTransformerStep
 
 
 class StepInput(NamedTuple):
-    """A step, its signal `(d,)`, and the active rows `(A, d)` with their signals."""
+    """A step, its signal `(d,)` if it has one, and the active rows `(A, d)` with their signals."""
 
     step: UniversalTransformerStep
-    signal: Tensor
+    signal: Tensor | None
     rows: Tensor
 
 
@@ -46,6 +46,7 @@ class Copied(HaltedNodes):
 
     def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
         """Write the rows of the last frontier, or all where the projection is not linear."""
+        assert given.signal is not None  # without one, `Frozen` is the same
         context.value_shift = given.step.value_shift(given.signal)
         if context.value_shift is None:
             everyone = frontier.everyone(context.num_src)
@@ -63,7 +64,8 @@ class Frozen(HaltedNodes):
 
     def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
         """Write the rows of the last frontier."""
-        context.write(frontier.last_nodes, given.step.project(frontier.last() + given.signal))
+        shown = add_encoding(frontier.last(), given.signal)
+        context.write(frontier.last_nodes, given.step.project(shown))
 
 
 class Stale(HaltedNodes):
@@ -71,8 +73,9 @@ class Stale(HaltedNodes):
 
     def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
         """Write the active rows; at first also those of nodes that never take a step."""
-        if frontier.is_first:
-            context.write(None, given.step.project(frontier.last() + given.signal))
+        if frontier.step == 1:
+            shown = add_encoding(frontier.last(), given.signal)
+            context.write(None, given.step.project(shown))
         else:
             context.write(frontier.nodes, given.step.project(given.rows))
 

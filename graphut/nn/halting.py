@@ -30,11 +30,14 @@ class HaltingUnit(nn.Module):
     tensor([0.2689, 0.2689])
     """
 
-    def __init__(self, in_feats: int, *, bias_init: float = -1.0, gain: float = 1.0) -> None:
+    def __init__(
+        self, in_feats: int, *, bias_init: float = -1.0, gain: float = 1.0, norm: bool = False
+    ) -> None:
         super().__init__()
         self.in_feats = in_feats
         self.bias_init = bias_init
         self.gain = gain
+        self.norm = nn.LayerNorm(in_feats) if norm else None
         self.linear = nn.Linear(in_feats, 1)
         self.reset_parameters()
 
@@ -42,6 +45,8 @@ class HaltingUnit(nn.Module):
         """Draw the weights anew and set the bias to `bias_init`."""
         nn.init.xavier_uniform_(self.linear.weight, self.gain)
         nn.init.constant_(self.linear.bias, self.bias_init)
+        if self.norm is not None:
+            self.norm.reset_parameters()
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
         """Return the halting probability of each row.
@@ -62,14 +67,25 @@ class HaltingUnit(nn.Module):
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
         with torch.autocast(feat.device.type, enabled=False):
-            if next(self.linear.parameters()).dtype == wide:
-                return torch.sigmoid(self.linear(feat.to(wide)))[:, 0]
-            weights = {name: weight.to(wide) for name, weight in self.linear.named_parameters()}
-            return torch.sigmoid(functional_call(self.linear, weights, feat.to(wide)))[:, 0]
+            rows = feat.to(wide)
+            if self.norm is not None:
+                rows = _call_wide(self.norm, rows)
+            return torch.sigmoid(_call_wide(self.linear, rows))[:, 0]
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"bias_init={self.bias_init}, gain={self.gain}"
+
+
+def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
+    """Call a layer with its weights in the dtype of `rows`."""
+    out: Tensor
+    if next(layer.parameters()).dtype == rows.dtype:
+        out = layer(rows)
+    else:
+        weights = {name: weight.to(rows.dtype) for name, weight in layer.named_parameters()}
+        out = functional_call(layer, weights, rows)
+    return out
 
 
 class ScheduledHalting(nn.Module):

@@ -13,21 +13,45 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from graphut.nn.act import ACTState, HaltingRule
+from graphut.nn.checks import check_one_a_row
 from graphut.nn.context import AttentionContext
-from graphut.nn.coordinates import step_signals
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
-from graphut.nn.halted import HALTED_NODES, StepInput
+from graphut.nn.halted import HALTED_NODES, HaltedNodes, StepInput
+from graphut.nn.noise import DrawnNoise, InputNoise
+from graphut.nn.rules.base import FixedDepth, GraphMembers, HaltingRule, RuleState, StepRows
+from graphut.nn.signals import Signal, encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
 
 
-class LoopOutput(NamedTuple):
-    """Output states `(N, d)`, steps `(N,)` and remainders `(N,)` of the nodes that take steps."""
+class StepAdditions(NamedTuple):
+    """What is added to the states of nodes at the steps of one call."""
 
-    out: Tensor
-    steps: Tensor
-    remainder: Tensor
+    encodings: Tensor | None  # (N_src, d): position signals and injected states
+    signals: Tensor | None  # (max_steps, d), those of steps
+    noise: DrawnNoise | None  # drawn anew at each step
+
+    def signal(self, step: int) -> Tensor | None:
+        """Return the signal of a step, `(d,)`."""
+        return None if self.signals is None else self.signals[step - 1]
+
+
+class LoopOutput(NamedTuple):
+    """Results of the nodes that take steps."""
+
+    out: Tensor  # (N, d) output states
+    steps: Tensor  # (N,) int64
+    remainder: Tensor  # (N,)
+    cost: Tensor  # (N,) ponder cost of each node
+
+
+class FrontierRows(NamedTuple):
+    """The packed rows of the frontier in one step."""
+
+    nodes: Tensor  # (A,) int64, ids of the active nodes
+    states: Tensor  # (A, d) after the step, and after the output norm where there is one
+    weights: Tensor  # (A,) of these states in the output; the rule's, see `HaltingRule`
+    probability: Tensor | None  # (A,) of halting; None without a halting module
 
 
 @dataclass(frozen=True)
@@ -40,39 +64,51 @@ class AdaptiveLoop:
     steps: Sequence[UniversalTransformerStep]
     halting: nn.Module | None
     rule: HaltingRule
+    max_steps: int
     halted: str
-    halt_from: str
+    position_signal: Signal | None
+    step_signal: Signal | None
+    inject_input: bool
+    noise: InputNoise | None
 
     def run(
         self,
         context: AttentionContext,
         feat: Tensor,
-        position_encoding: Tensor | None,
+        positions: Tensor | None,
         num_dst: int,
         *,
+        members: GraphMembers | None = None,
         checks: FiniteChecks | None = None,
         settle: bool = False,
+        rows: list[FrontierRows] | None = None,
     ) -> LoopOutput:
         """Repeat the step, and return the result of the first `num_dst` nodes.
 
         The context holds keys and values of all nodes, `feat`, `(N_src, d)`, their first states,
-        to which the `position_encoding` is added at every step. With `AsyncFiniteChecks` the loop
-        does not wait for the number of active nodes; it needs attention that takes such counts.
-        With `settle` it goes on until keys and values are those of step `max_steps`, for nodes to
-        come that take more steps: a decoding cache needs it.
+        and `positions`, `(N_src,)` or `(N_src, k)`, where they are. With `AsyncFiniteChecks` the
+        loop does not wait for the number of active nodes; it needs attention that takes such
+        counts. With `settle` it goes on until keys and values are those of step `max_steps`, for
+        nodes to come that take more steps: a decoding cache needs it. The frontier of each step is
+        added to `rows`, if given. `members` are the nodes' graphs, for a rule that needs them.
         """
         checks = FiniteChecks() if checks is None else checks
-        if self.halting is None or self.halted == "running" or not context.num_dst:
-            result = _run_everyone(self, context, feat, position_encoding, checks, settle)
+        feat, added = self.begin(feat, positions)
+        first = feat[: context.num_dst]
+        state = RuleState(self.rule, self.max_steps, first, members)
+        halting = _Halting(self, state, checks, rows)
+        if self.halted == "running" or isinstance(self.rule, FixedDepth) or not len(first):
+            result = _run_everyone(self, context, feat, added, halting, settle)
             result = LoopOutput(*(part[:num_dst] for part in result))  # blocks may be left
         else:
-            frontier: Frontier
-            if isinstance(checks, AsyncFiniteChecks):
-                frontier = DeviceFrontier(feat, position_encoding, context.num_dst, checks)
-            else:
-                frontier = Frontier(feat, position_encoding, context.num_dst)
-            result = _run_frontier(self, context, frontier, feat, num_dst, checks, settle)
-        return result._replace(out=self.step(self.rule.max_steps).readout(result.out))
+            given = (feat, added.encodings, context.num_dst)
+            frontier = (
+                DeviceFrontier(*given, checks, added.noise)
+                if isinstance(checks, AsyncFiniteChecks)
+                else Frontier(*given, added.noise)
+            )
+            result = _run_frontier(self, context, frontier, feat, added, num_dst, halting, settle)
+        return result._replace(out=self.readout(result.out))
 
     @property
     def is_hooked(self) -> bool:
@@ -83,17 +119,69 @@ class AdaptiveLoop:
         """Return the step of repetition 1, 2, ..., `max_steps`."""
         return self.steps[0] if len(self.steps) == 1 else self.steps[repetition - 1]
 
-    def signal(self, step: int, like: Tensor) -> Tensor:
-        """Return the signal of a step, `(d,)`, in the dtype and on the device of `like`."""
-        signals = step_signals(self.rule.max_steps, like.shape[1], like.dtype, like.device)
-        return signals[step - 1]
+    def begin(self, feat: Tensor, positions: Tensor | None) -> tuple[Tensor, StepAdditions]:
+        """Return the states of nodes before the first step, and what each step adds to them."""
+        encodings = signals = None
+        if positions is not None and self.position_signal is not None:
+            encodings = encode(self.position_signal, positions, feat)
+        if self.step_signal is not None:
+            signals = step_signals(self.step_signal, self.max_steps, feat)
+        noise, injected = None if self.noise is None else self.noise.draw(), feat
+        if self.noise is not None and noise is not None and self.noise.on != "every_step":
+            noisy, noise = noise(None, 1, feat), None
+            if self.noise.on == "first":
+                feat = noisy
+            else:
+                injected = noisy
+        if self.inject_input:
+            encodings = add_encoding(injected, encodings)
+        return feat, StepAdditions(encodings, signals, noise)
 
-    def probability(self, before: Tensor, after: Tensor, nodes: Tensor | None, step: int) -> Tensor:
-        """Return the halting probability of rows, from their states before or after a step."""
-        assert self.halting is not None
-        chosen = before if self.halt_from == "input" else after
-        probability: Tensor = self.halting(chosen, nodes, step)
-        return probability
+    @property
+    def halted_nodes(self) -> HaltedNodes:
+        """The object that writes what halted nodes show."""
+        alike = self.halted == "copied" and self.step_signal is None
+        return HALTED_NODES["frozen" if alike else self.halted]
+
+    def readout(self, states: Tensor) -> Tensor:
+        """Return states after the output norm, where there is one."""
+        return self.step(self.max_steps).readout(states)
+
+
+@dataclass
+class _Halting:
+    """The part of a step in which the rule says who halts."""
+
+    loop: AdaptiveLoop
+    state: RuleState
+    checks: FiniteChecks
+    rows: list[FrontierRows] | None  # where the frontier of each step is kept, if anywhere
+
+    def decide(
+        self,
+        before: Tensor,
+        after: Tensor,
+        step: int,
+        nodes: Tensor | None,
+        existing_nodes: Tensor | None,
+        active: Tensor | None = None,
+    ) -> Tensor:
+        """Return which rows, of `nodes` or of all, halt; those outside `active` have halted."""
+        loop, probability = self.loop, None
+        if loop.halting is not None and (loop.rule.uses_probability or self.rows is not None):
+            seen = before if loop.rule.halt_from == "input" else after
+            probability = loop.halting(seen, existing_nodes, step)
+            check_one_a_row(probability, len(after))
+            self.checks.check_probability(probability, nodes, step)
+        is_last = step == loop.max_steps
+        halts = self.state.update(StepRows(before, after, probability, step, is_last), active)
+        if self.rows is not None:
+            nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
+            own = FrontierRows(nodes, loop.readout(after), self.state.weight, probability)
+            if active is not None:
+                own = FrontierRows._make(x if x is None else x[active] for x in own)
+            self.rows.append(own)
+        return halts
 
 
 def _run_frontier(
@@ -101,42 +189,45 @@ def _run_frontier(
     context: AttentionContext,
     frontier: Frontier,
     feat: Tensor,
+    added: StepAdditions,
     num_dst: int,
-    checks: FiniteChecks,
+    halting: _Halting,
     settle: bool,
 ) -> LoopOutput:
     """Compute the active nodes of each step, in packed rows."""
-    act, outputs = ACTState.start(loop.rule, feat[: context.num_dst]), HaltedOutputs()
-    for t in range(1, loop.rule.max_steps + 1):
-        before = _bring_up_to_date(loop, context, frontier, t)
+    state, outputs = halting.state, HaltedOutputs()
+    for t in range(1, loop.max_steps + 1):
+        before = _bring_up_to_date(loop, context, frontier, added, t)
         if context.num_dst < frontier.num_dst:  # the destinations of sampled blocks become fewer
             before = before[: frontier.restrict(context.num_dst)]
-            act.keep_first(frontier.num_active)
+            state.keep_first(frontier.num_active)
         context.frontier, context.count = frontier.nodes, frontier.count
         after = loop.step(t).update(before, context)
-        probability = loop.probability(before, after, frontier.existing_nodes, t)
-        checks.check_probability(probability, frontier.nodes, t)
-        halts, remainder = act.update(after, probability, t)
+        halts = halting.decide(before, after, t, frontier.nodes, frontier.existing_nodes)
         split = frontier.advance(after, halts)
-        outputs.add(split, act.out, remainder, t)
+        outputs.add(split, state.out, state.remainder, state.cost, t)
         if not frontier.num_active:
             break
-        act.keep(split.active_rows)
+        state.keep(split.active_rows)
     if settle:
-        more = HALTED_NODES[loop.halted].steps_to_settle(loop.step(t), loop.rule.max_steps)
-        for later in range(t + 1, min(t + more, loop.rule.max_steps) + 1):
-            _bring_up_to_date(loop, context, frontier, later)
+        more = loop.halted_nodes.steps_to_settle(loop.step(t), loop.max_steps)
+        for later in range(t + 1, min(t + more, loop.max_steps) + 1):
+            _bring_up_to_date(loop, context, frontier, added, later)
     return LoopOutput(*outputs.in_order(len(feat), num_dst))
 
 
 def _bring_up_to_date(
-    loop: AdaptiveLoop, context: AttentionContext, frontier: Frontier, t: int
+    loop: AdaptiveLoop,
+    context: AttentionContext,
+    frontier: Frontier,
+    added: StepAdditions,
+    t: int,
 ) -> Tensor:
     """Write the keys and values of a step; return the active rows with their signals."""
     context.begin_step(t)
-    signal = loop.signal(t, frontier.last())
-    given = StepInput(loop.step(t), signal, frontier.active() + signal)
-    HALTED_NODES[loop.halted].write(context, frontier, given)
+    signal = added.signal(t)
+    given = StepInput(loop.step(t), signal, add_encoding(frontier.active(), signal))
+    loop.halted_nodes.write(context, frontier, given)
     return given.rows
 
 
@@ -144,32 +235,38 @@ def _run_everyone(
     loop: AdaptiveLoop,
     context: AttentionContext,
     feat: Tensor,
-    position_encoding: Tensor | None,
-    checks: FiniteChecks,
+    added: StepAdditions,
+    halting: _Halting,
     settle: bool,
 ) -> LoopOutput:
     """Compute all nodes at every step; a mask keeps the outputs of those that have halted."""
-    states, act = feat, ACTState.start(loop.rule, feat[: context.num_dst])
-    active = torch.ones_like(act.cumulative, dtype=torch.bool)
-    steps, remainder = torch.zeros_like(active, dtype=torch.int64), torch.zeros_like(act.cumulative)
-    for t in range(1, loop.rule.max_steps + 1):
+    states, state, all_run = feat, halting.state, isinstance(loop.rule, FixedDepth)
+    active = torch.ones(context.num_dst, dtype=torch.bool, device=feat.device)
+    steps = torch.zeros_like(active, dtype=torch.int64)
+    remainder, cost = feat.new_zeros(
+        2, context.num_dst, dtype=torch.promote_types(feat.dtype, torch.float32)
+    )
+    for t in range(1, loop.max_steps + 1):
         context.begin_step(t)
-        before, states = _step_of_everyone(loop, context, states, feat, position_encoding, t)
+        before, states = _step_of_everyone(loop, context, states, feat, added, t)
         if len(states) < len(active):  # the destinations of sampled blocks become fewer
-            active, steps, remainder = (x[: len(states)] for x in (active, steps, remainder))
-            act.keep_first(len(states))
+            active, steps, remainder, cost = (
+                x[: len(states)] for x in (active, steps, remainder, cost)
+            )
+            state.keep_first(len(states))
         steps = steps + active
-        if loop.halting is None:
-            continue
         nodes = None if len(states) == len(feat) else torch.arange(len(states), device=feat.device)
-        probability = loop.probability(before, states, nodes, t)
-        checks.check_probability(probability, nodes, t)
-        halts, remainder_now = act.update(states, probability, t, active)
-        remainder = torch.where(halts, remainder_now, remainder)
+        if all_run and halting.rows is None:
+            continue
+        halts = halting.decide(before, states, t, nodes, nodes, None if all_run else active)
+        if all_run:
+            continue
+        remainder = torch.where(halts, state.remainder, remainder)
+        cost = torch.where(halts, state.cost, cost)
         active = active & ~halts
-        if not (settle or checks.bound(active.sum())):
+        if not (settle or halting.checks.bound(active.sum())):
             break
-    return LoopOutput(states if loop.halting is None else act.out, steps, remainder)
+    return LoopOutput(states if all_run else state.out, steps, remainder, cost)
 
 
 def _step_of_everyone(
@@ -177,15 +274,18 @@ def _step_of_everyone(
     context: AttentionContext,
     states: Tensor,
     feat: Tensor,
-    position_encoding: Tensor | None,
+    added: StepAdditions,
     t: int,
 ) -> tuple[Tensor, Tensor]:
     """Return the states before and after a step; source-only nodes show their first states."""
     step, num_src = loop.step(t), context.num_src
     if len(states) < num_src:
         states = torch.cat([states, feat[len(states) :]])
-    encoding = None if position_encoding is None else position_encoding[:num_src]
-    shown = add_encoding(states, encoding) + loop.signal(t, feat)
+    encodings = None if added.encodings is None else added.encodings[:num_src]
+    shown = add_encoding(states, encodings)
+    if added.noise is not None:
+        shown = added.noise(None, t, shown)
+    shown = add_encoding(shown, added.signal(t))
     context.write(None, step.project(shown))
     before = shown[: context.num_dst]
     return before, step.update(before, context)

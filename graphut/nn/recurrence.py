@@ -12,20 +12,19 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.transforms import in_vmap
-from graphut.nn.act import WEIGHTINGS, HaltingRule
 from graphut.nn.blocks import block_layouts
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import GraphContext
-from graphut.nn.coordinates import position_encoding
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.loop import AdaptiveLoop
+from graphut.nn.loop import AdaptiveLoop, FrontierRows, LoopOutput
+from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import Ponder
+from graphut.nn.rules import ACT, FixedDepth, GraphMembers, HaltingRule
+from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import HookedStep, UniversalTransformerStep
 
 HALTED = ("copied", "frozen", "stale", "running")
-HALT_FROM = ("input", "output")
-COSTS = ("steps+remainder", "remainder")
 
 
 class AdaptiveRecurrence(nn.Module):
@@ -38,7 +37,8 @@ class AdaptiveRecurrence(nn.Module):
         y_i = x_i + P(pos_i, t), \quad x_i \leftarrow \mathrm{Step}(y)_i, \quad
         p_i = \sigma(w \cdot u_i + b), \quad out_i \leftarrow out_i + w_i x_i
 
-    A node halts when its probabilities sum to `threshold`, or at `max_steps`.
+    A node halts when the halting rule says so, or at `max_steps`. The signal is that of its
+    position plus that of the step, :math:`P(pos, t) = S(pos) + S'(t)`.
 
     Parameters
     ----------
@@ -48,31 +48,38 @@ class AdaptiveRecurrence(nn.Module):
         layers get the signals of position and step as the repetitions do. Of steps with
         `norm="pre"`, all but the last are made with `output_norm=False`.
     halting : HaltingUnit or ScheduledHalting, optional
-        Gives each active node's halting probability. Without it all nodes take `max_steps` steps
-        and the last state is the result.
+        Gives each active node's halting probability.
+    rule : HaltingRule, optional
+        When a node halts in training, and how its states become its output; may be changed later.
+        The default is `ACT()`, or, without a halting module, `FixedDepth()`: all nodes take
+        `max_steps` steps and the last state is the result.
+    evaluation_rule : HaltingRule, optional
+        The same in evaluation, after `layer.eval()`; may be changed later. The default is
+        `rule.for_evaluation()`, which for most rules is the rule itself.
     max_steps : int
         The cap, `T`; may be changed after training, but not where each repetition has a step of
         its own.
-    threshold : float
-        Sum of probabilities at which a node halts, in `(0, 1]`; may be changed after training.
     halted : {"copied", "frozen", "stale", "running"}
         What a halted node shows its neighbours: its final state with the signal of the present
         step; with the signal of the step after its last; the keys and values of its last step;
         or a state that goes on being transformed.
-    weighting : {"sum", "ema", "last"}
-        How a node's states become its output: weighted sum, the running average of
-        tensor2tensor, or the state at halting.
-    halt_from : {"input", "output"}
-        Whether the halting unit reads the state before or after the step.
-    forced_remainder : bool
-        Whether a node at the cap spends what is left of its 1.
-    cost : {"steps+remainder", "remainder"}
-        The ponder cost: the mean over nodes of `N + R`, or of `R`.
+    position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
+        The paper's sinusoids of positions; the same, counted from 0 in place of 1; a function or
+        module that gives rows `(n, d)` for positions `(n,)`, or `(n, k)`, such as `LearnedSignal`;
+        or `None`: positions are not looked at.
+    step_signal : {"sinusoidal", "sinusoidal0", "learned"} or callable, optional
+        The same for the steps 1, 2, ...; "learned" is a row for each of `max_steps`. With `None`
+        a step does not know its number, and "copied" is "frozen".
+    inject_input : bool
+        Add the first states again at every step: :math:`y_i = x_i + P(pos_i, t) + x^0_i`.
+    noise : InputNoise, optional
+        Noise on the first states, or on those that are added again, in training.
 
     Raises
     ------
     ValueError
-        If a name is unknown, or a sequence of steps does not fit the other arguments.
+        If a name is unknown, a sequence of steps or a rule does not fit the other arguments, or
+        there is noise on injected states and none are.
 
     Examples
     --------
@@ -92,39 +99,44 @@ class AdaptiveRecurrence(nn.Module):
         step: UniversalTransformerStep | Sequence[UniversalTransformerStep],
         halting: nn.Module | None = None,
         *,
+        rule: HaltingRule | None = None,
+        evaluation_rule: HaltingRule | None = None,
         max_steps: int = 8,
-        threshold: float = 0.99,
         halted: str = "copied",
-        weighting: str = "sum",
-        halt_from: str = "input",
-        forced_remainder: bool = True,
-        cost: str = "steps+remainder",
+        position_signal: Signal | str | None = "sinusoidal",
+        step_signal: Signal | str | None = "sinusoidal",
+        inject_input: bool = False,
+        noise: InputNoise | None = None,
     ) -> None:
         super().__init__()
-        _one_of("halted", halted, HALTED)
-        _one_of("weighting", weighting, WEIGHTINGS)
-        _one_of("halt_from", halt_from, HALT_FROM)
-        _one_of("cost", cost, COSTS)
+        if halted not in HALTED:
+            raise ValueError(
+                f"halted must be one of {', '.join(map(repr, HALTED))}; got {halted!r}"
+            )
         if isinstance(step, Sequence):
             _check_layers(step, halting, max_steps)
         elif isinstance(halting, HaltingUnit):
             _check_halting(step, halting)
+        if noise is not None and noise.on != "first" and not inject_input:
+            raise ValueError(f"noise on {noise.on!r} states needs inject_input=True")
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
-        self.threshold = threshold
         self.halted = halted
-        self.weighting = weighting
-        self.halt_from = halt_from
-        self.forced_remainder = forced_remainder
-        self.cost = cost
+        width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
+        self.position_signal = make_signal(position_signal, "position_signal", width)
+        self.step_signal = make_signal(step_signal, "step_signal", width, max_steps)
+        self.inject_input = inject_input
+        self.noise = noise
+        self._set_rules(rule, evaluation_rule)
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of step and halting unit anew."""
+        """Draw the parameters of step, halting unit and learned signals anew."""
         for step in self.step if isinstance(self.step, nn.ModuleList) else [self.step]:
             step.reset_parameters()  # type: ignore[operator]
-        if isinstance(self.halting, HaltingUnit):
-            self.halting.reset_parameters()
+        for part in (self.halting, self.position_signal, self.step_signal):
+            if isinstance(part, (HaltingUnit, LearnedSignal)):
+                part.reset_parameters()
 
     def forward(
         self,
@@ -135,8 +147,10 @@ class AdaptiveRecurrence(nn.Module):
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
         edge_bias: Any = None,
         edge_feat: Any = None,
+        graph_ids: Tensor | None = None,
         get_attention: bool = False,
-    ) -> tuple[Tensor, Ponder] | tuple[Tensor, Ponder, list[Tensor]]:
+        get_steps: bool = False,
+    ) -> tuple[Any, ...]:
         """Repeat the step until every node has halted.
 
         Parameters
@@ -150,7 +164,7 @@ class AdaptiveRecurrence(nn.Module):
             a pair of them and of their first `N_dst` rows, as `dgl.nn.HeteroGraphConv` has it.
         positions : Tensor, optional
             `(N_src,)` position of each node, or `(N_src, k)` coordinates, each in `d / k` of the
-            features; without it the signal is that of the step alone.
+            features; without it the signal is that of the step alone. They are counted from 1.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the source nodes, and the encoder's output.
         edge_bias : Tensor or list of Tensor, optional
@@ -158,8 +172,13 @@ class AdaptiveRecurrence(nn.Module):
             list of blocks one each.
         edge_feat : Tensor or list of Tensor, optional
             `(E, edge_dim)`, for self-attention with `edge_dim`; for a list of blocks one each.
+        graph_ids : Tensor, optional
+            `(N_dst,)` int64, the graph of each node, for a rule that asks for it; without it, as
+            in the DGL batch.
         get_attention : bool
             Also return self-attention's weights.
+        get_steps : bool
+            Also return the rows of every step, for a loss at each of them.
 
         Returns
         -------
@@ -170,18 +189,44 @@ class AdaptiveRecurrence(nn.Module):
         list of Tensor
             With `get_attention`: `(E, num_heads)` for each step that was done, zero for edges
             into halted nodes.
+        list of FrontierRows
+            With `get_steps`: for each step that was done the active nodes, `nodes` `(A,)`, their
+            new `states` `(A, d)`, the `weights` `(A,)` of these in the output (in which the rest
+            of 1 falls to the last state; 1 for the state at halting if it is the output), and the
+            `probability` `(A,)` of halting. All but `nodes` carry gradients.
 
         Raises
         ------
         TypeError, ValueError
-            If features are not finite or do not fit the graph or the layer, if `max_steps` or
-            `threshold` is out of range, or if a halting probability is not a number. On a GPU
-            with Triton nothing waits for the device: of numbers that are not finite, the error
-            comes when the host knows of them, in this call or a later one of the layer.
+            If features are not finite or do not fit the graph or the layer, if `max_steps` is out
+            of range, if the rule needs what is not there, or if a halting probability is not a
+            number from 0 to 1. On a GPU with Triton nothing waits for the device: of wrong
+            numbers, the error comes when the host knows of them, in this call or a later one of
+            the layer.
         RuntimeError
             If nodes halt inside of `torch.func.vmap`.
+
+        Examples
+        --------
+        A loss at every step, which costs what is active:
+
+        >>> import torch
+        >>> from torch.nn.functional import cross_entropy
+        >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, MultiHeadAttention, PonderNet
+        >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
+        >>> from graphut.topology import Complete
+        >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+        >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), rule=PonderNet())
+        >>> x, label = torch.randn(5, 8), torch.tensor([0, 1, 1, 0, 1])
+        >>> out, ponder, steps = layer(Complete().graph([3, 2]), x, get_steps=True)
+        >>> loss = torch.zeros(5)
+        >>> for rows in steps:
+        ...     each = cross_entropy(rows.states, label[rows.nodes], reduction="none")
+        ...     loss = loss.index_add(0, rows.nodes, rows.weights * each)
+        >>> loss.shape
+        torch.Size([5])
         """
-        if self.halting is not None and in_vmap():
+        if not isinstance(self.active_rule, FixedDepth) and in_vmap():
             raise RuntimeError(
                 "the nodes of each example of torch.func.vmap halt at steps of their own: call "
                 "the recurrence on one graph of all examples (dgl.batch) in place of vmap"
@@ -190,20 +235,28 @@ class AdaptiveRecurrence(nn.Module):
         loop = adaptive_loop(self)
         context = self._context(loop, graph, feat, positions, cross, edge_bias, edge_feat)
         context.get_attention = get_attention
-        checks = self._checks(loop, context, feat)
+        checks = FiniteChecks() if get_steps else self._checks(loop, context, feat)
         checks.check_features(feat)
-        encoding = None
         if positions is not None:
             positions = positions.to(feat.device, non_blocking=True)
-            encoding = position_encoding(positions, feat.shape[1], feat.dtype)
         num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
         called = loop
         if loop.is_hooked:
             called = replace(loop, steps=[HookedStep(step) for step in loop.steps])  # type: ignore[misc]
-        out, steps, remainder = called.run(context, feat, encoding, num_dst, checks=checks)
+        rows: list[FrontierRows] | None = [] if get_steps else None
+        found = called.run(
+            context,
+            feat,
+            positions,
+            num_dst,
+            members=self._members(context, graph_ids, feat.device),
+            checks=checks,
+            rows=rows,
+        )
         checks.close()
-        ponder = self._ponder(loop.step(1), context, steps, remainder)
-        return (out, ponder, context.weights) if get_attention else (out, ponder)
+        ponder = self._ponder(loop.step(1), context, found)
+        asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
+        return found.out, ponder, *asked
 
     def _context(
         self,
@@ -246,20 +299,23 @@ class AdaptiveRecurrence(nn.Module):
         context.in_place = step.attention.in_place_key_value(context.layout, feat)
         return FiniteChecks()
 
+    def _members(
+        self, context: GraphContext, graph_ids: Tensor | None, device: torch.device
+    ) -> GraphMembers | None:
+        """Return the graphs of the nodes, if the rule needs them."""
+        if not self.active_rule.needs_members:
+            return None
+        if context.blocks:
+            raise ValueError(f"{self.active_rule} needs whole graphs, and got sampled blocks")
+        return GraphMembers.of(context.layout.dst_lengths, graph_ids, device)
+
     def _ponder(
-        self,
-        step: UniversalTransformerStep,
-        context: GraphContext,
-        steps: Tensor,
-        remainder: Tensor,
+        self, step: UniversalTransformerStep, context: GraphContext, found: LoopOutput
     ) -> Ponder:
-        cost = remainder.new_zeros(())
-        if self.halting is not None and len(steps):
-            cost = (remainder + steps if self.cost == "steps+remainder" else remainder).mean()
         return Ponder(
-            steps=steps,
-            remainder=remainder,
-            cost=cost,
+            steps=found.steps,
+            remainder=found.remainder,
+            cost=found.cost.mean() if len(found.cost) else found.cost.sum(),
             max_steps=self.max_steps,
             work=context.work,
             layouts=tuple(context.blocks) or (context.layout,) * self.max_steps,
@@ -269,6 +325,51 @@ class AdaptiveRecurrence(nn.Module):
             edge_flops=step.attention.edge_flops,
             encoded_flops=0 if context.encoded is None else context.encoded.flops,
         )
+
+    @property
+    def rule(self) -> HaltingRule:
+        """The halting rule in training; set to `None`, it is the default again."""
+        return self._rule or self._usual_rule
+
+    @rule.setter
+    def rule(self, rule: HaltingRule | None) -> None:
+        self._set_rules(rule, self._evaluation_rule)
+
+    @property
+    def evaluation_rule(self) -> HaltingRule:
+        """The halting rule in evaluation; set to `None`, it is `rule.for_evaluation()` again."""
+        return self._evaluation_rule or self.rule.for_evaluation()
+
+    @evaluation_rule.setter
+    def evaluation_rule(self, rule: HaltingRule | None) -> None:
+        self._set_rules(self._rule, rule)
+
+    @property
+    def active_rule(self) -> HaltingRule:
+        """The halting rule of the present mode, `layer.train()` or `layer.eval()`."""
+        return self.rule if self.training else self.evaluation_rule
+
+    @property
+    def _usual_rule(self) -> HaltingRule:
+        return FixedDepth() if self.halting is None else ACT()
+
+    def _set_rules(self, rule: HaltingRule | None, evaluation_rule: HaltingRule | None) -> None:
+        given = [each for each in (rule or self._usual_rule, evaluation_rule) if each is not None]
+        for each in given:
+            if not isinstance(each, HaltingRule):
+                raise TypeError(f"a rule is a HaltingRule such as ACT(), got {each!r}")
+            if each.uses_probability and self.halting is None:
+                raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
+            if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
+                raise ValueError(f"steps with weights of their own are all done: {each} cannot act")
+        # Under `FixedDepth` the module may learn for the other rule.
+        read = {r.halt_from for r in given if r.uses_probability or isinstance(r, FixedDepth)}
+        if self.halting is not None and len(read) > 1:
+            raise ValueError(
+                "the halting module would read the input of a step under one rule and the output "
+                f"under the other: give one halt_from to {given[0]} and {given[1]}"
+            )
+        self._rule, self._evaluation_rule = rule, evaluation_rule
 
     @property
     def max_steps(self) -> int:
@@ -287,8 +388,6 @@ class AdaptiveRecurrence(nn.Module):
     def _check(self, layout: EdgeLayout, feat: Tensor, positions: Tensor | None) -> None:
         if self.max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
-        if not 0.0 < self.threshold <= 1.0:
-            raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
         nodes = layout.num_src
         if layout.num_dst > nodes:
             raise ValueError(
@@ -305,22 +404,28 @@ class AdaptiveRecurrence(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
+        rules = f"rule={self.rule}"
+        if self.evaluation_rule != self.rule:
+            rules += f", evaluation_rule={self.evaluation_rule}"
         return (
-            f"max_steps={self.max_steps}, threshold={self.threshold}, halted={self.halted!r}, "
-            f"weighting={self.weighting!r}, halt_from={self.halt_from!r}"
+            f"max_steps={self.max_steps}, halted={self.halted!r}, {rules}, "
+            f"inject_input={self.inject_input}, noise={self.noise}"
         )
 
 
 def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
     """Return the loop of a recurrence with the settings that the recurrence has now."""
     steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
-    rule = HaltingRule(layer.threshold, layer.max_steps, layer.weighting, layer.forced_remainder)
     return AdaptiveLoop(
         steps=steps,  # type: ignore[arg-type]
         halting=layer.halting,
-        rule=rule,
+        rule=layer.active_rule,
+        max_steps=layer.max_steps,
         halted=layer.halted,
-        halt_from=layer.halt_from,
+        position_signal=layer.position_signal,
+        step_signal=layer.step_signal,
+        inject_input=layer.inject_input,
+        noise=layer.noise if layer.training else None,
     )
 
 
@@ -362,8 +467,3 @@ def _shape_of(step: UniversalTransformerStep) -> tuple[list[str], dict[str, torc
         if not name.startswith("output_norm.")
     }
     return [step.extra_repr(), *parts], weights
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}")

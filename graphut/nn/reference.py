@@ -10,13 +10,12 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
+from graphut.nn.rules.base import GraphMembers, StepRows
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -32,13 +31,14 @@ def dense_recurrence(
     cross: tuple[Graph, Tensor] | None = None,
     edge_bias: Tensor | None = None,
     edge_feat: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    graph_ids: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute what `layer(graph, feat, ...)` must give, the plain way; without dropout.
 
     Returns
     -------
     tuple of Tensor
-        `(N, d)` output, `(N,)` steps and `(N,)` remainder.
+        `(N, d)` output, `(N,)` steps, `(N,)` remainder and the scalar ponder cost.
 
     Examples
     --------
@@ -49,28 +49,41 @@ def dense_recurrence(
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
     >>> layer, x = AdaptiveRecurrence(step, HaltingUnit(8)), torch.randn(5, 8)
     >>> graph = Complete().graph([3, 2])
-    >>> out, steps, remainder = dense_recurrence(layer, graph, x)
+    >>> out, steps, remainder, cost = dense_recurrence(layer, graph, x)
     >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5)
     True
     """
-    place = 0.0
-    if positions is not None:
-        columns = positions.view(len(positions), -1).unbind(1)
-        parts = [coordinate_signal(c, feat.shape[1] // len(columns), feat.dtype) for c in columns]
-        place = torch.cat(parts, 1)  # type: ignore[assignment]
+    state, place = feat, torch.zeros_like(feat)
+    drawn = layer.noise.draw() if layer.noise is not None and layer.training else None
+    noise, on = torch.zeros_like(feat), "" if layer.noise is None else layer.noise.on
+    if drawn is not None and on == "first":
+        state = drawn(None, 1, feat)
+    if positions is not None and layer.position_signal is not None:
+        place = layer.position_signal(positions).to(feat.dtype)
+    if layer.inject_input:
+        place = place + (drawn(None, 1, feat) if drawn is not None and on == "injected" else feat)
     edges = None
     if edge_feat is not None:
         graph, ends = _one_source_an_edge(graph)
         edges = ends, edge_feat
     loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    spent = feat.new_zeros(feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32))
-    remainder, steps = spent, torch.zeros(feat.shape[0], dtype=torch.int64)
-    state, out, shown, combined = feat, torch.zeros_like(feat), feat, torch.zeros_like(feat)
+    rule, lengths = layer.active_rule, as_layout(graph).dst_lengths
+    memory = rule.start(state, GraphMembers.of(lengths, graph_ids, feat.device))
+    remainder, cost = feat.new_zeros(
+        2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
+    )
+    steps = torch.zeros(feat.shape[0], dtype=torch.int64)
+    out, shown, combined = torch.zeros_like(feat), feat, torch.zeros_like(feat)
 
     for t in range(1, layer.max_steps + 1):
-        signal = coordinate_signal(float(t), feat.shape[1], feat.dtype)
-        now = state + place + signal
+        now = state + place
+        if drawn is not None and on == "every_step":  # a halted node keeps that after its last
+            anew = (steps >= t - 1) | (layer.halted == "running")
+            noise = torch.where(anew[:, None], drawn(None, t, torch.zeros_like(feat)), noise)
+            now = now + noise
+        if layer.step_signal is not None:
+            now = now + layer.step_signal(torch.tensor([t])).to(feat.dtype)
         moves = active if layer.halted in ("frozen", "stale") else torch.ones_like(active)
         if layer.halted == "frozen" and t > 1:
             moves = steps >= t - 1  # the step after its last is the last to be shown
@@ -78,27 +91,28 @@ def dense_recurrence(
         step = loop.step(t)
         new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer, edges)
         combined = offered
-        if layer.halting is None:
-            state, steps = new, steps + 1
-            out = state
-            continue
-        source = now if layer.halt_from == "input" else new
-        p = layer.halting(source, None, t)
+        source = now if rule.halt_from == "input" else new
+        p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
-        reached = spent + p >= layer.threshold
-        closes = reached | (last and layer.forced_remainder)
-        weight = torch.where(closes, 1 - spent, p)
-        remainder = torch.where(active & closes, 1 - spent, remainder)
-        share = weight.to(feat.dtype)[:, None]
-        by_name = {"sum": out + share * new, "ema": share * new + (1 - share) * out, "last": new}
-        candidate = by_name[layer.weighting]
+        rows = StepRows(now, new, p, t, last)
+        # What it remembers of halted nodes is not used again.
+        found, memory = rule.decide(memory, rule.measure(memory, rows), rows)
+        halts = active & (found.halts | last)
+        if rule.weighting == "last" or found.weight is None:
+            candidate = new
+        else:
+            share = found.weight.to(feat.dtype)[:, None]
+            candidate = share * new + (1.0 if rule.weighting == "sum" else 1 - share) * out
         out = torch.where(active[:, None], candidate, out)
         steps = steps + active
         goes_on = active | (layer.halted == "running")
         state = torch.where(goes_on[:, None], new, state)
-        spent = torch.where(active & ~closes, spent + p, spent)
-        active = active & ~(reached | last)
-    return loop.step(layer.max_steps).readout(out), steps, remainder
+        remainder = (
+            remainder if found.remainder is None else torch.where(halts, found.remainder, remainder)
+        )
+        cost = cost if found.cost is None else torch.where(halts, found.cost, cost)
+        active = active & ~halts
+    return loop.step(layer.max_steps).readout(out), steps, remainder, cost.mean()
 
 
 def _step(
@@ -134,7 +148,7 @@ def _step(
         rows = add(rows, read, norm)
     norm = step.transition_norm
     offer = ready(rows, norm)
-    runs = active | (layer.halted == "running") | (layer.halting is None)
+    runs = active | (layer.halted == "running")
     combined = torch.where(runs[:, None], offer, combined)
     if isinstance(step.transition, SeparableConvTransition):
         change = step.transition.convolve(_windows(step.transition, graph, combined))
@@ -178,10 +192,7 @@ def _attend(
         return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
 
     wide = torch.promote_types(rows.dtype, torch.float32)
-    weight, bias = layer.key_value.weight, layer.key_value.bias
-    key, value = (
-        heads(linear(source, w, b)) for w, b in zip(weight.chunk(2), bias.chunk(2), strict=True)
-    )
+    key, value = map(heads, layer.key_value(source).chunk(2, dim=1))
     if edge_feat is not None and layer.edge is not None:
         of_edges = heads(layer.edge(edge_feat))
         key, value = key + of_edges, value + of_edges

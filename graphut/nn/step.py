@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
@@ -45,6 +47,8 @@ class UniversalTransformerStep(nn.Module):
     output_norm : bool
         With `norm="pre"`: have the normalisation of the last states. In a list of steps with
         weights of their own, only the last step has it.
+    norm_eps : float
+        Added to the variance in each normalisation.
 
     Raises
     ------
@@ -70,6 +74,7 @@ class UniversalTransformerStep(nn.Module):
         norm: str = "post",
         dropout: float = 0.0,
         output_norm: bool = True,
+        norm_eps: float = 1e-5,
     ) -> None:
         super().__init__()
         if norm not in NORMS:
@@ -81,10 +86,11 @@ class UniversalTransformerStep(nn.Module):
         self.cross_attention = cross_attention
         self.transition = transition
         self.dropout = nn.Dropout(dropout)
-        self.attention_norm = nn.LayerNorm(feats)
-        self.cross_norm = nn.LayerNorm(feats) if cross_attention is not None else None
-        self.transition_norm = nn.LayerNorm(feats)
-        self.output_norm = nn.LayerNorm(feats) if norm == "pre" and output_norm else None
+        layer_norm = partial(nn.LayerNorm, feats, eps=norm_eps)
+        self.attention_norm = layer_norm()
+        self.cross_norm = layer_norm() if cross_attention is not None else None
+        self.transition_norm = layer_norm()
+        self.output_norm = layer_norm() if norm == "pre" and output_norm else None
 
     def reset_parameters(self) -> None:
         """Draw the parameters of all layers anew."""

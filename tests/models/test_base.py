@@ -6,6 +6,7 @@ import torch
 from graphut.models import UniversalTransformer
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
+from graphut.nn import PonderNet, Quantile, Threshold
 from tests.models.cases import (
     SOURCES,
     assert_same_generations,
@@ -21,17 +22,22 @@ def model() -> UniversalTransformer:
     return build_model()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("max_steps", 0), ("threshold", 0.0), ("threshold", 1.5)]
-)
-def test_max_steps_and_threshold_refuse_a_wrong_value(
-    name: str, value: float, model: UniversalTransformer
-) -> None:
-    setattr(model, name, value)
-    with pytest.raises(ValueError, match=f"{name} must .*{value}"):
+def test_max_steps_refuses_a_wrong_value(model: UniversalTransformer) -> None:
+    model.max_steps = 0
+    with pytest.raises(ValueError, match=r"max_steps must .*0"):
         model.generate(SOURCES)
-    with pytest.raises(ValueError, match=f"{name} must .*{value}"):
+    with pytest.raises(ValueError, match=r"max_steps must .*0"):
         model.save_pretrained("nowhere")
+
+
+def test_rules_are_those_of_all_recurrences(model: UniversalTransformer) -> None:
+    model.rule = PonderNet()
+    assert model.evaluation_rule == model.encoder.evaluation_rule == Quantile()
+    model.evaluation_rule = Threshold(0.3)
+    assert model.decoder.active_rule == Threshold(0.3)
+    assert model.train().decoder.active_rule == model.encoder.rule == PonderNet()
+    with pytest.raises(TypeError, match=r"a rule is a HaltingRule such as ACT.*, got 'act'"):
+        model.rule = "act"  # type: ignore[assignment]
 
 
 def test_adaptive_model_takes_another_default_dtype() -> None:

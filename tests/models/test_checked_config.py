@@ -50,7 +50,7 @@ def test_checked_config_quotes_a_wrong_value(name: str, value: Any, wanted: str)
 
 @pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])
 def test_checked_config_takes_whole_numbers_as_floats(value: float) -> None:
-    assert small(threshold=value).threshold == value
+    assert small(halting_bias=value).halting_bias == value
 
 
 def test_checked_config_is_a_value() -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
+from graphut.nn import ACT
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of
@@ -50,7 +51,7 @@ def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
     for document in DOCUMENTS:
         places = torch.arange(1, len(document) + 1)
         first = plain_states(model, document)
-        out, steps, _ = dense_recurrence(
+        out, steps, *_ = dense_recurrence(
             model.encoder,
             Complete().graph([len(document)]),
             first,
@@ -123,11 +124,11 @@ def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
 
 def test_classifier_from_pretrained_restores_the_model(tmp_path: Path) -> None:
     model = build_classifier(topology="window:1|global:0")
-    model.threshold = 0.8
+    model.rule = ACT(threshold=0.8)
     model.save_pretrained(tmp_path)
     again = UniversalTransformerClassifier.from_pretrained(tmp_path).eval()
     assert again.config == UniversalTransformerClassifierConfig(
-        **{**vars(model.config), "threshold": 0.8}
+        **{**vars(model.config), "rule": "act:threshold=0.8"}
     )
     assert torch.equal(again(DOCUMENTS).logits, model(DOCUMENTS).logits)
 

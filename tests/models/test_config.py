@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from graphut.models import UniversalTransformerConfig
-from graphut.nn import HALTING_PRESETS
+from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
+from graphut.models.config import UniversalTransformerPointerConfig
+from graphut.nn import ACT, HALTING_PRESETS, parse_rule
 from tests.models.cases import small
+
+STAR = "star&causal"
 
 
 @pytest.mark.parametrize(
@@ -32,21 +35,23 @@ from tests.models.cases import small
         ("source_positions", "end"),
         ("restart_after", -1),
         ("restart_after", 100),  # of a smaller vocabulary
-        ("threshold", 0.0),
-        ("threshold", 1.01),
-        ("threshold", float("nan")),
+        ("rule", None),
+        ("evaluation_rule", 3),
+        ("halting_norm", "yes"),
         ("halting_bias", float("inf")),
         ("halting_bias", None),
         ("halting_gain", -0.5),
+        ("norm_eps", 0.0),
+        ("noise", -0.1),
+        ("position_signal", "sine"),
+        ("step_signal", None),
+        ("inject_input", 1),
         ("dropout", 1.0),
         ("dropout", -0.1),
         ("attention_dropout", 1),
         ("transition", "convolution"),
         ("norm", "layer"),
         ("halted", "asleep"),
-        ("weighting", "mean"),
-        ("halt_from", "middle"),
-        ("cost", ["remainder"]),
         ("adaptive", 1),
         ("tie_output", "yes"),
         ("encoder_topology", None),
@@ -82,6 +87,26 @@ def test_config_refuses_sepconv_with_extra_nodes(name: str) -> None:
         small(transition="sepconv", **{name: spec})
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"source_positions": "both"}, {"encoder_topology": "star"}, {"decoder_topology": STAR}],
+)
+def test_config_refuses_learned_positions_that_are_not_one_whole_number(
+    other: dict[str, str],
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"^position_signal must be another where .*; got 'learned'"
+    ):
+        small(position_signal="learned", **other)
+
+
+def test_config_refuses_noise_on_injected_states_where_none_are() -> None:
+    for place in ("injected", "every_step"):
+        with pytest.raises(ValueError, match=f"'first' where inject_input is False; got '{place}'"):
+            small(noise=0.1, noise_on=place)
+        assert small(noise=0.1, noise_on=place, inject_input=True).noise_on == place
+
+
 @pytest.mark.parametrize("other", [{"source_positions": "both"}, {"encoder_topology": "star"}])
 def test_config_refuses_restart_after_with_other_positions(other: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^restart_after must be 0 where .*; got 2"):
@@ -100,7 +125,7 @@ def test_config_refuses_to_share_embeddings_of_two_sizes() -> None:
 
 
 def test_to_dict_and_from_dict_go_through_json() -> None:
-    config = small(norm="pre", threshold=0.7, decoder_topology="window:2&causal")
+    config = small(norm="pre", rule="act:threshold=0.7", decoder_topology="window:2&causal")
     assert UniversalTransformerConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
@@ -115,22 +140,75 @@ def test_from_dict_names_unknown_and_missing_fields() -> None:
 
 def test_from_dict_takes_an_older_configuration() -> None:
     values = small(norm="pre").to_dict()
-    del values["restart_after"]
+    for name in ("restart_after", "position_signal", "noise", "attention_bias"):
+        del values[name]
     assert UniversalTransformerConfig.from_dict(values) == small(norm="pre")
+
+
+def test_from_dict_makes_a_rule_of_the_settings_of_older_versions() -> None:
+    values = small().to_dict()
+    del values["rule"], values["evaluation_rule"], values["halting_norm"]
+    old = {"threshold": 0.7, "weighting": "ema", "halt_from": "output", "forced_remainder": False}
+    found = UniversalTransformerConfig.from_dict({**values, **old, "cost": "remainder"})
+    assert parse_rule(found.rule) == ACT(**old, cost="remainder")
+    usual = {"threshold": 0.99, "weighting": "sum", "halt_from": "input", "forced_remainder": True}
+    found = UniversalTransformerConfig.from_dict({**values, **usual, "cost": "steps+remainder"})
+    assert found == small()
+    with pytest.raises(ValueError, match="threshold of 'act' must be a number, got 'high'"):
+        UniversalTransformerConfig.from_dict({**values, "threshold": "high"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("rule", "mean", "there is no halting rule 'mean'; choose one of: .*act, "),
+        (
+            "rule",
+            "act:thresh=1",
+            "'act' has no setting 'thresh'; its settings: threshold, halt_from",
+        ),
+        ("evaluation_rule", "convergence:patience=0", "patience must be at least 1, got 0"),
+    ],
+)
+def test_config_quotes_a_wrong_rule(name: str, value: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} cannot be {value!r}: {words}"):
+        small(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["rule", "evaluation_rule"])
+def test_config_refuses_global_halting_in_a_decoder(name: str) -> None:
+    language = {"vocab_size": 9, name: "global:act"}
+    for make in (
+        lambda: small(**{name: "global"}),
+        lambda: UniversalTransformerLMConfig(**language),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be a rule for single tokens"):
+            make()
+    assert UniversalTransformerPointerConfig(**language).vocab_size == 9
+
+
+def test_config_refuses_a_rule_that_needs_what_is_not_there() -> None:
+    with pytest.raises(ValueError, match="evaluation_rule must be one without probabilities"):
+        small(adaptive=False, evaluation_rule="threshold")
 
 
 @pytest.mark.parametrize("name", HALTING_PRESETS)
 def test_preset_sets_the_halting_of_a_source(name: str) -> None:
     config = UniversalTransformerConfig.preset(name, source_vocab=5, target_vocab=5, max_steps=3)
-    assert {key: getattr(config, key) for key in HALTING_PRESETS[name]} == HALTING_PRESETS[name]
-    assert config.norm == ("pre" if name == "dgl_tutorial" else "post")
+    preset = HALTING_PRESETS[name]
+    assert {key: getattr(config, key) for key in preset["step"]} == preset["step"]
+    found = {key: getattr(config, key) for key in preset["recurrence"]}
+    assert {**found, "rule": parse_rule(config.rule)} == preset["recurrence"]
+    assert config.attention_bias == preset["attention"]["bias"]
+    assert preset["halting"] == {"bias_init": config.halting_bias, "norm": config.halting_norm}
     assert config.max_steps == 3
 
 
 def test_preset_gives_way_to_other_options() -> None:
     options = {"source_vocab": 5, "target_vocab": 5, "norm": "post", "halted": "frozen"}
     config = UniversalTransformerConfig.preset("dgl_tutorial", **options)
-    assert (config.norm, config.halted, config.cost) == ("post", "frozen", "remainder")
+    assert (config.norm, config.halted) == ("post", "frozen")
+    assert parse_rule(config.rule) == HALTING_PRESETS["dgl_tutorial"]["recurrence"]["rule"]
 
 
 def test_preset_quotes_an_unknown_name() -> None:

@@ -19,6 +19,7 @@ from graphut import (
 from graphut.models import generative_model
 from graphut.models.decoding.prefix import PrefixDecoder
 from graphut.models.outputs import Generation
+from graphut.nn import ACT
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Causal
 from tests.helpers import assert_same, covering, gradients, name_of
@@ -80,7 +81,7 @@ def test_language_model_equals_the_dense_recurrence(halted: str, ends: bool) -> 
     model: Any = build(halted=halted)
     for text in WINDOWS:
         fed, labels = ([BOS, *text], [*text, EOS]) if ends else ([BOS, *text[:-1]], text)
-        out, steps, _ = dense_recurrence(
+        out, steps, *_ = dense_recurrence(
             model.decoder,
             Causal().graph([len(fed)]),
             model.embedding.weight[fed] * 8**0.5,
@@ -119,7 +120,7 @@ def test_generate_is_the_forward_pass_of_a_language_model_again_and_again(
     expected = [plain_greedy(model, text, 6) for text in TEXTS]
     assert_same_generations(model.generate(TEXTS, max_length=6), expected)
     if model.config.adaptive:
-        model.max_steps, model.threshold = 3, 0.6
+        model.max_steps, model.rule = 3, ACT(threshold=0.6)
         expected = [plain_greedy(model, text, 6) for text in TEXTS]
         assert_same_generations(model.generate(TEXTS, max_length=6), expected)
 

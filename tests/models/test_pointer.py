@@ -49,7 +49,7 @@ def test_pointer_equals_the_dense_recurrence_and_a_bilinear_form(
     model: Any = build(halted=halted, positions=positions)
     for passage in PASSAGES:
         places = torch.arange(1, len(passage) + 1)
-        out, steps, _ = dense_recurrence(
+        out, steps, *_ = dense_recurrence(
             model.encoder,
             Complete().graph([len(passage)]),
             model.embedding.weight[passage] * FEATS**0.5,

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from graphut.models import UniversalTransformer
+from graphut.nn import ACT, Threshold
 from tests.models.cases import SOURCES, build_model, logits_of
 
 BIAS = "output.bias"
@@ -59,13 +60,14 @@ def test_from_pretrained_takes_the_dtype_of_the_weights(dtype: torch.dtype, tmp_
         assert a.dtype == dtype and torch.equal(a, b)
 
 
-def test_save_pretrained_keeps_present_max_steps_and_threshold(tmp_path: Path) -> None:
+def test_save_pretrained_keeps_present_max_steps_and_rules(tmp_path: Path) -> None:
     model = build_model()
-    model.max_steps, model.threshold = 9, 0.5
+    model.max_steps, model.rule, model.evaluation_rule = 9, ACT(threshold=0.5), Threshold(0.4)
     model.save_pretrained(tmp_path)
     again = load(tmp_path)
-    assert (again.max_steps, again.threshold) == (9, 0.5)
-    assert (again.config.max_steps, again.config.threshold) == (9, 0.5)
+    assert (again.max_steps, again.rule, again.evaluation_rule) == (9, ACT(0.5), Threshold(0.4))
+    rules = (again.config.rule, again.config.evaluation_rule)
+    assert (again.config.max_steps, *rules) == (9, "act:threshold=0.5", "threshold:threshold=0.4")
     assert torch.equal(logits_of(again), logits_of(model))
 
 
@@ -178,7 +180,8 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"source_vocab": 10**13}, r"is \(7, 8\); .* \(10000000000000, 8\)"),
         ({"source_vocab": 10**30}, r"config.json: "),
         ({"d_model": 2**62, "num_heads": 2}, r"config.json: "),
-        ({"threshold": 10**400}, r"config.json: .*OverflowError"),
+        ({"halting_bias": 10**400}, r"config.json: .*OverflowError"),
+        ({"rule": "act:threshold=2"}, r"config.json: rule cannot .*\(0, 1\], got 2.0"),
         ({"encoder_topology": "(" * 100_000}, r"config.json: "),
         (
             {"max_steps": 10**12, "adaptive": False, "share_weights": False},

@@ -1,15 +1,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from graphut.models import UniversalTransformer
 from graphut.models.recurrence import make_recurrence
-from graphut.nn import SeparableConvTransition
+from graphut.nn import (
+    ACT,
+    Convergence,
+    FixedDepth,
+    InputNoise,
+    PonderNet,
+    Sampled,
+    SeparableConvTransition,
+)
 from graphut.nn.recurrence import adaptive_loop
-from tests.models.cases import SOURCES, build_model, logits_of, small
+from tests.helpers import covering, name_of
+from tests.models.cases import (
+    SOURCES,
+    TARGETS,
+    assert_same_generations,
+    build_model,
+    logits_of,
+    plain_greedy,
+    small,
+)
 
 
 def test_make_recurrence_makes_a_causal_decoder_with_cross_attention() -> None:
@@ -34,11 +53,15 @@ def test_make_recurrence_lets_only_extra_nodes_see_no_source(spec: str, may_be_e
 
 
 def test_make_recurrence_follows_the_configuration() -> None:
-    options = {"max_steps": 7, "threshold": 0.5, "halted": "stale", "cost": "remainder"}
-    part = make_recurrence(small(**options))
-    assert {name: getattr(part, name) for name in options} == options
-    assert part.halting is not None
-    assert make_recurrence(small(adaptive=False)).halting is None
+    part = make_recurrence(small(max_steps=7, halted="stale", rule="act:threshold=0.5"))
+    assert (part.max_steps, part.halted, part.rule) == (7, "stale", ACT(threshold=0.5))
+    assert part.halting is not None and part.halting.norm is None
+    part = make_recurrence(small(rule="ponder_net", evaluation_rule="sampled", halting_norm=True))
+    assert (part.rule, part.evaluation_rule) == (PonderNet(), Sampled())
+    assert isinstance(part.halting.norm, nn.LayerNorm)
+    part = make_recurrence(small(adaptive=False, evaluation_rule="convergence:tol=0.1"))
+    assert part.halting is None
+    assert (part.rule, part.evaluation_rule) == (FixedDepth(), Convergence(0.1))
 
 
 def test_make_recurrence_gives_each_layer_its_weights() -> None:
@@ -59,6 +82,64 @@ def test_make_recurrence_scales_all_attention_by_degree_or_none() -> None:
             "decoder.step.cross_attention",
         )
         assert found == [f"{layer}.degree_scale" for layer in layers if scaled]
+
+
+NAMES = ("sinusoidal", "sinusoidal0", "learned", "none")
+SIGNALLED = covering(
+    position_signal=NAMES,
+    step_signal=NAMES,
+    inject_input=(True, False),
+    frame_source=(False, True),
+    max_offset=(0, 3),
+    attention_bias=(False, True),
+)
+
+
+@pytest.mark.parametrize("row", SIGNALLED, ids=name_of)
+def test_make_recurrence_gives_training_decoding_and_folders_the_same_signals(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
+    model = build_model(**row)
+    found = model.generate(SOURCES, max_length=3)
+    assert_same_generations(found, [plain_greedy(model, source, 3) for source in SOURCES])
+    model.save_pretrained(tmp_path)
+    assert torch.equal(logits_of(UniversalTransformer.from_pretrained(tmp_path)), logits_of(model))
+    model.train()(model.sentence_graph(SOURCES, TARGETS)).logits.sum().backward()
+    for name, weight in model.named_parameters():
+        assert weight.grad is not None or not name.endswith("_signal.weight")
+
+
+def test_make_recurrence_takes_noise_eps_and_biases() -> None:
+    part = make_recurrence(small(noise=0.3, norm_eps=1e-6, attention_bias=False))
+    assert part.noise == InputNoise(0.3) and part.step.attention_norm.eps == 1e-6
+    assert all(layer.bias is None for layer in part.step.attention.children())
+    every = make_recurrence(small(noise=0.3, inject_input=True, noise_on="every_step"))
+    assert every.noise == InputNoise(0.3, "every_step") and every.inject_input
+    assert make_recurrence(small()).noise is None
+
+
+@pytest.mark.parametrize("frame_source", [False, True])
+def test_learned_positions_reach_as_far_as_the_longest_sentence(frame_source: bool) -> None:
+    options = {"max_length": 6, "max_offset": 2, "frame_source": frame_source}
+    model = build_model(position_signal="learned", **options).train()
+    longest = [2] * (4 if frame_source else 6)
+    for _ in range(20):
+        model(model.sentence_graph([longest], [[2] * 5]))
+    with pytest.raises(ValueError, match="has 7 tokens, but the model takes 6 at most"):
+        model(model.sentence_graph([[*longest, 2]], [[2]]))
+
+
+def test_learned_steps_keep_their_number_in_a_folder(tmp_path: Path) -> None:
+    model = build_model(step_signal="learned")
+    model.max_steps = 2
+    model.save_pretrained(tmp_path)
+    again = UniversalTransformer.from_pretrained(tmp_path)
+    assert again.max_steps == 5
+    again.max_steps = 6
+    with pytest.raises(
+        ValueError, match="signal of 5 rows, for coordinates 1 to 5, has none for 6"
+    ):
+        logits_of(again)
 
 
 @pytest.mark.parametrize("share_weights", [True, False])

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.nn import HALTING_PRESETS, MultiHeadAttention
+from graphut.nn import ACT, HALTING_PRESETS, MultiHeadAttention
+from graphut.nn.signals import make_signal
 from graphut.topology import parse
 from tests.helpers import assert_same, covering, gradients, name_of
 from tests.models.cases import (
@@ -66,7 +67,9 @@ def test_generate_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> No
     model = build_model(**row)
     expected = [plain_greedy(model, source, 6) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
-    model.max_steps, model.threshold = 3, 0.6
+    model.max_steps = 3
+    if model.config.adaptive:
+        model.rule = ACT(threshold=0.6)
     expected = [plain_greedy(model, source, 6) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
 
@@ -77,8 +80,8 @@ def test_model_cases_ponder_for_different_numbers_of_steps(norm: str) -> None:
     out = model(model.sentence_graph(SOURCES, TARGETS))
     assert len(out.encoder.steps.unique()) >= 3 and len(out.decoder.steps.unique()) >= 3
     before = [out.encoder.steps, out.decoder.steps]
-    model.max_steps, model.threshold = 3, 0.6
-    assert (model.max_steps, model.threshold) == (3, 0.6)
+    model.max_steps, model.rule = 3, ACT(threshold=0.6)
+    assert (model.max_steps, model.rule) == (3, ACT(threshold=0.6))
     out = model(model.sentence_graph(SOURCES, TARGETS))
     for steps, old in zip([out.encoder.steps, out.decoder.steps], before, strict=True):
         assert steps.max() <= 3 and bool((steps <= old).all()) and not torch.equal(steps, old)
@@ -274,7 +277,7 @@ def test_symmetric_init_lets_keys_begin_as_queries() -> None:
         assert torch.equal(layer.key_value.weight.chunk(2)[0], layer.query.weight)
 
 
-@pytest.mark.parametrize("row", [*PAIRWISE, {"weighting": "ema"}], ids=name_of)
+@pytest.mark.parametrize("row", [*PAIRWISE, {"rule": "act:weighting=ema"}], ids=name_of)
 def test_forward_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build_model(**row).train()
     out = model(model.sentence_graph(SOURCES, TARGETS))
@@ -292,8 +295,12 @@ def test_preset_reaches_the_model(name: str) -> None:
     sizes = {key: shape[key] for key in ("source_vocab", "target_vocab", "d_model", "num_heads")}
     model = UniversalTransformer(UniversalTransformerConfig.preset(name, **sizes)).double().eval()
     for part in (model.encoder, model.decoder):
-        assert {key: getattr(part, key) for key in HALTING_PRESETS[name]} == HALTING_PRESETS[name]
-        assert part.step.norm == ("pre" if name == "dgl_tutorial" else "post")
+        settings = dict(HALTING_PRESETS[name]["recurrence"])
+        signals = [settings.pop(f"{kind}_signal") for kind in ("position", "step")]
+        assert {key: getattr(part, key) for key in settings} == settings
+        assert part.step.norm == HALTING_PRESETS[name]["step"]["norm"]
+        assert repr(part.position_signal) == repr(make_signal(signals[0], "", model.config.d_model))
+        assert repr(part.step_signal) == repr(make_signal(signals[1], "", model.config.d_model, 8))
     expected = [plain_greedy(model, source, 4) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=4), expected)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -11,11 +11,21 @@ from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
 from graphut.nn import (
+    ACT,
     AdaptiveRecurrence,
+    Convergence,
+    FixedDepth,
+    Global,
+    HaltingRule,
     HaltingUnit,
+    LearnedSignal,
     MultiHeadAttention,
+    PonderNet,
     PositionwiseTransition,
+    Quantile,
+    Sampled,
     SeparableConvTransition,
+    Threshold,
     UniversalTransformerStep,
 )
 from graphut.topology import Causal, Complete, Topology, Window
@@ -35,7 +45,45 @@ MODES: dict[str, Sequence[Any]] = {
     "positions": (True, False),
     "scale_by_degree": (False, True),
 }
+SIGNALS: dict[str, Sequence[Any]] = {
+    "position_signal": ("sinusoidal", "sinusoidal0", "learned", "own", None),
+    "step_signal": ("learned", None, "own", "sinusoidal0", "sinusoidal"),
+    "inject_input": (True, False),
+}
+RULES: dict[str, HaltingRule] = {
+    "fixed": FixedDepth(),
+    "ponder_net": PonderNet(threshold=0.8, beta=1.0),
+    "ponder_net-output": PonderNet(threshold=0.9, prior=0.4, halt_from="output"),
+    "quantile": Quantile(0.8),
+    "sampled": Sampled(seed=3),
+    "threshold": Threshold(0.45, halt_from="output"),
+    "convergence": Convergence(0.7),
+    "convergence-patience": Convergence(0.8, patience=2),
+    "convergence-readout": Convergence(0.1, readout=lambda states: 2.0 * states),
+    "global": Global(),
+    "global-ponder_net": Global(PonderNet(threshold=0.8, beta=1.0)),
+    "global-sampled": Global(Sampled()),
+    "global-convergence": Global(Convergence(0.7)),
+}
 TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "window": Window(1)}
+
+
+class OwnSignal(nn.Module):
+    """A signal of a user's own: learned frequencies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = nn.Parameter(torch.rand(FEATS))
+
+    def forward(self, coordinates: Tensor) -> Tensor:
+        return torch.sin(coordinates[:, None] * self.rates)
+
+
+def signal_from(name: str | None, size: int, seed: int) -> Any:
+    """A signal with random parameters, from its name."""
+    if name not in ("learned", "own"):
+        return name
+    return randomised(OwnSignal() if name == "own" else LearnedSignal(size, FEATS), seed)
 
 
 def rows_graph(lengths: Sequence[int]) -> EdgeLayout:
@@ -116,9 +164,10 @@ class Case:
         return [*(x for x in given if x is not None), *self.layer.parameters()]
 
     def run(self, recurrence: Callable[..., Any]) -> list[Tensor]:
-        """`out`, `N`, `R` and gradients of `recurrence(layer, graph, feat, ...)`."""
-        out, steps, rest = recurrence(self.layer, self.graph, self.feat, **self.arguments)
-        return [out, steps, rest, *gradients([out, rest], self.inputs)]
+        """`out`, `N`, `R`, the cost and gradients of `recurrence(layer, graph, feat, ...)`."""
+        found = recurrence(self.layer, self.graph, self.feat, **self.arguments)
+        out, _, rest, cost = found
+        return [*found, *gradients([out, rest, cost], self.inputs)]
 
     def to(self, dtype: torch.dtype) -> Case:
         """The same numbers in another dtype; the layer is changed in place."""
@@ -133,7 +182,7 @@ class Case:
 def engine(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:
     """The recurrence itself, in the form of `dense_recurrence`."""
     out, ponder = layer(*arguments, **options)
-    return out, ponder.steps, ponder.remainder
+    return out, ponder.steps, ponder.remainder, ponder.cost
 
 
 def build_case(
@@ -150,9 +199,20 @@ def build_case(
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
     share_weights: bool = True,
+    rule: HaltingRule | None = None,
+    position_signal: str | None = "sinusoidal",
+    step_signal: str | None = "sinusoidal",
     **modes: Any,
 ) -> Case:
-    """A recurrence whose nodes halt at different steps, unless a halting is given."""
+    """A recurrence whose nodes halt at different steps, unless a halting is given.
+
+    Modes that are settings of ACT make its rule.
+    """
+    settings = {field.name for field in fields(ACT)} & modes.keys()
+    if settings:
+        rule = ACT(**{name: modes.pop(name) for name in settings})
+    modes["position_signal"] = signal_from(position_signal, 9, seed=62)
+    modes["step_signal"] = signal_from(step_signal, 9, seed=63)
     if halting is None:
         halting = randomised(HaltingUnit(FEATS), seed=58)
         halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
@@ -160,7 +220,9 @@ def build_case(
     shape: dict[str, Any] = {"norm": norm, "transition": transition, "form": form}
     shape |= {"scale_by_degree": scale_by_degree, "edge_dim": edge_dim}
     if share_weights:
-        layer = AdaptiveRecurrence(build_step(**shape), halting, max_steps=max_steps, **modes)
+        layer = AdaptiveRecurrence(
+            build_step(**shape), halting, rule=rule, max_steps=max_steps, **modes
+        )
     else:
         steps = [
             build_step(**shape, seed=100 * t, output_norm=t == max_steps - 1)

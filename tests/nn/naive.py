@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
-from graphut.nn import AdaptiveRecurrence, MultiHeadAttention, SeparableConvTransition
+from graphut.nn import (
+    AdaptiveRecurrence,
+    LearnedSignal,
+    MultiHeadAttention,
+    SeparableConvTransition,
+    SinusoidalSignal,
+)
 from tests.attention.naive import naive_attention
 from tests.helpers import Pairs, pairs_of
 
@@ -20,6 +27,17 @@ def signal(coordinate: float, dim: int) -> Tensor:
     angles = [coordinate / 10000 ** ((k - k % 2) / dim) for k in range(dim)]
     entries = [math.cos(a) if k % 2 else math.sin(a) for k, a in enumerate(angles)]
     return torch.tensor(entries, dtype=torch.float64)
+
+
+def signal_of(which: Any, coordinate: float, dim: int) -> Tensor:
+    """What a position or step signal of a recurrence says of a coordinate."""
+    if which is None:
+        return torch.zeros(dim).double()
+    if isinstance(which, SinusoidalSignal):
+        return signal(coordinate + which.count_from - 1, dim)
+    if isinstance(which, LearnedSignal):
+        return which.weight[int(coordinate) - which.first]
+    return which(torch.tensor([coordinate]))[0]
 
 
 def multi_head(layer: MultiHeadAttention, seen: list[Tensor], row: Tensor) -> Tensor:
@@ -43,20 +61,21 @@ def naive_recurrence(
     *,
     positions: Tensor | None = None,
     cross: tuple[EdgeLayout, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`out`, `N` and `R`."""
-    halted, cap = layer.halted, layer.max_steps
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`out`, `N`, `R` and the cost, by ACT or without halting."""
+    halted, cap, rule = layer.halted, layer.max_steps, layer.rule
     dim, nodes = feat.shape[1], range(feat.shape[0])
     sentence = torch.repeat_interleave(layout.dst_lengths).tolist()
     sees = [[j for j, dst in pairs_of(layout) if dst == i] for i in nodes]
     reads = None if cross is None else [[j for j, d in pairs_of(cross[0]) if d == i] for i in nodes]
     place = [
-        torch.zeros(dim).double() if positions is None else signal(float(positions[i]), dim)
-        for i in nodes
+        signal_of(None if positions is None else layer.position_signal, number, dim)
+        for number in (torch.zeros(len(feat)) if positions is None else positions).tolist()
     ]
 
     def coordinate(i: int, t: int) -> Tensor:
-        return place[i] + signal(t, dim)
+        given = place[i] + signal_of(layer.step_signal, t, dim)
+        return given + feat[i] if layer.inject_input else given
 
     def sublayer(
         row: Tensor, norm: nn.LayerNorm, function: Callable[[Tensor], Tensor]
@@ -118,21 +137,23 @@ def naive_recurrence(
                 out[i] = x[i]
                 stay.append(i)
                 continue
-            u = y[i] if layer.halt_from == "input" else x[i]
+            u = y[i] if rule.halt_from == "input" else x[i]
             p = layer.halting(u[None], torch.tensor([i]), t)[0]  # 5
-            reached = bool(spent[i] + p >= layer.threshold)
+            reached = bool(spent[i] + p >= rule.threshold)
             w = p
-            if reached or (t == cap and layer.forced_remainder):
+            if reached or (t == cap and rule.forced_remainder):
                 w = rest[i] = 1 - spent[i]  # 6
             out[i] = {
                 "sum": out[i] + w * x[i],  # 7
                 "ema": w * x[i] + (1 - w) * out[i],
                 "last": x[i],
-            }[layer.weighting]
+            }[rule.weighting]
             spent[i] = spent[i] + w
             if not reached:
                 stay.append(i)
         frontier = stay
         if not frontier:
             break
-    return step.readout(torch.stack(out)), torch.tensor(steps), torch.stack(rest)
+    n, r = torch.tensor(steps), torch.stack(rest)
+    cost = (r if rule.cost == "remainder" else n + r).mean() if layer.halting else 0 * r.sum()
+    return step.readout(torch.stack(out)), n, r, cost

@@ -20,7 +20,7 @@ from graphut.nn import ScheduledHalting, dense_recurrence, finite_checks
 from graphut.nn.finite_checks import AsyncHostCopy
 from graphut.nn.frontier import active_first
 from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
-from tests.nn.cases import FEATS, MODES, Case, build_case, engine
+from tests.nn.cases import FEATS, MODES, RULES, Case, build_case, engine
 
 SHRINKING = {**MODES, "halted": ("copied", "frozen", "stale")}
 LAGS = (0, 1, 2, 9)
@@ -90,6 +90,18 @@ def test_frontier_every_pair_of_modes_and_lags(modes: dict[str, Any]) -> None:
     modes = dict(modes)
     lag = modes.pop("lag")
     assert len(check(build_case(**modes), lag).unique()) > 1
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize(
+    "modes",
+    covering(rule=list(RULES), halted=SHRINKING["halted"], norm=MODES["norm"], lag=LAGS),
+    ids=name_of,
+)
+def test_frontier_every_rule(modes: dict[str, Any]) -> None:
+    modes = {**modes, "rule": RULES[modes["rule"]]}
+    lag = modes.pop("lag")
+    check(build_case(**modes), lag)
 
 
 SCHEDULES = {
@@ -270,10 +282,13 @@ def alike(layout: Any, query: Tensor, key: Tensor, value: Tensor, **options: Any
 
 
 @pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+@pytest.mark.parametrize(
+    "modes", [*covering(**MODES), *({"rule": name} for name in RULES)], ids=name_of
+)
 def test_frontier_no_number_is_looked_at(
     modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    modes = {**modes, "rule": RULES.get(modes.get("rule", "act"))}
     monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
     monkeypatch.setattr(finite_checks, "AsyncHostCopy", Far)
@@ -335,7 +350,7 @@ def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatc
     mode = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        out, _, rest = engine(case.layer, case.graph, case.feat, **case.arguments)
+        out, _, rest, _ = engine(case.layer, case.graph, case.feat, **case.arguments)
         torch.autograd.grad(out.sum() + rest.sum(), case.inputs, allow_unused=True)
     finally:
         torch.cuda.set_sync_debug_mode(mode)
@@ -365,6 +380,17 @@ class Broken(nn.Module):
         nodes = torch.arange(len(feat)) if nodes is None else nodes
         probability = torch.where(nodes % 2 == 0, 1.0, 0.1).double()
         return probability.masked_fill((nodes == 3) & (step == 2), torch.nan)
+
+
+@pytest.mark.usefixtures("by_slices")
+def test_frontier_a_probability_out_of_range_is_said_when_it_is_known() -> None:
+    case = build_case()
+    case.layer.halting.register_forward_hook(lambda module, args, p: p + 0.3)
+    Slow.lag = 9
+    case.layer(case.graph, case.feat)
+    Slow.lag = 0
+    with pytest.raises(ValueError, match=r"node \d is outside of \[0, 1\] at step \d; .* sigmoid"):
+        case.layer(case.graph, case.feat)
 
 
 @pytest.mark.usefixtures("by_slices")

@@ -15,6 +15,20 @@ def test_halting_the_formula() -> None:
     torch.testing.assert_close(unit(rows), 1 / (1 + torch.exp(-logit)))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_halting_with_a_norm_reads_the_normalised_state(dtype: torch.dtype) -> None:
+    unit, rows = randomised(HaltingUnit(6, norm=True)).to(dtype), 3 * normal(5, 6).to(dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = unit(rows)
+    wide = torch.promote_types(dtype, torch.float32)
+    unit, rows = unit.to(wide), rows.to(wide)
+    logit = (unit.norm(rows) * unit.linear.weight).sum(1) + unit.linear.bias
+    torch.testing.assert_close(found, torch.sigmoid(logit))
+    unit.reset_parameters()
+    assert torch.equal(unit.norm.weight, torch.ones(6).to(wide))
+    assert list(HaltingUnit(6).state_dict()) == ["linear.weight", "linear.bias"]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_halting_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
     wide = torch.promote_types(dtype, torch.float32)

@@ -13,10 +13,16 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from graphut.nn import (
+    ACT,
     AdaptiveRecurrence,
+    FixedDepth,
+    HaltingRule,
     HaltingUnit,
     MultiHeadAttention,
+    PonderNet,
     PositionwiseTransition,
+    Quantile,
+    Threshold,
     UniversalTransformerStep,
     dense_recurrence,
 )
@@ -32,9 +38,11 @@ from tests.helpers import (
     name_of,
     normal,
 )
-from tests.nn.cases import FEATS, HEADS, MODES, build_case, build_step, engine, randomised
+from tests.nn.cases import FEATS, HEADS, MODES, RULES, build_case, build_step, engine, randomised
 from tests.nn.naive import naive_recurrence, signal
+from tests.nn.rules.histories import plain_recurrence
 from tests.nn.test_blocks import SEEDS, big_graph, blocks_of
+from tests.topology.brute import batches, topologies
 
 LAYERS = 3
 FORMS = {name: MODES[name] for name in ("norm", "form", "transition")}
@@ -112,7 +120,7 @@ def test_loop_it_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence))
     assert_same(found, case.run(naive_recurrence))
-    assert all(gradient.any() for gradient in found[3:])
+    assert all(gradient.any() for gradient in found[4:])
 
 
 @settings(max_examples=20)
@@ -202,6 +210,126 @@ def wider() -> UniversalTransformerStep:
     return UniversalTransformerStep(
         MultiHeadAttention(FEATS, HEADS), PositionwiseTransition(FEATS, 13, activation=nn.GELU())
     )
+
+
+# Halting rules, and the rows of each step.
+
+HALTED = MODES["halted"]
+
+
+@pytest.mark.parametrize(
+    "modes",
+    covering(rule=list(RULES), halted=HALTED, norm=MODES["norm"], form=MODES["form"]),
+    ids=name_of,
+)
+def test_loop_every_rule(modes: dict[str, Any]) -> None:
+    case = build_case(**{**modes, "rule": RULES[modes["rule"]]})
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence))
+    assert_same(found, case.run(plain_recurrence))
+
+
+rules = st.one_of(
+    st.sampled_from(list(RULES.values())),
+    st.builds(ACT, st.floats(0.3, 1.0), weighting=st.sampled_from(MODES["weighting"])),
+    st.builds(PonderNet, st.floats(0.3, 1.0), st.floats(0.1, 0.9), beta=st.just(1.0)),
+    st.builds(Threshold, st.floats(0.3, 0.7)),
+)
+
+
+@settings(max_examples=40)
+@given(topologies, batches, rules, st.integers(1, 5), st.data())
+def test_loop_every_rule_on_any_topology(
+    topology: Any, lengths: list[int], rule: HaltingRule, cap: int, data: st.DataObject
+) -> None:
+    modes = {name: data.draw(st.sampled_from(MODES[name])) for name in ("halted", "norm", "form")}
+    case = build_case(**modes, graph=topology.layout(lengths), rule=rule, max_steps=cap)
+    case.layer.step.attention.allow_zero_in_degree = True
+    assert_same(case.run(engine), case.run(plain_recurrence))
+
+
+@pytest.mark.parametrize("rule", ["act", *RULES])
+@pytest.mark.parametrize("halted", HALTED)
+def test_loop_the_rows_of_each_step(halted: str, rule: str) -> None:
+    case = build_case(halted=halted, rule=RULES.get(rule), topology="rows")
+    out, ponder, steps = case.layer(case.graph, case.feat, **case.arguments, get_steps=True)
+    again, _ = case.layer(case.graph, case.feat, **case.arguments)
+    assert_same([out], [again])
+    total, weight = torch.zeros_like(out), torch.zeros(10, dtype=torch.float64)
+    for step, rows in enumerate(steps, 1):
+        assert rows.nodes.tolist() == (ponder.steps >= step).nonzero()[:, 0].tolist()
+        assert rows.states.shape == (len(rows.nodes), FEATS)
+        assert rows.probability.shape == rows.weights.shape == rows.nodes.shape
+        total = total.index_add(0, rows.nodes, rows.weights[:, None] * rows.states)
+        weight = weight.index_add(0, rows.nodes, rows.weights)
+    assert len(steps) == int(ponder.steps.max())
+    assert_same([total, weight], [out, torch.ones(10).double()])
+    assert_same(gradients([total], case.inputs), gradients([again], case.inputs))
+
+
+@pytest.mark.parametrize("halted", HALTED)
+@pytest.mark.parametrize("share_weights", [True, False])
+def test_loop_the_rows_of_a_pre_norm_step_are_normalised(halted: str, share_weights: bool) -> None:
+    rule = FixedDepth() if share_weights else None
+    case = build_case(halted=halted, norm="pre", rule=rule, share_weights=share_weights)
+    out, _, weights, steps = case.layer(
+        case.graph, case.feat, **case.arguments, get_attention=True, get_steps=True
+    )
+    assert len(weights) == len(steps) == 5
+    assert_same([steps[-1].states], [out])
+    mean = torch.stack([rows.states for rows in steps]).detach().mean(-1)
+    assert (mean - mean.mean(1, keepdim=True)).abs().max() < 0.3  # a norm's bias, and no drift
+    assert (steps[0].probability is None) == (case.layer.halting is None)
+    assert [bool(rows.weights.any()) for rows in steps] == [False] * 4 + [True]
+
+
+def test_loop_a_probability_can_learn_by_a_loss_of_its_own() -> None:
+    case = build_case(rule=FixedDepth())
+    case.layer.evaluation_rule = Threshold(0.5)
+    optimizer = torch.optim.SGD(case.layer.halting.parameters(), lr=20.0)
+    for _ in range(50):
+        *_, steps = case.layer(case.graph, case.feat, **case.arguments, get_steps=True)
+        optimizer.zero_grad()
+        (steps[0].probability.mean() - steps[2].probability.mean()).backward()
+        optimizer.step()
+    *_, steps = case.layer(case.graph, case.feat, **case.arguments, get_steps=True)
+    assert steps[0].probability.mean() < steps[2].probability.mean() - 0.1
+
+
+def test_loop_training_and_evaluation_have_rules_of_their_own() -> None:
+    case = build_case(rule=PonderNet(threshold=0.8))
+    case.layer.evaluation_rule = Threshold(0.6)
+    trained = case.run(engine)
+    case.layer.eval()
+    evaluated = case.run(engine)
+    assert_same(evaluated, case.run(dense_recurrence))
+    assert not torch.equal(trained[1], evaluated[1]) and evaluated[3] == 0
+    case.layer.evaluation_rule = None
+    assert case.layer.active_rule == Quantile(0.5)
+    assert_same(case.run(engine), build_case(rule=Quantile(0.5)).run(engine))
+
+
+@pytest.mark.parametrize("halted", HALTED)
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda p: p[:, None], r"returned \(10, 1\) of torch.float64 for 10 rows.*take \[:, 0\]"),
+        (lambda p: p[1:], r"returned \(9,\) of torch.float64 for 10 rows"),
+        (lambda p: p > 0.5, "of torch.bool for 10 rows; it must return .* floating-point"),
+        (lambda p: p + 1.0, r"probability of node \d is outside of \[0, 1\] at step 1; .* sigmoid"),
+        (lambda p: -p, r"probability of node 0 is outside of \[0, 1\] at step 1"),
+    ],
+)
+def test_loop_halting_modules_that_return_no_probabilities(
+    returned: Any, words: str, halted: str
+) -> None:
+    class Wrong(HaltingUnit):
+        def forward(self, *arguments: Any) -> Tensor:
+            return returned(super().forward(*arguments))
+
+    case = build_case(halted=halted, halting=Wrong(FEATS).double())
+    with pytest.raises(ValueError, match=words):
+        case.layer(case.graph, case.feat)
 
 
 def test_loop_no_weight_belongs_to_two_steps() -> None:

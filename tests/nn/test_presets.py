@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from graphut.nn import HALTING_PRESETS, AdaptiveRecurrence
+from graphut.nn import (
+    HALTING_PRESETS,
+    AdaptiveRecurrence,
+    HaltingUnit,
+    LearnedSignal,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    SinusoidalSignal,
+    UniversalTransformerStep,
+)
 from tests.helpers import assert_same, gradients
-from tests.nn.cases import FEATS, Case, build_case, build_step
+from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised
 from tests.nn.naive import signal
 
 
 def signals(case: Case, t: int) -> Tensor:
-    return torch.stack([signal(float(pos), FEATS) + signal(t, FEATS) for pos in case.positions])
+    """Both sources count positions and steps from 0; tensor2tensor learns those of steps."""
+    step = signal(t - 1, FEATS)
+    if isinstance(case.layer.step_signal, LearnedSignal):
+        step = case.layer.step_signal.weight[t - 1]
+    return torch.stack([signal(float(pos) - 1, FEATS) + step for pos in case.positions])
 
 
 def halting_probability_of(case: Case, state: Tensor) -> Tensor:
-    unit = case.layer.halting.linear
-    return torch.sigmoid(state @ unit.weight[0] + unit.bias[0])
+    unit = case.layer.halting
+    seen = state if unit.norm is None else unit.norm(state)
+    return torch.sigmoid(seen @ unit.linear.weight[0] + unit.linear.bias[0])
 
 
 def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -27,14 +41,16 @@ def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     halting_probability, remainders, n_updates = torch.zeros(3, len(state)).double()
     previous_state = torch.zeros_like(state)
     step = 0
-    while bool(((halting_probability < layer.threshold) & (n_updates < layer.max_steps)).any()):
+    while bool(
+        ((halting_probability < layer.rule.threshold) & (n_updates < layer.max_steps)).any()
+    ):
         step += 1
         state = state + signals(case, step)
         p = halting_probability_of(case, state)
         still_running = (halting_probability < 1.0).double()
         total = halting_probability + p * still_running
-        new_halted = (total > layer.threshold).double() * still_running
-        still_running = (total <= layer.threshold).double() * still_running
+        new_halted = (total > layer.rule.threshold).double() * still_running
+        still_running = (total <= layer.rule.threshold).double() * still_running
         halting_probability = halting_probability + p * still_running
         remainders = remainders + new_halted * (1 - halting_probability)
         halting_probability = halting_probability + new_halted * remainders
@@ -64,7 +80,7 @@ def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         x = torch.where(active[:, None], layer.step.update(y, context), x)
         p = halting_probability_of(case, x)
         total = sum_p + p
-        goes_on = (total < layer.threshold) & (not end)
+        goes_on = (total < layer.rule.threshold) & (not end)
         new_r = torch.where(goes_on, 1 - total, r)
         weight = torch.where(goes_on, p, new_r)
         s = torch.where(active[:, None], s + weight[:, None] * x, s)
@@ -82,9 +98,12 @@ LOOPS = {"tensor2tensor": tensor2tensor_act, "dgl_tutorial": dgl_tutorial_act}
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("preset", LOOPS)
 def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> None:
-    case = build_case(
-        norm=norm, form=form, topology="window", max_steps=cap, **HALTING_PRESETS[preset]
-    )
+    settings = HALTING_PRESETS[preset]["recurrence"]
+    case = build_case(norm=norm, form=form, topology="window", max_steps=cap, **settings)
+    if preset == "dgl_tutorial":
+        unit = HaltingUnit(FEATS, **HALTING_PRESETS[preset]["halting"])
+        case.layer.halting = randomised(unit, seed=58)
+        unit.linear.bias.data.fill_(-0.3)
     out, ponder = case.layer(case.graph, case.feat, **case.arguments)
     steps, remainder, cost = ponder.steps, ponder.remainder, ponder.cost
     expected = LOOPS[preset](case)
@@ -95,17 +114,34 @@ def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: 
 
 
 def test_presets_the_paper_is_the_default() -> None:
-    plain = AdaptiveRecurrence(build_step())
-    for name, value in HALTING_PRESETS["paper"].items():
-        assert getattr(plain, name) == value
+    assert repr(layer_of("paper")) == repr(AdaptiveRecurrence(build_step(), HaltingUnit(FEATS)))
 
 
 @pytest.mark.parametrize("preset", HALTING_PRESETS)
 def test_presets_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> None:
-    assert HALTING_PRESETS[preset].keys() == HALTING_PRESETS["paper"].keys()
-    layer = AdaptiveRecurrence(build_step(), **HALTING_PRESETS[preset])
-    assert {name: getattr(layer, name) for name in HALTING_PRESETS[preset]} == HALTING_PRESETS[
-        preset
-    ]
+    found, paper = HALTING_PRESETS[preset], HALTING_PRESETS["paper"]
+    assert {part: own.keys() for part, own in found.items()} == {
+        part: own.keys() for part, own in paper.items()
+    }
     with pytest.raises(TypeError, match="item assignment"):
-        HALTING_PRESETS[preset]["halted"] = "copied"  # type: ignore[index]
+        found["step"] = {}  # type: ignore[index]
+    with pytest.raises(TypeError, match="item assignment"):
+        found["recurrence"]["halted"] = "copied"  # type: ignore[index]
+
+
+def test_presets_of_sources_reach_the_layers() -> None:
+    for preset in ("tensor2tensor", "dgl_tutorial"):
+        layer, t2t = layer_of(preset), preset == "tensor2tensor"
+        assert layer.step.norm == "pre" and layer.halting.bias_init == 1.0
+        assert layer.position_signal.count_from == 0
+        assert (layer.step.attention.query.bias is None) == t2t
+        assert layer.step.output_norm.eps == (1e-6 if t2t else 1e-5)
+        assert isinstance(layer.step_signal, LearnedSignal if t2t else SinusoidalSignal)
+
+
+def layer_of(preset: str) -> AdaptiveRecurrence:
+    parts = HALTING_PRESETS[preset]
+    attention = MultiHeadAttention(FEATS, HEADS, **parts["attention"])
+    transition = PositionwiseTransition(FEATS, 12, activation=nn.GELU())
+    step = UniversalTransformerStep(attention, transition, **parts["step"])
+    return AdaptiveRecurrence(step, HaltingUnit(FEATS, **parts["halting"]), **parts["recurrence"])

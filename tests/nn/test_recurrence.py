@@ -14,15 +14,20 @@ from torch.func import functional_call
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
+    ACT,
     AdaptiveRecurrence,
+    Convergence,
+    FixedDepth,
     HaltingUnit,
     MultiHeadAttention,
+    PonderNet,
     PositionwiseTransition,
     ScheduledHalting,
+    Threshold,
     UniversalTransformerStep,
+    coordinate_signal,
     dense_recurrence,
 )
-from graphut.nn.recurrence import adaptive_loop
 from graphut.topology import Causal, Complete
 from tests.helpers import (
     Pairs,
@@ -34,10 +39,11 @@ from tests.helpers import (
     normal,
     relative_error,
 )
-from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, build_step, engine
+from tests.nn.cases import FEATS, HEADS, MODES, SIGNALS, Case, build_case, build_step, engine
 from tests.topology.brute import batches, topologies
 
 HALTED = MODES["halted"]
+ALL_MODES = {**MODES, **SIGNALS}
 
 
 def check(case: Case, tolerance: float = 1e-10) -> Tensor:
@@ -104,7 +110,7 @@ def test_recurrence_schedules(halted: str, norm: str, schedule: str) -> None:
 def test_recurrence_any_graph_and_halting_pattern(
     graph: tuple[Pairs, int, int], data: st.DataObject
 ) -> None:
-    modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
+    modes = {name: data.draw(st.sampled_from(values)) for name, values in ALL_MODES.items()}
     steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
     halting = ScheduledHalting(torch.tensor(steps))
     cap = data.draw(st.integers(1, 5))
@@ -229,7 +235,7 @@ def test_recurrence_a_sentence_alone_and_in_a_batch(
 ) -> None:
     modes = {"halted": halted, "transition": transition, "form": form}
     batch = build_case(**modes, topology="causal", lengths=[4, 1, 5])
-    out, steps, rest = engine(batch.layer, batch.graph, batch.feat, **batch.arguments)
+    out, steps, rest, _ = engine(batch.layer, batch.graph, batch.feat, **batch.arguments)
     sources = batch.cross[0].src_lengths.tolist() if batch.cross else [0, 0, 0]
     for index, (first, length) in enumerate([(0, 4), (4, 1), (5, 5)]):
         mine = slice(first, first + length)
@@ -238,7 +244,7 @@ def test_recurrence_a_sentence_alone_and_in_a_batch(
             start = sum(sources[:index])
             memory = batch.cross[1][start : start + sources[index]]
             cross = Complete().layout([length], [sources[index]]), memory
-        alone = engine(
+        *alone, _ = engine(
             batch.layer,
             Causal().layout([length]),
             batch.feat[mine],
@@ -255,8 +261,8 @@ def test_recurrence_relabelling(halted: str) -> None:
     name = torch.tensor([3, 0, 4, 1, 2])  # new name of each node
     old = name.argsort()
     renamed = layout_of([(int(name[s]), int(name[d])) for s, d in pairs], 5, 5)
-    expected = engine(case.layer, case.graph, case.feat, positions=case.positions)
-    found = engine(case.layer, renamed, case.feat[old], positions=case.positions[old])
+    *expected, _ = engine(case.layer, case.graph, case.feat, positions=case.positions)
+    *found, _ = engine(case.layer, renamed, case.feat[old], positions=case.positions[old])
     assert_same([x[name] for x in found], expected)
 
 
@@ -268,7 +274,7 @@ def test_recurrence_a_dgl_graph_serves_as_well_as_its_layout() -> None:
 
 def test_recurrence_cap_and_threshold_may_change_later() -> None:
     case = build_case()
-    case.layer.max_steps, case.layer.threshold = 2, 0.6
+    case.layer.max_steps, case.layer.rule = 2, ACT(threshold=0.6)
     changed = engine(case.layer, case.graph, case.feat)
     assert_same(changed, dense_recurrence(case.layer, case.graph, case.feat))
     assert changed[1].max() == 2 and changed[1].min() == 1
@@ -441,10 +447,9 @@ def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_st
     feat = normal(5, FEATS)
     out, ponder = layer(block, feat)
     state, wanted = feat[:2], torch.zeros(2, FEATS).double()
-    loop = adaptive_loop(layer)
-    for step, weight in ((1, 0.01), (2, 0.01), (3, 0.98)):
-        signal = loop.signal(step, feat)
-        of_others = signal if halted in ("copied", "running") else loop.signal(1, feat)
+    signals = coordinate_signal(torch.arange(1, 4), FEATS, torch.float64)
+    for signal, weight in zip(signals, (0.01, 0.01, 0.98), strict=True):
+        of_others = signal if halted in ("copied", "running") else signals[0]
         state = layer.step(block, torch.cat([state + signal, feat[2:] + of_others]))
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]
@@ -484,26 +489,40 @@ def test_recurrence_a_node_without_in_edges() -> None:
         case.layer(case.graph, case.feat)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("max_steps", 0, "max_steps must be at least 1, got 0"),
-        ("threshold", 0.0, "threshold must lie in (0, 1], got 0.0"),
-        ("threshold", 1.5, "threshold must lie in (0, 1], got 1.5"),
-    ],
-)
-def test_recurrence_settings_out_of_range(name: str, value: float, words: str) -> None:
+def test_recurrence_settings_out_of_range() -> None:
     case = build_case()
-    setattr(case.layer, name, value)
-    with pytest.raises(ValueError, match=re.escape(words)):
+    case.layer.max_steps = 0
+    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
         case.layer(case.graph, case.feat)
+    with pytest.raises(ValueError, match=r"halted must be one of 'copied'.*; got 'nil'"):
+        AdaptiveRecurrence(build_step(), halted="nil")
 
 
-@pytest.mark.parametrize("name", ["halted", "weighting", "halt_from", "cost"])
-def test_recurrence_modes_that_do_not_exist(name: str) -> None:
-    known = getattr(AdaptiveRecurrence(build_step()), name)
-    with pytest.raises(ValueError, match=rf"{name} must be one of .*'{re.escape(known)}'.*'nil'"):
-        AdaptiveRecurrence(build_step(), **{name: "nil"})
+def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> None:
+    unit = HaltingUnit(FEATS)
+    plain, layer = AdaptiveRecurrence(build_step()), AdaptiveRecurrence(build_step(), unit)
+    assert (plain.rule, layer.rule) == (FixedDepth(), ACT())
+    refused = [
+        (plain, ACT(), ValueError, r"ACT\(.*\) needs a halting module, such as HaltingUnit\(d\)"),
+        (layer, Threshold(halt_from="output"), ValueError, r"one halt_from to ACT\(.*Threshold\("),
+        (layer, ACT, TypeError, r"a rule is a HaltingRule such as ACT\(\), got <class"),
+    ]
+    for other, rule, error, words in refused:
+        with pytest.raises(error, match=words):
+            other.evaluation_rule = rule
+        assert other.evaluation_rule == other.rule
+    with pytest.raises(ValueError, match=r"give one halt_from to FixedDepth\(.*and Threshold\("):
+        AdaptiveRecurrence(
+            build_step(),
+            unit,
+            rule=FixedDepth(halt_from="output"),
+            evaluation_rule=Threshold(),
+        )
+    with pytest.raises(ValueError, match=r"all done: Convergence\(.*\) cannot act"):
+        AdaptiveRecurrence([build_step(), build_step()], rule=Convergence(), max_steps=2)
+    layer.rule = ACT(halt_from="output")
+    layer.rule, layer.evaluation_rule = None, Convergence()
+    assert (layer.rule, layer.eval().active_rule) == (ACT(), Convergence())
 
 
 # The module.
@@ -518,8 +537,11 @@ def test_recurrence_parameters_are_drawn_anew() -> None:
 
 
 def test_recurrence_repr() -> None:
-    layer = AdaptiveRecurrence(build_step(), max_steps=3, threshold=0.5, halted="stale")
-    assert "max_steps=3, threshold=0.5, halted='stale', weighting='sum'" in repr(layer)
+    unit = HaltingUnit(FEATS)
+    layer = AdaptiveRecurrence(build_step(), unit, rule=PonderNet(), max_steps=3, halted="stale")
+    assert "max_steps=3, halted='stale', rule=PonderNet(threshold=0.95, " in repr(layer)
+    assert "evaluation_rule=Quantile(q=0.5, halt_from='input')" in repr(layer)
+    assert "evaluation_rule" not in repr(AdaptiveRecurrence(build_step(), unit))
 
 
 def test_recurrence_a_decoder_needs_what_it_attends_to() -> None:
@@ -576,10 +598,10 @@ def test_recurrence_new_numbers_for_nodes_and_edges_change_nothing_else(
     moved = [(number[pairs[e][0]], number[pairs[e][1]]) for e in order]
     case = build_case(graph=layout_of(pairs, nodes, nodes), positions=False)
     feat, bias = case.feat, normal(len(pairs), HEADS, seed=9)
-    before = engine(case.layer, case.graph, feat, edge_bias=bias)
+    *before, _ = engine(case.layer, case.graph, feat, edge_bias=bias)
     there = torch.tensor(number).argsort()
     layout = layout_of(moved, nodes, nodes)
-    after = engine(case.layer, layout, feat[there], edge_bias=bias[torch.tensor(order)])
+    *after, _ = engine(case.layer, layout, feat[there], edge_bias=bias[torch.tensor(order)])
     assert_same(after, [part[there] for part in before])
 
 
@@ -599,7 +621,7 @@ def test_recurrence_a_graph_alone_and_in_a_batch(
         for x, n in ((case.feat, batch.batch_num_nodes()), (bias, batch.batch_num_edges()))
     )
     for graph, part, feat, some in zip(graphs, dgl.unbatch(batch), feats, biases, strict=True):
-        alone, steps, _ = engine(case.layer, graph, feat, edge_bias=some)
+        alone, steps, *_ = engine(case.layer, graph, feat, edge_bias=some)
         assert_same([part.ndata["out"], part.ndata["steps"]], [alone, steps])
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphut.nn import ScheduledHalting, dense_recurrence
 from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of
-from tests.nn.cases import MODES, build_case
+from tests.nn.cases import MODES, SIGNALS, build_case
 from tests.nn.naive import naive_recurrence
 
 
@@ -26,7 +26,8 @@ def test_reference_the_oracle_is_the_definition(modes: dict[str, Any]) -> None:
 def test_reference_the_oracle_is_the_definition_on_any_graph(
     graph: tuple[Pairs, int, int], data: st.DataObject
 ) -> None:
-    modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
+    options = {**MODES, **SIGNALS}
+    modes = {name: data.draw(st.sampled_from(values)) for name, values in options.items()}
     steps = data.draw(st.lists(st.integers(1, 4), min_size=graph[1], max_size=graph[1]))
     halting = ScheduledHalting(torch.tensor(steps))
     case = build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from graphut.experiments.cli.device import add_device, pick_device
@@ -12,16 +14,23 @@ from graphut.experiments.training.evaluation import save_evaluation
 from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
 from graphut.models.base import AdaptiveModel
+from graphut.nn import parse_rule
 
 
 def main(argv: Sequence[str]) -> int:
     """Print how good the best model of a run is on each of its test sets."""
     options = vars(_parser().parse_args(argv))
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
+    settings: tuple[str, ...] = ("max_steps", "evaluation_rule")
+    changed = {key: options.pop(key) for key in settings if key in options}
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
     model = run.trained_model(target)
+    if "max_steps" in changed:
+        model.max_steps = changed["max_steps"]
+    if "evaluation_rule" in changed:
+        model.evaluation_rule = parse_rule(changed["evaluation_rule"])
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {
             data: run.learner.read(data, run.vocabularies, model.config)
@@ -34,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
                 raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {has}")
             sets = {name: sets[name]}
     for label, examples in sets.items():
-        evaluate_set(run, model, label, examples, options, keep=data is None)
+        evaluate_set(run, model, label, examples, options, changed, keep=data is None)
     return 0
 
 
@@ -44,15 +53,19 @@ def evaluate_set(
     name: str,
     examples: Sequence[Any],
     options: Mapping[str, Any],
+    changed: Mapping[str, Any] = MappingProxyType({}),
     *,
     keep: bool,
 ) -> None:
-    """Print the evaluation of a model on a set; write it into the run's folder if `keep`."""
+    """Print the evaluation of a model on a set; write it into the run's folder if `keep`.
+
+    `changed` are settings of the model that are others than those of the run.
+    """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
     print(f"{name}, {len(examples)} {learner.examples}: {evaluation}", flush=True)
     if keep:
-        asked = {"options": dict(options), "model": model_digest(run.folder)}
+        asked = {"options": {**changed, **options}, "model": model_digest(run.folder)}
         flops = learner.count_flops(model, examples, run.training.batch_size)
         save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **flops, **details})
 
@@ -68,7 +81,20 @@ def _parser() -> Parser:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
     which.add_argument(
-        "--data", metavar="FILE", help="pairs or stories of one's own, not the test sets"
+        "--data", metavar="FILE", help="pairs, stories or graphs of one's own, not the test sets"
+    )
+    parser.add_argument(
+        "--max-steps",
+        type=int,
+        default=SUPPRESS,
+        metavar="N",
+        help="steps that a node may take (default: as in training)",
+    )
+    parser.add_argument(
+        "--evaluation-rule",
+        default=SUPPRESS,
+        metavar="RULE",
+        help="when a node halts, such as threshold:threshold=0.8 (default: as the run has it)",
     )
     add_device(parser)
     group = parser.add_argument_group("where the model writes")

@@ -27,7 +27,7 @@ from graphut.experiments.training.processes import is_first, joined_processes, w
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, model_digest
 from graphut.models.base import AdaptiveModel
-from graphut.models.config import ModelConfig
+from graphut.models.config import ModelConfig, with_rule
 from graphut.models.pretrained import load_weights, read_config
 
 MAY_GROW = ("epochs", "patience")  # in a run that is resumed
@@ -122,7 +122,7 @@ def _take_weights(folder: str, model: AdaptiveModel, task: Task) -> dict[str, An
     """Give a model the weights in a folder, in float32; return what to remember of that."""
     if is_run(folder) and dict(task.vocabularies) != Run.open(folder).vocabularies:
         raise ValueError(f"the symbols of the run in {folder} are not those of the task")
-    found = read_config(folder, type(model).__name__)
+    found = with_rule(read_config(folder, type(model).__name__))
     others = [f"{key} {value}" for key, value in found.items() if value != vars(model.config)[key]]
     if others:
         print(f"the model in {folder} had {', '.join(others)}")

@@ -21,6 +21,7 @@ from graphut.experiments.training.run_files import (
     read_machines,
     read_metrics,
 )
+from graphut.models.config import with_rule
 
 MOST_EPOCHS = 50
 """The number of epochs of which a record has metrics, at most."""
@@ -89,7 +90,7 @@ class RunRecord:
     def setup(self) -> Setup:
         """The options in terms of today's presets."""
         from_task = learner_of(TASKS[self.task]).from_task
-        model = {key: value for key, value in self.model.items() if key not in from_task}
+        model = {k: value for k, value in with_rule(self.model).items() if k not in from_task}
         return Setup.of(self.task, {**self.task_options, **self.training, **model})
 
     @property

@@ -1,4 +1,4 @@
-"""Tasks: sequences to learn from, and the answers to them."""
+"""Tasks: sequences or graphs to learn from, and the answers to them."""
 
 from graphut.experiments.tasks.agreement import Agreement
 from graphut.experiments.tasks.algorithmic import (
@@ -8,6 +8,8 @@ from graphut.experiments.tasks.algorithmic import (
 )
 from graphut.experiments.tasks.babi import Babi
 from graphut.experiments.tasks.base import (
+    GraphTask,
+    LabelledGraph,
     Pair,
     PairTask,
     Passage,
@@ -20,9 +22,17 @@ from graphut.experiments.tasks.base import (
     option,
 )
 from graphut.experiments.tasks.char_lm import CharLM
+from graphut.experiments.tasks.graph_problems import (
+    GraphBFS,
+    GraphDistance,
+    GraphPath,
+    GraphReach,
+    PrefixParity,
+)
+from graphut.experiments.tasks.graphs import Graphs
 from graphut.experiments.tasks.lambada import Lambada, LambadaReading
 from graphut.experiments.tasks.letters import Copy, Reverse, Sort
-from graphut.experiments.tasks.listops import ListOps
+from graphut.experiments.tasks.listops import ListOps, ListOpsTree
 from graphut.experiments.tasks.lte import (
     LteAddition,
     LteControl,
@@ -41,6 +51,7 @@ from graphut.experiments.tasks.registry import (
 )
 from graphut.experiments.tasks.scan import Scan
 from graphut.experiments.tasks.subwords import Subwords
+from graphut.experiments.tasks.sudoku import Sudoku
 from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt14
 from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 
@@ -68,6 +79,14 @@ BUILT_IN: tuple[type[Task], ...] = (
     Wmt14,
     CharLM,
     Pairs,
+    GraphDistance,
+    GraphReach,
+    GraphPath,
+    GraphBFS,
+    PrefixParity,
+    Sudoku,
+    ListOpsTree,
+    Graphs,
 )
 for _task in BUILT_IN:
     register_task(_task)
@@ -82,9 +101,17 @@ __all__ = [
     "Babi",
     "CharLM",
     "Copy",
+    "GraphBFS",
+    "GraphDistance",
+    "GraphPath",
+    "GraphReach",
+    "GraphTask",
+    "Graphs",
+    "LabelledGraph",
     "Lambada",
     "LambadaReading",
     "ListOps",
+    "ListOpsTree",
     "LteAddition",
     "LteControl",
     "LteCopy",
@@ -97,12 +124,14 @@ __all__ = [
     "Pairs",
     "Passage",
     "PassageTask",
+    "PrefixParity",
     "Question",
     "QuestionTask",
     "Reverse",
     "Scan",
     "Sort",
     "Subwords",
+    "Sudoku",
     "Task",
     "Text",
     "TextTask",

@@ -9,6 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.config import ModelConfig
 
@@ -77,6 +80,38 @@ class Passage(NamedTuple):
     answer: int
 
 
+class LabelledGraph(NamedTuple):
+    """A graph with right answers at its nodes, at its edges, or for the whole.
+
+    Parameters
+    ----------
+    edges : array
+        `(2, E)` int64: sources, and under them destinations. News goes from a source to a
+        destination.
+    nodes : array
+        `(N,)` int64, the kind of each node: an index into the symbols of `GraphTask.node_kinds`.
+        Or `(N, F)` float32, features.
+    labels : array
+        int64. At nodes `(N,)`: a class each, an index into the symbols of `GraphTask.answers`, or
+        -1 for a node that is not asked. For the graph `(1,)`: a class. At edges `(E,)`: 1 for each
+        in-edge of a node that is a right answer of this node, and else 0.
+    depth : array, optional
+        `(N,)` int64, over how many edges the news must come that each node needs to be sure of its
+        answer; -1 where that is not known.
+    positions : array, optional
+        `(N, k)` int64, coordinates of each node.
+    group : str
+        The part of its set that it is reported with, such as "near".
+    """
+
+    edges: NDArray[np.int64]
+    nodes: NDArray[Any]
+    labels: NDArray[np.int64]
+    depth: NDArray[np.int64] | None = None
+    positions: NDArray[np.int64] | None = None
+    group: str = ""
+
+
 def option(default: Any, help: str, *, least: float | None = None) -> Any:
     """Return a dataclass field for an option of a task.
 
@@ -98,8 +133,8 @@ class Task(ABC):
 
     A task is a frozen dataclass; its fields are its options. The examples are a function of those
     and of the arguments alone, never of global random state. The kind of a task says what an
-    example is: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`. A task overrides `load`, and
-    also `train` if each epoch has other examples.
+    example is: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`, `GraphTask`. A task overrides
+    `load`, and also `train` if each epoch has other examples.
 
     Options that are paths become absolute, so that a run can be resumed from anywhere.
 
@@ -262,6 +297,36 @@ class QuestionTask(VocabularyTask):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """The vocabularies "text" and "answer"."""
         return {"text": self.vocabulary, "answer": self.answers}
+
+
+@dataclass(frozen=True)
+class GraphTask(Task):
+    """Graphs with answers at nodes, at edges or for the whole: each a `LabelledGraph`."""
+
+    @property
+    def answer_at(self) -> Literal["node", "edge", "graph"]:
+        """Where the answers are; at edges, the answer of a node is one of its in-edges."""
+        return "node"
+
+    @property
+    def num_feats(self) -> int:
+        """How many features a node has; 0 where nodes have kinds."""
+        return 0
+
+    @property
+    @abstractmethod
+    def node_kinds(self) -> Vocabulary:
+        """The kinds of nodes, each a symbol; none where nodes have features."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> Vocabulary:
+        """The classes, each a symbol; none where edges are the answers."""
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """The vocabularies "node" and "answer"."""
+        return {"node": self.node_kinds, "answer": self.answers}
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:

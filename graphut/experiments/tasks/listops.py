@@ -11,10 +11,26 @@ from statistics import median
 from string import digits
 from typing import ClassVar
 
-from graphut.experiments.tasks.base import Pair, PairTask, option
+import numpy as np
+
+from graphut.experiments.tasks.base import (
+    GraphTask,
+    LabelledGraph,
+    Pair,
+    PairTask,
+    Task,
+    option,
+)
 from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
-from graphut.experiments.tasks.presets import DEEP, NARROW_LAYERS, PAIRS, with_baselines
+from graphut.experiments.tasks.presets import (
+    DEEP,
+    LIST_TREES,
+    NARROW_LAYERS,
+    NARROW_LIST_TREE_LAYERS,
+    PAIRS,
+    with_baselines,
+)
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
 _OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -42,6 +58,7 @@ class Brackets(Vocabulary):
 
 _SYMBOLS = Brackets([*digits, *_OPERATORS, "]"])
 _DIGITS = Brackets(digits)
+_KINDS = Vocabulary([*digits, *_OPERATORS])  # of nodes in a tree
 _OFFICIAL = DataSet(
     "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
     published_checksums("listops"),
@@ -100,8 +117,8 @@ def parse(line: str) -> Pair:
 
 
 @dataclass(frozen=True)
-class ListOps(PairTask):
-    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
+class ListExpressions(Task):
+    """Nested lists of digits, and their values.
 
     The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded
     down) and sum modulo 10. Expressions are generated as the published ones were: all
@@ -128,19 +145,7 @@ class ListOps(PairTask):
     ------
     ValueError, FileNotFoundError
         As in `Task`; also, when pairs are asked for, if there are too few expressions.
-
-    Examples
-    --------
-    >>> task = ListOps(train_size=10, held_out=5)
-    >>> len(task.train(0, 0)), {name: len(pairs) for name, pairs in task.test_sets.items()}
-    (10, {'test': 5})
     """
-
-    name = "listops"
-    presets = with_baselines(_SMALL, NARROW_LAYERS)
-    vocabulary_kind = Brackets
-    source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
-    target_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
     data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
     max_depth: int = option(20, "depth of the deepest digit", least=2)
@@ -149,19 +154,15 @@ class ListOps(PairTask):
     train_size: int = option(90_000, "training expressions", least=1)
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
 
-    def load(self, part: str) -> list[Pair]:
-        """Return the pairs of a part."""
+    def expressions(self, part: str) -> list[Pair]:
+        """Return the expressions of a part, each with its value."""
         held_out = self.held_out
         ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
         return self._pairs[slice(*ranges.get(part, (2 * held_out, None)))]
 
-    @property
-    def test_sets(self) -> Mapping[str, list[Pair]]:
-        """`test`, and the official ones, if their folder is named."""
-        return {"test": self.test, **self._official}
-
     @cached_property
-    def _official(self) -> dict[str, list[Pair]]:
+    def official(self) -> dict[str, list[Pair]]:
+        """The expressions of the official test sets, if their folder is named."""
         return {
             name.replace("test_", "official-").removesuffix(".tsv"): list(
                 map(parse, text.splitlines())
@@ -178,14 +179,14 @@ class ListOps(PairTask):
     @cached_property
     def _pairs(self) -> list[Pair]:
         sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
-        key = key_of(self.name, _FORMAT, *sizes, texts=self._texts.values())
+        key = key_of("listops", _FORMAT, *sizes, texts=self._texts.values())
         arrays = cached(key, self._draw)
         sides = (unpack_lists(arrays[name]) for name in ("sources", "targets"))
         return list(zip(*sides, strict=True))
 
     def _draw(self) -> Arrays:
         random = Random(0)
-        taken = {tuple(source) for pairs in self._official.values() for source, _ in pairs}
+        taken = {tuple(source) for pairs in self.official.values() for source, _ in pairs}
         wanted = 2 * self.held_out + self.train_size
         pairs: list[Pair] = []
         for _ in range(_TRIES * wanted):
@@ -202,3 +203,103 @@ class ListOps(PairTask):
             f"there are not {wanted} expressions of depth {self.max_depth}, {self.max_values} "
             f"values and {self.longest} symbols: allow larger ones, or take fewer"
         )
+
+
+@dataclass(frozen=True)
+class ListOps(ListExpressions, PairTask):
+    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
+
+    See `ListExpressions` for options and errors.
+
+    Examples
+    --------
+    >>> task = ListOps(train_size=10, held_out=5)
+    >>> len(task.train(0, 0)), {name: len(pairs) for name, pairs in task.test_sets.items()}
+    (10, {'test': 5})
+    """
+
+    name = "listops"
+    presets = with_baselines(_SMALL, NARROW_LAYERS)
+    vocabulary_kind = Brackets
+    source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
+    target_vocabulary: ClassVar[Vocabulary] = _DIGITS
+
+    def load(self, part: str) -> list[Pair]:
+        """Return the pairs of a part."""
+        return self.expressions(part)
+
+    @property
+    def test_sets(self) -> Mapping[str, list[Pair]]:
+        """`test`, and the official ones, if their folder is named."""
+        return {"test": self.test, **self.official}
+
+
+@dataclass(frozen=True)
+class ListOpsTree(ListExpressions, GraphTask):
+    """ListOps with the brackets' tree as graph: news goes from a list's values to the list.
+
+    A node is a digit or an operator, and sees itself and its values. In validation and test the
+    outermost list alone is asked. The depth of a list is how deep lists are nested in it, digits
+    included. See `ListExpressions` for its other options and errors.
+
+    Parameters
+    ----------
+    inner : bool
+        Whether inner lists and digits are asked in training too: all learn when to halt.
+
+    Examples
+    --------
+    >>> tree = ListOpsTree(train_size=1, held_out=1, longest=9).test[0]
+    >>> tree.nodes, tree.labels, tree.depth
+    (array([10,  4,  3,  7,  7,  4]), array([ 3, -1, -1, -1, -1, -1]), array([1, 0, 0, 0, 0, 0]))
+    """
+
+    name = "listops-tree"
+    presets = with_baselines(LIST_TREES, NARROW_LIST_TREE_LAYERS)
+    node_kinds: ClassVar[Vocabulary] = _KINDS
+    answers: ClassVar[Vocabulary] = _DIGITS
+
+    inner: bool = option(True, "train on the values of inner lists and of digits too")
+
+    def load(self, part: str) -> list[LabelledGraph]:
+        """Return the trees of a part."""
+        inner = self.inner and part == "train"
+        return [_tree(source, inner=inner) for source, _ in self.expressions(part)]
+
+    @property
+    def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
+        """`test`, and the official ones, if their folder is named."""
+        official = {
+            name: [_tree(source) for source, _ in pairs] for name, pairs in self.official.items()
+        }
+        return {"test": self.test, **official}
+
+
+def _tree(source: list[int], *, inner: bool = False) -> LabelledGraph:
+    """Return the tree of an expression; with `inner` the values of all nodes are asked."""
+    kinds: list[int] = []
+    parents: list[int] = []
+    depth: list[int] = []
+    values: list[list[int]] = []  # of the parts of each node; digits are their own part
+    open_lists = [0]  # the outermost list is its own parent
+    for symbol in _SYMBOLS.decode(source):
+        if symbol == "]":
+            done = open_lists.pop()
+            values[done] = [_OPERATORS[_KINDS.symbols[kinds[done]]](values[done])]
+        else:
+            done = len(kinds)
+            kinds.append(_KINDS.symbols.index(symbol))
+            parents.append(open_lists[-1])
+            depth.append(0)
+            values.append([int(symbol)] if symbol in digits else [])
+            if symbol not in digits:
+                open_lists.append(done)
+                continue
+        if done:
+            values[parents[done]].extend(values[done])
+            depth[parents[done]] = max(depth[parents[done]], depth[done] + 1)
+    nodes = np.arange(len(kinds))
+    labels = np.array(values)[:, 0]
+    edges = np.stack([np.concatenate([nodes[1:], nodes]), np.concatenate([parents[1:], nodes])])
+    asked = labels if inner else np.where(nodes == 0, labels, -1)
+    return LabelledGraph(edges, np.array(kinds), asked, np.array(depth))

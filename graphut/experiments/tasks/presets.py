@@ -52,6 +52,46 @@ LANGUAGE_MODEL: Preset = {"norm": "pre", "ponder_weight": 0.01, "ponder_warmup":
 NARROW_LAYERS: Preset = model_size(32, 128, 4)
 WIDE_LAYERS: Preset = model_size(64, 256, 4)
 
+# Told no number of steps, no position, and the first states again at every step: what changes a
+# node is news. In training all nodes take all steps, answer after each, and learn when they are
+# right; a node then halts where it is sure of that.
+WHEN_RIGHT: Preset = {
+    "step_signal": "none",
+    "inject_input": True,
+    "halted": "frozen",
+    "rule": "fixed:halt_from=output",
+    "evaluation_rule": "threshold:threshold=0.9,halt_from=output",
+    "step_loss": "mean",
+    "halting_loss": 0.3,
+    "ponder_weight": 0.0,
+}
+GRAPHS: Preset = (
+    WHEN_RIGHT
+    | model_size(32, 64, 16)
+    | {
+        "noise": 0.3,
+        "noise_on": "every_step",
+        "learning_rate": 2e-3,
+        "warmup": 100,
+        "batch_size": 32,
+        "epochs": 8,
+    }
+)
+NARROW_GRAPH_LAYERS: Preset = model_size(8, 16, 14)
+
+# One graph alone is one update an epoch.
+OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
+NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
+
+# The features divide into those of row, column and box.
+SUDOKU: Preset = WHEN_RIGHT | model_size(96, 192, 16) | {"batch_size": 16, "epochs": 30}
+# A list of the official sets is nested at most 20 deep.
+LIST_TREES: Preset = (
+    WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
+)
+NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
+NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
+
 
 def with_baselines(
     small: Preset, transformer: Preset, paper: Preset | None = None
@@ -65,7 +105,7 @@ def with_baselines(
     >>> with_baselines({"d_model": 64}, {"d_model": 32, "max_steps": 4})["transformer"]
     {'d_model': 32, 'adaptive': False, 'share_weights': False, 'max_steps': 4}
     """
-    fixed = small | {"adaptive": False}
+    fixed = small | {"adaptive": False} | {name: "" for name in small if name == "evaluation_rule"}
     layers = fixed | {"share_weights": False} | transformer
     presets = {SMALL: small, FIXED: fixed, TRANSFORMER: layers}
     return presets if paper is None else presets | {PAPER: paper}

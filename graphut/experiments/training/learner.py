@@ -75,7 +75,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         return self.model_kind.config_class
 
     @abstractmethod
-    def sizes(self, task: TaskT) -> dict[str, int]:
+    def sizes(self, task: TaskT) -> dict[str, Any]:
         """Return the values of `from_task` for a task."""
 
     @abstractmethod

@@ -12,6 +12,7 @@ from torch import Tensor
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import Outcome
+from graphut.experiments.training.optimization import ponder_factor
 
 
 @dataclass
@@ -106,14 +107,39 @@ class Progress:
     best_epoch: int = 0
     stopped: bool = False  # on purpose, so that nothing was done after it
     on_target: int = 0  # epochs in a row, up to the last, that reached the target accuracy
+    plateau: int = 0  # epochs in a row, up to the last, that were not better than all before
+    ponder_start: int | None = None  # updates before the ponder weight rose, where it had to wait
 
-    def update_best(self, evaluation: Evaluation, target_accuracy: float) -> bool:
+    def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
         """Take the evaluation of an epoch; return whether no earlier one was better."""
-        self.on_target = self.on_target + 1 if evaluation.score >= target_accuracy else 0
+        full_price = not config.ponder_wait or self.ponder_factor(config) == 1.0
+        reached = full_price and evaluation.score >= config.target_accuracy
+        self.on_target = self.on_target + 1 if reached else 0
+        better = self.best is None or self.best < evaluation
+        self.plateau = 0 if better else self.plateau + 1
+        if self.ponder_start is None and 0 < config.ponder_wait <= self.plateau:
+            self.ponder_start = self.update
         if self.best is not None and evaluation < self.best:
             return False
         self.best, self.best_epoch = evaluation, self.epoch
         return True
+
+    def ponder_factor(self, config: TrainingConfig) -> float:
+        """Return the share of the ponder weight that the next update takes.
+
+        Examples
+        --------
+        >>> config = TrainingConfig(ponder_warmup=100, ponder_wait=3)
+        >>> Progress(update=500).ponder_factor(config)
+        0.0
+        >>> Progress(update=500, ponder_start=450).ponder_factor(config)
+        0.5
+        """
+        if not config.ponder_wait:
+            return ponder_factor(self.update, config.ponder_warmup)
+        if self.ponder_start is None:
+            return 0.0
+        return ponder_factor(self.update - self.ponder_start, config.ponder_warmup)
 
     @classmethod
     def replayed(
@@ -129,7 +155,7 @@ class Progress:
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
-            progress.update_best(evaluation(**line["validation"]), config.target_accuracy)
+            progress.update_best(evaluation(**line["validation"]), config)
         return progress
 
     def end(self, config: TrainingConfig) -> str | None:

@@ -26,7 +26,6 @@ from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import (
     make_optimizer,
     make_schedule,
-    ponder_factor,
     update_rate,
 )
 from graphut.experiments.training.processes import (
@@ -47,6 +46,7 @@ from graphut.experiments.training.run_files import (
     remove_temporary_files,
 )
 from graphut.models.base import AdaptiveModel
+from graphut.nn import FixedDepth
 
 SAVE_EVERY = 600.0  # seconds, within an epoch
 
@@ -128,6 +128,7 @@ class Trainer:
                 f"the task {task.name} is learned by a {self.learner.model_kind.__name__}, not by "
                 f"a {type(model).__name__}"
             )
+        self._check_min_steps()
         self.progress = Progress()
         self.saved_update = 0
         self._lock = lock or FolderLock(folder)
@@ -308,7 +309,7 @@ class Trainer:
             stream = np.random.SeedSequence([self.config.seed, self.progress.update, rank()])
             torch.manual_seed(int(stream.generate_state(1)[0]))
         self.optimizer.zero_grad()
-        with self._advising():
+        with self._advising(), self._drawn_max_steps():
             parts, numbers = self._gradient.add(batch, self._ponder_weight())
         self._step(numbers)
         self.progress.totals.add(parts, numbers)
@@ -316,8 +317,32 @@ class Trainer:
         self.progress.batch += 1
 
     def _ponder_weight(self) -> float:
-        factor = ponder_factor(self.progress.update, self.config.ponder_warmup)
-        return self.config.ponder_weight * factor
+        return self.config.ponder_weight * self.progress.ponder_factor(self.config)
+
+    def _check_min_steps(self) -> None:
+        least, most = self.config.min_steps, self.model.max_steps
+        if least > most:
+            raise ValueError(f"min_steps is {least}, but the model takes {most} steps at most")
+        if least and not self.model.config.share_weights:
+            raise ValueError(
+                f"min_steps is {least}, but without share_weights all {most} layers are done: "
+                "leave it out"
+            )
+
+    @contextmanager
+    def _drawn_max_steps(self) -> Iterator[None]:
+        """Run a `with` block with a `max_steps` that is a function of the seed and the update.
+
+        So it is the same in all processes and all parts of a batch.
+        """
+        most = self.model.max_steps
+        if self.config.min_steps:
+            random = np.random.default_rng([self.config.seed, self.progress.update, 0])
+            self.model.max_steps = int(random.integers(self.config.min_steps, most + 1))
+        try:
+            yield
+        finally:
+            self.model.max_steps = most
 
     def _step(self, numbers: Tensor) -> None:
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).item()
@@ -339,7 +364,7 @@ class Trainer:
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
-        better = progress.update_best(evaluation, self.config.target_accuracy)
+        better = progress.update_best(evaluation, self.config)
         if is_first():
             if better:
                 self.model.save_pretrained(self.folder)
@@ -360,7 +385,8 @@ class Trainer:
         append_metrics(self.folder / METRICS, metrics)
         self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
         # Before, pondering has not had its full price yet.
-        if self.model.config.adaptive and progress.update >= self.config.ponder_warmup:
+        may_halt = not isinstance(self.model.rule, FixedDepth)
+        if may_halt and progress.ponder_factor(self.config) == 1.0:
             for part, steps in totals.steps().items():
                 self._warn(part, steps, totals.accuracy)
 

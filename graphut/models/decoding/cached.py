@@ -15,9 +15,10 @@ from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import RecurrenceDecoder
-from graphut.nn import MultiHeadAttention, coordinate_signal
+from graphut.nn import Global, MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.recurrence import adaptive_loop
+from graphut.nn.rules import GraphMembers
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology
 
@@ -31,6 +32,9 @@ class CachedDecoder(RecurrenceDecoder):
 
     def __post_init__(self) -> None:
         """Begin with empty caches."""
+        rule = self.recurrence.active_rule
+        if isinstance(rule, Global):
+            raise ValueError(f"{rule} cannot decode token by token: later ones decide over depth")
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
         self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
         self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a sepconv transition
@@ -42,11 +46,15 @@ class CachedDecoder(RecurrenceDecoder):
         self.combined.add_nodes(len(parents))
         self.hypotheses.extend(parents, self.memory.add_nodes(len(parents)))
         length = self.hypotheses.length
-        position = torch.tensor(length, device=feat.device)
-        encoding = coordinate_signal(position, feat.shape[1], feat.dtype).expand_as(feat)
+        positions = torch.full((len(feat),), length, device=feat.device)
         loop = adaptive_loop(self.recurrence)
-        out, steps, _ = loop.run(_NewestTokens(self), feat, encoding, len(feat), settle=True)
-        return self.predict(out), steps
+        sentences = self.hypotheses.sentences.to(feat.device)
+        # The newest token's place is the last in each sentence.
+        members = GraphMembers(sentences, torch.full_like(sentences, length - 1), 0)
+        found = loop.run(
+            _NewestTokens(self), feat, positions, len(feat), members=members, settle=True
+        )
+        return self.predict(found.out), found.steps
 
 
 class _NewestTokens:

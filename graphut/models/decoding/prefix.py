@@ -23,11 +23,13 @@ class PrefixDecoder(RecurrenceDecoder):
         prefixes, length = self.hypotheses.ids, self.hypotheses.length
         lengths = torch.full((len(prefixes),), length)
         feat = self.embed(prefixes.flatten().to(tokens.device))
+        layout = self.topology.layout(lengths)
         out, ponder = self.recurrence(
-            self.topology.layout(lengths),
+            layout,
             with_extra_nodes(self.topology, feat, lengths),
             positions=node_positions(self.topology, lengths).to(feat.device),
             cross=self._cross(lengths, feat.device),
+            graph_ids=self.hypotheses.sentences.repeat_interleave(layout.dst_lengths),
         )
         newest = token_nodes(self.topology, lengths)[length - 1 :: length].to(feat.device)
         return self.predict(out[newest]), ponder.steps[newest]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.tasks import ListOps, Pair
+from graphut.experiments.tasks import LabelledGraph, ListOps, ListOpsTree, Pair
 from graphut.experiments.tasks.listops import parse
 
 
@@ -120,3 +120,40 @@ def test_list_ops_keeps_a_relative_folder_as_an_absolute_one(
 def test_parse_quotes_a_wrong_line() -> None:
     with pytest.raises(ValueError, match=r"got '7 \[MAX 7 \]'"):
         parse("7 [MAX 7 ]")
+
+
+def value_in_tree(graph: LabelledGraph, node: int) -> tuple[int, int]:
+    """The value of a node of a tree, and how deep lists are nested in it."""
+    symbol = ListOpsTree.node_kinds.symbols[graph.nodes[node]]
+    inner = [s for s, target in graph.edges.T.tolist() if target == node and s != node]
+    if not inner:
+        return int(symbol), 0
+    values, depths = zip(*(value_in_tree(graph, child) for child in inner), strict=True)
+    return value_of([symbol, *map(str, values), "]"]), 1 + max(depths)
+
+
+def test_listops_tree_has_the_values_and_the_nesting_of_the_expressions() -> None:
+    sizes = {"train_size": 30, "held_out": 10, "longest": 60}
+    task, plain = ListOpsTree(**sizes), ListOps(**sizes)
+    assert (ListOpsTree(**sizes, inner=False).train(0, 0)[0].labels[1:] == -1).all()
+    for part in ("train", "validation", "test"):
+        for graph, (source, target) in zip(task.load(part), plain.load(part), strict=True):
+            value, depth = value_in_tree(graph, 0)
+            assert task.answers.symbols[graph.labels[0]] == str(value)
+            assert plain.target_vocabulary.decode(target) == [str(value)]
+            values = [value_in_tree(graph, node)[0] for node in range(len(graph.nodes))]
+            asked = values if part == "train" else [value, *[-1] * (len(values) - 1)]
+            assert graph.labels.tolist() == asked
+            closing = plain.source_vocabulary.decode(source).count("]")
+            assert len(graph.nodes) == len(source) - closing
+            assert graph.edges.shape == (2, 2 * len(graph.nodes) - 1)
+            assert graph.depth is not None and graph.depth[0] == depth
+            nested = [value_in_tree(graph, node)[1] for node in range(len(graph.nodes))]
+            assert graph.depth.tolist() == nested
+
+
+def test_listops_tree_of_the_official_files(listops_folder: Path) -> None:
+    task = ListOpsTree(data=listops_folder, train_size=1, held_out=1)
+    assert [*task.test_sets] == ["test", "official-d20s", "official-d20a"]
+    graph = task.test_sets["official-d20s"][0]
+    assert task.answers.symbols[graph.labels[0]] == str(value_in_tree(graph, 0)[0])

@@ -25,6 +25,9 @@ from graphut.experiments.training import TrainingConfig
         ("weight_decay", -0.1),
         ("ponder_weight", -1e-3),
         ("ponder_warmup", -1),
+        ("ponder_wait", -1),
+        ("ponder_wait", 20),  # as long as patience
+        ("min_steps", -1),
         ("seed", -1),
         ("label_smoothing", 1.0),
         ("target_accuracy", 0.0),

@@ -71,12 +71,36 @@ def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
     for epoch, (sequences, tokens, steps) in enumerate(evaluations, 1):
         progress.epoch = epoch
         kept.append(
-            progress.update_best(PairLearner.evaluation(sequences, tokens, steps, steps), 0.9)
+            progress.update_best(
+                PairLearner.evaluation(sequences, tokens, steps, steps),
+                TrainingConfig(target_accuracy=0.9),
+            )
         )
         on_target.append(progress.on_target)
     assert kept == [True, True, True, False, False]
     assert on_target == [0, 1, 2, 3, 0]
     assert (progress.best_epoch, progress.best) == (3, PairLearner.evaluation(0.9, 0.9, 1.0, 1.0))
+
+
+def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
+    config = TrainingConfig(ponder_wait=2, ponder_warmup=20, target_accuracy=0.9)
+    progress, factors, on_target = Progress(), [], []
+    for epoch, right in enumerate((0.5, 0.4, 0.9, 0.9, 0.9, 0.9, 0.95, 0.9, 0.9), 1):
+        progress.epoch, progress.update = epoch, 10 * epoch
+        progress.update_best(PairLearner.evaluation(right, 1.0, 2.0, 2.0), config)
+        factors.append(progress.ponder_factor(config))
+        on_target.append(progress.on_target)
+    assert progress.ponder_start == 50
+    assert factors == [0, 0, 0, 0, 0, 0.5, 1, 1, 1]
+    assert on_target == [0, 0, 0, 0, 0, 0, 1, 2, 3]  # a run does not end before the price is full
+    state = json.loads(json.dumps(progress.to_dict()))
+    assert Progress.from_dict(state, PairLearner.evaluation) == progress
+
+
+def test_progress_of_an_older_checkpoint() -> None:
+    state = Progress(update=7).to_dict()
+    del state["plateau"], state["ponder_start"]
+    assert Progress.from_dict(state, PairLearner.evaluation) == Progress(update=7)
 
 
 def test_progress_replayed_from_metrics() -> None:
@@ -88,7 +112,7 @@ def test_progress_replayed_from_metrics() -> None:
     progress = Progress.replayed(
         metrics, TrainingConfig(target_accuracy=0.8), PairLearner.evaluation
     )
-    assert progress == Progress(4, 0, 28, best=found[2], best_epoch=3, on_target=3)
+    assert progress == Progress(4, 0, 28, best=found[2], best_epoch=3, on_target=3, plateau=2)
 
 
 @pytest.mark.parametrize(

@@ -67,15 +67,23 @@ def assert_same_end(first: Trainer, second: Trainer) -> None:
     assert first.progress.to_dict() | seconds == second.progress.to_dict() | seconds
 
 
-@pytest.mark.parametrize("updates", [0, 1, 3, 5, 8])
-def test_trainer_resumes_a_stopped_run_to_the_last_bit(tmp_path: Path, updates: int) -> None:
-    straight = make(tmp_path / "straight")
+DRAWN = TrainingConfig(**vars(CONFIG) | {"min_steps": 1, "ponder_wait": 1})
+
+
+@pytest.mark.parametrize(
+    ("updates", "config", "noise"),
+    [(n, CONFIG, 0.0) for n in (0, 1, 3, 5, 8)] + [(5, DRAWN, 0.3)],
+)
+def test_trainer_resumes_a_stopped_run_to_the_last_bit(
+    tmp_path: Path, updates: int, config: TrainingConfig, noise: float
+) -> None:
+    straight = make(tmp_path / "straight", config, noise=noise)
     assert straight.fit()
 
-    stopped = make(tmp_path / "stopped")
+    stopped = make(tmp_path / "stopped", config, noise=noise)
     assert not stopped.fit(StopAfter(updates))
     assert stopped.progress.update == updates
-    resumed = make(tmp_path / "stopped", seed=5)
+    resumed = make(tmp_path / "stopped", config, seed=5, noise=noise)
     resumed.resume()
     assert resumed.fit()
     assert_same_end(straight, resumed)
@@ -244,6 +252,35 @@ def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
     assert [line["ponder_weight"] for line in read] == [0.75e-3, 1e-3, 1e-3]
     assert read[-1]["learning_rate"] == 0.0
     assert lines[0].startswith("epoch 1: loss ") and lines[-1].startswith("done after 3 epochs")
+
+
+def test_trainer_draws_the_steps_of_each_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[list[int]] = []
+    outcome = PairLearner.outcome
+
+    def noted(self: PairLearner, model: UniversalTransformer, *arguments: Any) -> Any:
+        drawn[-1].append(model.max_steps)
+        return outcome(self, model, *arguments)
+
+    monkeypatch.setattr(PairLearner, "outcome", noted)
+    for seed in (0, 0, 1):
+        drawn.append([])
+        config = TrainingConfig(**vars(CONFIG) | {"min_steps": 2, "seed": seed})
+        trainer = make(tmp_path / str(len(drawn)), config, max_steps=4)
+        trainer.fit()
+        assert trainer.model.max_steps == 4
+        assert set(drawn[-1]) == {2, 3, 4} and len(drawn[-1]) == 9
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_trainer_refuses_a_number_of_steps_that_the_model_cannot_take(tmp_path: Path) -> None:
+    config = TrainingConfig(min_steps=4)
+    with pytest.raises(ValueError, match="min_steps is 4, but the model takes 3 steps at most"):
+        make(tmp_path, config)
+    with pytest.raises(ValueError, match="without share_weights all 5 layers are done: leave it"):
+        make(tmp_path, config, max_steps=5, share_weights=False, adaptive=False)
 
 
 def test_trainer_keeps_the_best_model(tmp_path: Path) -> None:

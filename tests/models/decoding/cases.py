@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.models.decoding.decoder import EncodedSource, TokenDecoder
-from graphut.nn import AdaptiveRecurrence, HaltingUnit
+from graphut.nn import AdaptiveRecurrence, HaltingUnit, parse_rule
 from graphut.topology import (
     Complete,
     Topology,
@@ -21,7 +21,7 @@ from graphut.topology import (
 )
 from graphut.topology.cross import cross_layout, cross_topology
 from tests.helpers import normal
-from tests.nn.cases import FEATS, build_case, randomised
+from tests.nn.cases import FEATS, RULES, build_case, randomised
 
 VOCABULARY = 5
 SOURCES = [4, 6, 3]
@@ -35,7 +35,7 @@ MODES: dict[str, Sequence[Any]] = {
     "topology": ("causal", "window:2&causal"),
     "cross": ("complete", "window:1"),
     "scale_by_degree": (False, True),
-    "changed": ("", "max_steps=3", "max_steps=9", "threshold=0.4"),
+    "changed": ("", "max_steps=3", "max_steps=9", "rule=act:threshold=0.4"),
 }
 
 
@@ -69,6 +69,7 @@ class Setting:
             who.layout(lengths),
             with_extra_nodes(who, self.embed(prefixes.flatten()), lengths),
             positions=node_positions(who, lengths),
+            graph_ids=sentences.repeat_interleave(length),
             cross=(
                 cross_layout(self.source.topology, lengths, own, decoder=who, encoder=every),
                 torch.cat([parts[sentence] for sentence in sentences.tolist()]),
@@ -85,6 +86,7 @@ def build_setting(
     norm: str = "post",
     adaptive: bool = True,
     changed: str = "",
+    rule: str = "act",
     **modes: Any,
 ) -> Setting:
     """A recurrence with random weights between a random embedding and a random projection."""
@@ -92,10 +94,12 @@ def build_setting(
         form="decoder", norm=norm, halting=_pre_norm_halting() if norm == "pre" else None, **modes
     ).layer.requires_grad_(False)
     if not adaptive:
-        layer.halting = None
-    if changed:
-        name, value = changed.split("=")
-        setattr(layer, name, type(getattr(layer, name))(value))
+        layer.rule = layer.halting = None
+    if rule != "act":
+        layer.rule = RULES[rule]
+    if changed and (adaptive or "rule" not in changed):
+        name, value = changed.split("=", 1)
+        setattr(layer, name, parse_rule(value) if "rule" in name else int(value))
     embedding = 2 * normal(VOCABULARY, FEATS, seed=70).detach()
     projection = normal(FEATS, VOCABULARY, seed=71).detach()
     memory = normal(sum(SOURCES), 6, seed=72).detach()

@@ -15,6 +15,7 @@ from graphut.models.decoding.prefix import PrefixDecoder
 from tests.helpers import assert_same, covering, name_of
 from tests.models.decoding.cases import MODES, build_setting, growth
 from tests.nn.adapters import LowRank, halved, halving, normed
+from tests.nn.cases import RULES, SIGNALS
 
 PAIRWISE = covering(**MODES)
 # What a token shows after it has halted depends on these together.
@@ -22,6 +23,7 @@ SHOWN = [
     {"halted": halted, "norm": norm, "transition": transition, "changed": "max_steps=7"}
     for halted, norm, transition in product(*(MODES[n] for n in ("halted", "norm", "transition")))
 ]
+SIGNALLED = covering(**SIGNALS, **{name: MODES[name] for name in ("halted", "norm", "changed")})
 CAP = 4
 DEPTHS = st.lists(st.lists(st.integers(1, CAP), min_size=1, max_size=5), min_size=1, max_size=5)
 FULL = [dict(zip(MODES, values, strict=True)) for values in product(*MODES.values())]
@@ -40,6 +42,32 @@ def check(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", PAIRWISE + SHOWN, ids=name_of)
 def test_cached_decoder_equals_the_prefix_decoder(row: dict[str, Any]) -> None:
     check(row)
+
+
+@pytest.mark.parametrize("row", SIGNALLED, ids=name_of)
+def test_cached_decoder_with_each_signal(row: dict[str, Any]) -> None:
+    check(row)
+
+
+@pytest.mark.parametrize(
+    "row",
+    covering(
+        rule=[name for name in RULES if "global" not in name],
+        **{name: MODES[name] for name in ("halted", "norm", "transition", "topology")},
+    ),
+    ids=name_of,
+)
+def test_cached_decoder_with_every_rule_that_looks_at_one_token(row: dict[str, Any]) -> None:
+    check(row)
+
+
+def test_cached_decoder_refuses_global_halting() -> None:
+    setting = build_setting(rule="global")
+    with pytest.raises(ValueError, match=r"Global\(.*\) cannot decode token by token"):
+        setting.decoder(CachedDecoder)
+    setting.recurrence.evaluation_rule = RULES["quantile"]
+    setting.recurrence.eval()
+    setting.decoder(CachedDecoder)
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])

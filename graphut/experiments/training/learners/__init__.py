@@ -7,6 +7,7 @@ from graphut.experiments.tasks import Task
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners.agreement import AgreementLearner
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.lambada import LambadaLearner
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.passages import PassageLearner
@@ -25,6 +26,7 @@ LEARNERS: dict[type[Task], AnyLearner] = {
         LambadaLearner(),
         PassageLearner(),
         TranslationLearner(),
+        GraphLearner(),
     )
 }
 """The learner of each kind of tasks."""

@@ -1,31 +1,34 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphut.nn.act import WEIGHTINGS, ACTState, HaltingRule
+from graphut.nn.rules import ACT
+from graphut.nn.rules.base import RuleState, StepRows
 
 SINGLE = torch.float32
 sequences = st.lists(
     st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5), min_size=1, max_size=4
 ).map(lambda rows: torch.tensor(rows, dtype=torch.float64))
 rules = st.builds(
-    HaltingRule,
+    ACT,
     threshold=st.sampled_from([0.3, 0.99, 1.0]),
-    max_steps=st.integers(1, 5),
-    weighting=st.sampled_from(WEIGHTINGS),
+    weighting=st.sampled_from(["sum", "ema", "last"]),
     forced_remainder=st.booleans(),
 )
+caps = st.integers(1, 5)
 
 
-def one_row(rule: HaltingRule, p: list[float], states: list[float]) -> tuple[float, int, float]:
+def one_row(rule: ACT, cap: int, p: list[float], states: list[float]) -> tuple[float, int, float]:
     """Lines 6 and 7 of the definition, for one row: output, step and remainder."""
     out = c = 0.0
     for t, (p_t, x) in enumerate(zip(p, states, strict=True), start=1):
-        reached, last = c + p_t >= rule.threshold, t == rule.max_steps
+        reached, last = c + p_t >= rule.threshold, t == cap
         closes = reached or (last and rule.forced_remainder)
         w = 1 - c if closes else p_t
         out = {"sum": out + w * x, "ema": w * x + (1 - w) * out, "last": x}[rule.weighting]
@@ -36,17 +39,19 @@ def one_row(rule: HaltingRule, p: list[float], states: list[float]) -> tuple[flo
 
 
 def count(
-    rule: HaltingRule, probabilities: Tensor, states: Tensor, packed: bool
+    rule: ACT, cap: int, probabilities: Tensor, states: Tensor, packed: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A tally of rows that halt one by one: packed as they go, or behind a mask."""
     rows = probabilities.shape[0]
-    act = ACTState.start(rule, states[:, :1])
+    act = RuleState(rule, cap, states[:, :1])
     nodes, active = torch.arange(rows), torch.ones(rows, dtype=torch.bool)
     out, remainder = probabilities.new_zeros(2, rows)
     steps = torch.zeros(rows, dtype=torch.int64)
-    for t in range(1, rule.max_steps + 1):
+    for t in range(1, cap + 1):
         state, p = states[nodes, t - 1 : t], probabilities[nodes, t - 1]
-        halts, remains = act.update(state, p, t, None if packed else active)
+        rows_now = StepRows(state, state, p, t, t == cap)
+        halts = act.update(rows_now, None if packed else active)
+        remains = act.remainder
         done = nodes[halts]
         out[done], steps[done], remainder[done] = act.out[halts, 0], t, remains[halts]
         if packed:
@@ -57,42 +62,56 @@ def count(
 
 
 @pytest.mark.parametrize("packed", [True, False])
-@given(sequences, rules)
+@given(sequences, rules, caps)
 def test_act_rows_are_counted_as_if_alone(
-    packed: bool, probabilities: Tensor, rule: HaltingRule
+    packed: bool, probabilities: Tensor, rule: ACT, cap: int
 ) -> None:
     states = torch.linspace(-2, 3, probabilities.numel()).double().view_as(probabilities)
-    found = count(rule, probabilities, states, packed)
+    found = count(rule, cap, probabilities, states, packed)
     expected = [
-        one_row(rule, p, x) for p, x in zip(probabilities.tolist(), states.tolist(), strict=True)
+        one_row(rule, cap, p, x)
+        for p, x in zip(probabilities.tolist(), states.tolist(), strict=True)
     ]
     for column, values in zip(found, zip(*expected, strict=True), strict=True):
         torch.testing.assert_close(column, torch.tensor(values, dtype=column.dtype))
 
 
 def test_act_a_row_halts_when_its_sum_is_the_threshold() -> None:
-    rule = HaltingRule(0.75, 5, "sum", forced_remainder=True)
+    rule = ACT(threshold=0.75)
     probabilities = torch.tensor([[0.25, 0.5, 0.1, 0.1, 0.1], [0.25, 0.4375, 0.0625, 0.0, 0.0]])
-    _, steps, remainder = count(rule, probabilities, probabilities, packed=True)
+    _, steps, remainder = count(rule, 5, probabilities, probabilities, packed=True)
     assert steps.tolist() == [2, 3]
     assert remainder.tolist() == [0.75, 0.3125]
 
 
-@given(sequences, st.integers(1, 5))
+@given(sequences, caps)
 def test_act_weights_sum_to_one_at_the_cap_too(probabilities: Tensor, cap: int) -> None:
-    rule = HaltingRule(0.99, cap, "sum", forced_remainder=True)
     ones = torch.ones_like(probabilities, dtype=SINGLE)
-    out, _, _ = count(rule, probabilities.to(SINGLE), ones, packed=True)
+    out, _, _ = count(ACT(), cap, probabilities.to(SINGLE), ones, packed=True)
     assert ((out - 1).abs() <= 2 * torch.finfo(SINGLE).eps).all()
 
 
 def test_act_sums_are_float32_beside_narrower_states() -> None:
-    rule = HaltingRule(0.99, 200, "sum", forced_remainder=True)
     rows = torch.ones(1, 2, dtype=torch.bfloat16)
-    act = ACTState.start(rule, rows)
-    assert act.cumulative.dtype == SINGLE
+    act = RuleState(ACT(), 200, rows)
     for step in range(1, 100):
-        halts, _ = act.update(rows, torch.tensor([0.005]), step)
+        halts = act.update(StepRows(rows, rows, torch.tensor([0.005]), step, False))
         assert not halts  # a sum in bfloat16 would stand still below 0.99, or overshoot it
-    assert act.cumulative.dtype == SINGLE and act.out.dtype == torch.bfloat16
-    torch.testing.assert_close(act.cumulative, torch.tensor([0.495]))
+    assert act.memory[0].dtype == SINGLE and act.out.dtype == torch.bfloat16
+    torch.testing.assert_close(act.memory[0], torch.tensor([0.495]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("threshold", 0.0, r"threshold must lie in \(0, 1\], got 0.0"),
+        ("threshold", 1.5, r"threshold must lie in \(0, 1\], got 1.5"),
+        ("threshold", float("nan"), "got nan"),
+        ("weighting", "mean", "weighting must be one of 'sum', 'ema', 'last', got 'mean'"),
+        ("halt_from", "middle", "halt_from must be one of 'input', 'output', got 'middle'"),
+        ("cost", "steps", "cost must be one of 'steps.remainder', 'remainder', got 'steps'"),
+    ],
+)
+def test_act_refuses_a_wrong_setting(name: str, value: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(ACT(), **{name: value})

@@ -1,0 +1,241 @@
+"""Labelled graphs in files that networkx or DGL's users write: GraphML, node-link JSON, CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+from numpy.typing import NDArray
+
+from graphut._files import blaming, read_json
+from graphut.experiments.tasks.base import PARTS, LabelledGraph
+from graphut.experiments.tasks.files import read_text
+from graphut.experiments.tasks.vocabulary import Vocabulary
+
+KIND = "node"
+"""The kind of all nodes of graphs without features."""
+_MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
+_ATTRIBUTES = ("feat", "label", *_MASKS.values())
+_SUFFIXES = (".graphml", ".json")
+_FORMATS = (
+    "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
+    "of .csv files as DGL's CSVDataset has them"
+)
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """A graph as it stands in a file."""
+
+    place: str  # the file, for messages
+    edges: NDArray[np.int64]  # (2, E), with an edge from each node to itself
+    features: list[Any] | None  # `feat` of each node: texts, or lists of numbers
+    labels: list[str | None] | None  # `label` of each node
+    label: str | None  # `label` of the graph
+    masks: dict[str, NDArray[np.bool_]]  # by part: the nodes that are asked in it
+    num_nodes: int
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether the nodes have kinds, or nothing, in place of features."""
+        return self.features is None or isinstance(self.features[0], str)
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kind of each node."""
+        return [KIND] * self.num_nodes if self.features is None else self.features
+
+    def with_labels_at_nodes(self) -> GraphFile:
+        """Return the graph with labels of nodes, none of them known if it has not any."""
+        return replace(self, labels=self.labels or [None] * self.num_nodes)
+
+    def labelled(self, kinds: Vocabulary, answers: Vocabulary) -> LabelledGraph:
+        """Return the graph in the numbers of a model's vocabularies.
+
+        Raises
+        ------
+        ValueError
+            If a kind or a class is unknown, or features stand where the model has kinds.
+        """
+        with blaming(self.place, ""):
+            if self.has_kinds != bool(kinds.symbols):
+                has = "kinds" if self.has_kinds else "features"
+                raise ValueError(f"its nodes have {has} in `feat`, and those of the others do not")
+            given = [self.label] if self.labels is None else self.labels
+            return LabelledGraph(
+                edges=self.edges,
+                nodes=_indices(self.kinds, kinds) if kinds.symbols else self._numbers(),
+                labels=_indices(given, answers),
+            )
+
+    def _numbers(self) -> NDArray[np.float32]:
+        rows = self.features or []
+        if len({len(row) for row in rows}) > 1:
+            raise ValueError("its nodes do not have equally many features")
+        return np.array(rows, np.float32)
+
+
+def read_graphs(path: str | Path) -> list[GraphFile]:
+    """Return the graphs in a file, or in all files of a folder.
+
+    A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
+    has a label, the graph has `label`. The attributes `train_mask`, `val_mask` and `test_mask` may
+    say which nodes are asked in which part. Edges of undirected graphs count in both directions,
+    and nodes without an edge from themselves get one.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        If there is no graph, or one cannot be read; the message names the file.
+    """
+    files = graph_files(path)
+    if files[0].suffix == ".csv":
+        graphs = _read_csv(files)
+    else:
+        graphs = [_of_networkx(str(file), _read_networkx(file)) for file in files]
+    if not graphs:
+        raise ValueError(f"{path} holds no graph")
+    if any(graph.labels is not None for graph in graphs):
+        return [graph.with_labels_at_nodes() for graph in graphs]
+    for graph in graphs:
+        if graph.label is None:
+            raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")
+    return graphs
+
+
+def graph_files(path: str | Path) -> list[Path]:
+    """Return the file of a path, or the files of graphs in a folder."""
+    path = Path(path)
+    if path.is_dir():
+        for suffixes in (_SUFFIXES, (".csv",)):
+            if files := sorted(file for file in path.iterdir() if file.suffix in suffixes):
+                return files
+    elif not path.exists():
+        raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
+    elif path.suffix in _SUFFIXES:
+        return [path]
+    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
+
+
+def _read_networkx(path: Path) -> networkx.Graph:
+    if path.suffix == ".graphml":
+        with blaming(path, "is not a GraphML file"):
+            return networkx.parse_graphml(read_text(path))
+    data = read_json(path)
+    with blaming(path, "is not a graph by networkx.node_link_data"):
+        # networkx before 3.4 wrote "links".
+        return networkx.node_link_graph(data, edges="edges" if "edges" in data else "links")
+
+
+def _of_networkx(place: str, graph: networkx.Graph) -> GraphFile:
+    number = {node: index for index, node in enumerate(graph)}
+    ends = [(number[source], number[target]) for source, target in graph.edges()]
+    if not graph.is_directed():
+        ends += [(target, source) for source, target in ends if source != target]
+    columns = {name: [data.get(name) for _, data in graph.nodes(data=True)] for name in _ATTRIBUTES}
+    return _make(place, ends, columns, graph.graph.get("label"), len(number))
+
+
+def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
+    """Return the graphs of files with the columns of DGL's CSVDataset."""
+    tables: dict[str, tuple[Path, list[dict[str, str]]]] = {}
+    for file in files:
+        reader = csv.DictReader(read_text(file).splitlines(), strict=True)
+        with blaming(file, "is not a CSV file"):
+            columns, table = set(reader.fieldnames or ()), list(reader)
+        keys = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
+        kind = next((kind for kind, needed in keys.items() if needed <= columns), None)
+        if kind is None:
+            raise ValueError(f"{file} has neither src_id and dst_id, node_id nor graph_id")
+        if kind in tables:
+            raise ValueError(f"{file} and {tables[kind][0]} both hold {kind}: one type is read")
+        if any(None in row.values() or None in row for row in table):
+            raise ValueError(f"{file} has a row with more or fewer columns than its first line")
+        tables[kind] = file, table
+    if not {"nodes", "edges"} <= tables.keys():
+        raise ValueError(f"{files[0].parent} lacks a .csv file with node_id, or one with src_id")
+    by_graph = {kind: _by_graph(table) for kind, (_, table) in tables.items()}
+    place, edges = str(tables["nodes"][0]), by_graph["edges"]
+    labels = {key: rows[0].get("label") for key, rows in by_graph.get("graphs", {}).items()}
+    graphs = []
+    for key, rows in by_graph["nodes"].items():
+        number = {row["node_id"]: index for index, row in enumerate(rows)}
+        with blaming(tables["edges"][0], "names a node that is not among the nodes"):
+            ends = [(number[row["src_id"]], number[row["dst_id"]]) for row in edges.get(key, [])]
+        values = {name: [row.get(name) for row in rows] for name in _ATTRIBUTES}
+        graphs.append(_make(place, ends, values, labels.get(key), len(rows)))
+    return graphs
+
+
+def _by_graph(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Mapping[str, str]]]:
+    found: dict[str, list[Mapping[str, str]]] = {}
+    for row in rows:
+        found.setdefault(row.get("graph_id", "0"), []).append(row)
+    return found
+
+
+def _make(
+    place: str,
+    ends: Sequence[tuple[int, int]],
+    columns: Mapping[str, list[Any]],
+    label: Any,
+    num_nodes: int,
+) -> GraphFile:
+    if num_nodes == 0:
+        raise ValueError(f"{place} holds a graph without nodes")
+    with blaming(place, ""):
+        looped = {source for source, target in ends if source == target}
+        loops = [(node, node) for node in range(num_nodes) if node not in looped]
+        features = columns["feat"]
+        if _some(features) and None in features:
+            raise ValueError(f"node number {features.index(None)} has no `feat`, but others have")
+        labels = [_name(value) for value in columns["label"]]
+        return GraphFile(
+            place=place,
+            edges=np.array([*ends, *loops], np.int64).T,
+            features=_features(features) if _some(features) else None,
+            labels=labels if _some(labels) else None,
+            label=_name(label),
+            masks={
+                part: np.array([_name(value) in ("1", "True", "true") for value in columns[name]])
+                for part, name in _MASKS.items()
+                if _some(columns[name])
+            },
+            num_nodes=num_nodes,
+        )
+
+
+def _some(values: Sequence[Any]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _features(values: Sequence[Any]) -> list[Any]:
+    """Return numbers, or the lists of numbers in texts such as `0.5, 1`, as lists; else texts."""
+    try:
+        lists = [
+            value.replace(",", " ").split() if isinstance(value, str) else value for value in values
+        ]
+        return [[float(x) for x in (row if isinstance(row, list) else [row])] for row in lists]
+    except ValueError:
+        return [str(value) for value in values]
+
+
+def _name(value: Any) -> str | None:
+    """Return a class as text: 3.0 is the class 3, and an empty text or -1 is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return None if value is None or str(value) in ("", "-1") else str(value)
+
+
+def _indices(names: Sequence[str | None], vocabulary: Vocabulary) -> NDArray[np.int64]:
+    """Return the number of each symbol, -1 for none."""
+    number = {symbol: index for index, symbol in enumerate(vocabulary.symbols)}
+    for name in names:
+        if name is not None and name not in number:
+            vocabulary.encode([name])
+    return np.array([-1 if name is None else number[name] for name in names], np.int64)

@@ -1,0 +1,350 @@
+"""Problems on random graphs, in which a node has to know what is many edges away."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
+from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges
+from graphut.experiments.tasks.presets import GRAPHS, NARROW_GRAPH_LAYERS, with_baselines
+from graphut.experiments.tasks.vocabulary import Vocabulary
+
+_PLACES = Vocabulary(["plain", "marked"])
+_YES_NO = Vocabulary(["no", "yes"])
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class GraphUnion:
+    """Several graphs as one: the nodes of the first, then those of the second, ..."""
+
+    sizes: Numbers  # (graphs,), nodes of each graph
+    edges: Numbers  # (2, E): all edges of the graphs, and then an edge from each node to itself
+
+    @classmethod
+    def of(
+        cls, sizes: Numbers, parts: Sequence[Edges], random: np.random.Generator, directed: bool
+    ) -> GraphUnion:
+        """Return the union of graphs, the nodes of each in random order.
+
+        Edges that are not directed become two.
+        """
+        first = sizes.cumsum() - sizes
+        order = np.concatenate([random.permutation(size) for size in sizes])
+        num_edges = np.array([len(part) for part in parts])
+        start = np.repeat(first, num_edges)[:, None]
+        ends = (order[np.concatenate(parts) + start] + start).T
+        loops = np.arange(sizes.sum())
+        back = ends[::-1, : 0 if directed else None]
+        return cls(sizes, np.concatenate([ends, back, np.stack([loops, loops])], 1))
+
+    @property
+    def first(self) -> Numbers:
+        """The first node of each graph."""
+        return self.sizes.cumsum() - self.sizes
+
+    @property
+    def graph(self) -> Numbers:
+        """The graph of each node."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def draw(self, random: np.random.Generator) -> Numbers:
+        """Draw a node of each graph."""
+        return self.first + random.integers(0, self.sizes)
+
+    def distances(self, starts: Numbers) -> Numbers:
+        """Return how many edges each node is away from the nearest start; -1 if it is from all."""
+        matrix = self._matrix()
+        found = dijkstra(matrix, indices=starts, unweighted=True, min_only=True)
+        return np.where(np.isfinite(found), found, -1).astype(np.int64)
+
+    def eccentricities(self) -> Numbers:
+        """Return how many edges each node is away from the farthest in its component, a tree.
+
+        One end of the longest path of a tree is the node that is farthest from any node, and the
+        other end is the node that is farthest from that one.
+        """
+        _, component = connected_components(self._matrix(), directed=False)
+        ends = np.unique(component, return_index=True)[1]
+        distances = []
+        for _ in range(3):
+            distances.append(self.distances(ends))
+            farthest_last = np.lexsort([distances[-1], component])
+            ends = farthest_last[np.cumsum(np.bincount(component)) - 1]
+        return np.maximum(distances[1], distances[2])
+
+    def by_node(self, values: Numbers) -> list[Numbers]:
+        """Return the values of the nodes of each graph."""
+        return np.split(values, self.first[1:])
+
+    def by_edge(self, values: Numbers) -> list[Numbers]:
+        """Return the values, `(..., E)`, of the edges of each graph."""
+        graph = self.graph[self.edges[1]]
+        ends = np.bincount(graph, minlength=len(self.sizes)).cumsum()
+        return np.split(values[..., np.argsort(graph, kind="stable")], ends[:-1], axis=-1)
+
+    def _matrix(self) -> coo_array:
+        size, (source, target) = self.sizes.sum(), self.edges
+        return coo_array((np.ones(len(source)), (source, target)), shape=(size, size)).tocsr()
+
+
+@dataclass(frozen=True)
+class GraphProblem(GraphTask):
+    """A problem on random graphs, drawn anew for each epoch.
+
+    The nodes of each graph are in random order, and each has an edge to itself. Validation and
+    test sets depend on the options alone.
+    """
+
+    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
+    node_kinds: ClassVar[Vocabulary] = _PLACES
+    answers: ClassVar[Vocabulary] = _YES_NO
+    directed: ClassVar[bool] = False
+    known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
+
+    families: str = option("near", f"families to draw from, with commas: {', '.join(FAMILIES)}")
+    sizes: str = option("4-24", "nodes of a graph: the fewest, a hyphen, and the most")
+    epoch_size: int = option(6400, "graphs in an epoch", least=1)
+    held_out: int = option(500, "graphs in the validation set, and in the test set", least=1)
+    test_sizes: str = option(
+        "100,1000", "nodes of the graphs in further test sets, one set for each of these numbers"
+    )
+    test_families: str = option("", "families of further test sets, one set each (as families)")
+    test_nodes: int = option(3000, "nodes in a further test set, at least", least=1)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        for name in ("families", "test_families"):
+            for family in self._listed(name):
+                if family not in self.known_families:
+                    known = ", ".join(self.known_families)
+                    raise ValueError(f"{name} of {self.name} are among {known}; got {family!r}")
+        if not self._listed("families"):
+            raise ValueError("families must name a family")
+        small, large = self._numbers("sizes", "-"), self._numbers("test_sizes", ",")
+        if len(small) != 2 or not 2 <= small[0] <= small[1]:
+            raise ValueError(
+                f"sizes must be two numbers as in '4-24', the first at least 2; got {self.sizes!r}"
+            )
+        if any(size < 2 for size in large):
+            raise ValueError(f"test_sizes are at least 2; got {self.test_sizes!r}")
+
+    def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
+        """Draw the graphs of an epoch."""
+        return self._draw_small(self.epoch_size, PARTS.index("train"), seed, epoch)
+
+    def load(self, part: str) -> list[LabelledGraph]:
+        """Draw the graphs of "validation" or "test"."""
+        return self._draw_small(self.held_out, PARTS.index(part))
+
+    @property
+    def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
+        """`test`, with graphs as in training, and sets such as `near-100` of larger graphs."""
+        large = self._numbers("test_sizes", ",")
+        families = self._listed("test_families") or self._listed("families")
+        return {"test": self.test} | {
+            f"{family}-{size}": self._draw_large(family, size)
+            for family in families
+            for size in large
+        }
+
+    def _draw_small(self, count: int, *stream: int) -> list[LabelledGraph]:
+        random = np.random.default_rng(stream)
+        least, most = self._numbers("sizes", "-")
+        families = random.choice(self._listed("families"), count).tolist()
+        return self._draw(families, random.integers(least, most + 1, count), random)
+
+    def _draw_large(self, family: str, size: int) -> list[LabelledGraph]:
+        count = -(-self.test_nodes // size)
+        random = np.random.default_rng([PARTS.index("test"), crc32(family.encode()), size])
+        return self._draw([family] * count, np.full(count, size), random)
+
+    def _draw(
+        self, families: Sequence[str], sizes: Numbers, random: np.random.Generator
+    ) -> list[LabelledGraph]:
+        pairs = zip(families, sizes.tolist(), strict=True)
+        parts = [self._thinned(FAMILIES[family](size, random), random) for family, size in pairs]
+        union = GraphUnion.of(sizes, parts, random, self.directed)
+        kinds, labels, depth = self.solve(union, random)
+        by_part = union.by_edge if self.answer_at == "edge" else union.by_node
+        columns = (
+            union.by_edge(union.edges - union.first[union.graph[union.edges[1]]]),
+            union.by_node(kinds),
+            by_part(labels),
+            union.by_node(depth),
+            families,
+        )
+        return [
+            LabelledGraph(edges, nodes, answers, needed, group=family)
+            for edges, nodes, answers, needed, family in zip(*columns, strict=True)
+        ]
+
+    def _thinned(self, edges: Edges, random: np.random.Generator) -> Edges:
+        """Return the edges of a graph that stay: all of them."""
+        return edges
+
+    @abstractmethod
+    def solve(
+        self, union: GraphUnion, random: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Draw the marks; return kinds of nodes, labels and depths: see `LabelledGraph`."""
+
+    def _listed(self, name: str) -> list[str]:
+        return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
+
+    def _numbers(self, name: str, separator: str) -> list[int]:
+        text = getattr(self, name)
+        try:
+            return [int(part) for part in text.split(separator) if part]
+        except ValueError:
+            wanted = f"whole numbers with {separator!r} between them"
+            raise ValueError(f"{name} must be {wanted}; got {text!r}") from None
+
+
+class GraphDistance(GraphProblem):
+    """Say for each node if its distance to the marked node is odd.
+
+    Examples
+    --------
+    >>> [graph] = GraphDistance(sizes="3-3", families="path", held_out=1).test
+    >>> graph.nodes, graph.labels, graph.depth
+    (array([1, 0, 0]), array([0, 1, 1]), array([0, 1, 1]))
+    """
+
+    name: ClassVar[str] = "graph-distance"
+
+    def solve(
+        self, union: GraphUnion, random: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Mark a node of each graph."""
+        marked = union.draw(random)
+        distance = union.distances(marked)
+        return _marks(union, marked), distance % 2, distance
+
+
+class GraphReach(GraphProblem):
+    """Say for each node of a forest if a marked node is in its tree.
+
+    Each forest is a tree without one or two of its edges. A node of a tree without mark needs
+    news from all of its tree.
+    """
+
+    name: ClassVar[str] = "graph-reach"
+    known_families = tuple(TREES)
+
+    def solve(
+        self, union: GraphUnion, random: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Mark a node of each graph."""
+        marked = union.draw(random)
+        distance = union.distances(marked)
+        reached = (distance >= 0).astype(np.int64)
+        depth = np.where(distance >= 0, distance, union.eccentricities())
+        return _marks(union, marked), reached, depth
+
+    def _thinned(self, edges: Edges, random: np.random.Generator) -> Edges:
+        """Return a tree without one or two of its edges."""
+        lost = min(int(random.integers(1, 3)), len(edges))
+        return np.delete(edges, random.choice(len(edges), lost, replace=False), axis=0)
+
+
+class GraphPath(GraphProblem):
+    """Say for each node of a tree if it is on the path between two marked nodes.
+
+    A marked node is on it, and the others need news from both.
+    """
+
+    name: ClassVar[str] = "graph-path"
+    known_families = tuple(TREES)
+
+    def solve(
+        self, union: GraphUnion, random: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Mark two nodes of each graph."""
+        one = union.draw(random)
+        other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
+        from_one, from_other = union.distances(one), union.distances(other)
+        apart = np.repeat(from_one[other], union.sizes)
+        between = (from_one + from_other == apart).astype(np.int64)
+        depth = np.maximum(from_one, from_other)
+        depth[one] = depth[other] = 0
+        return _marks(union, one) + _marks(union, other), between, depth
+
+
+class GraphBFS(GraphProblem):
+    """Say for each node which in-edge leads back towards the marked node.
+
+    It is one from a nearer neighbour, where several are right. The marked node answers with the
+    edge from itself.
+    """
+
+    name: ClassVar[str] = "graph-bfs"
+    # The answers take two more maps of states.
+    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 18})
+    answers: ClassVar[Vocabulary] = Vocabulary([])
+
+    @property
+    def answer_at(self) -> Literal["node", "edge", "graph"]:
+        """Where the answers are: "edge"."""
+        return "edge"
+
+    def solve(
+        self, union: GraphUnion, random: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Mark a node of each graph."""
+        marked = union.draw(random)
+        distance = union.distances(marked)
+        source, target = union.edges
+        nearer = distance[source] == distance[target] - 1
+        at_mark = (source == target) & (distance[target] == 0)
+        return _marks(union, marked), (nearer | at_mark).astype(np.int64), distance
+
+
+@dataclass(frozen=True)
+class PrefixParity(GraphProblem):
+    """Say for each node of a line if the number of ones up to it is odd.
+
+    Edges go along the line, and the first node has kinds of its own.
+
+    Examples
+    --------
+    >>> [graph] = PrefixParity(sizes="4-4", held_out=1).test
+    >>> graph.nodes, graph.labels, graph.depth
+    (array([0, 0, 1, 2]), array([1, 1, 1, 0]), array([2, 3, 1, 0]))
+    """
+
+    name: ClassVar[str] = "prefix-parity"
+    node_kinds: ClassVar[Vocabulary] = Vocabulary(["0", "1", "first-0", "first-1"])
+    known_families = ("path",)
+    directed = True
+
+    families: str = option("path", "path, and nothing else")
+
+    def solve(
+        self, union: GraphUnion, random: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """Draw the zeros and ones."""
+        first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # no in-edge but its own
+        place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
+        in_order = np.lexsort([place, union.graph])
+        ones = np.empty_like(bits)
+        ones[in_order] = bits[in_order].cumsum()
+        before = ones[first] - bits[first]
+        return bits + 2 * (place == 0), (ones - before[union.graph]) % 2, place
+
+
+def _marks(union: GraphUnion, marked: Numbers) -> Numbers:
+    kinds = np.zeros(union.sizes.sum(), np.int64)
+    kinds[marked] = 1
+    return kinds

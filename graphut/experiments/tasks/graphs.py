@@ -1,0 +1,131 @@
+"""One's own labelled graphs, from files."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
+from graphut.experiments.tasks.graph_files import GraphFile, graph_files, read_graphs
+from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
+from graphut.experiments.tasks.vocabulary import Vocabulary
+
+_FEWEST = 10  # graphs, of which a tenth can be split off
+
+
+@dataclass(frozen=True)
+class Graphs(GraphTask):
+    """One's own graphs, with labels at nodes or for each graph, from files.
+
+    The files and the attributes in them are those of `read_graphs`. Without masks, a tenth of the
+    graphs is split off at random for validation, and another for the test; of fewer than ten
+    graphs, tenths of the labelled nodes.
+
+    Parameters
+    ----------
+    data : str or Path
+        A file, or a folder of them.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        If a file cannot be read; the message names it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import networkx
+    >>> graph = networkx.karate_club_graph()
+    >>> for node, data in graph.nodes(data=True):
+    ...     data["label"] = data["club"].split()[0]
+    >>> with TemporaryDirectory() as folder:
+    ...     networkx.write_graphml(graph, Path(folder, "karate.graphml"))
+    ...     task = Graphs(folder)
+    ...     print(task.answers.symbols, [int((task.load(p)[0].labels >= 0).sum()) for p in PARTS])
+    ('Mr.', 'Officer') [28, 3, 3]
+    """
+
+    name = "graphs"
+    own_files = ("data",)
+    presets = with_baselines(OWN_GRAPHS, NARROW_OWN_GRAPH_LAYERS)
+
+    data: str | Path = option(MISSING, "file or folder of graphs: GraphML, node-link JSON, CSV")
+
+    @property
+    def answer_at(self) -> Literal["node", "edge", "graph"]:
+        """Where the labels are: "node" or "graph"."""
+        return "graph" if self._files[0].labels is None else "node"
+
+    @property
+    def num_feats(self) -> int:
+        """How many features a node has."""
+        return 0 if self._files[0].has_kinds else self._graphs[0].nodes.shape[1]
+
+    @cached_property
+    def node_kinds(self) -> Vocabulary:
+        """The kinds of nodes."""
+        if not self._files[0].has_kinds:
+            return Vocabulary([])
+        return Vocabulary(sorted(set(chain.from_iterable(graph.kinds for graph in self._files))))
+
+    @cached_property
+    def answers(self) -> Vocabulary:
+        """The classes."""
+        labels = chain.from_iterable(graph.labels or [graph.label] for graph in self._files)
+        return Vocabulary(sorted({label for label in labels if label is not None}))
+
+    @property
+    def unchecked_files(self) -> dict[str, Path]:
+        """All files of the data."""
+        return {f"data/{file.name}": file for file in graph_files(self.data)}
+
+    def load(self, part: str) -> list[LabelledGraph]:
+        """Return the graphs in which something is asked in a part."""
+        return [graph for graph in self._parts[part] if (graph.labels >= 0).any()]
+
+    @cached_property
+    def _files(self) -> list[GraphFile]:
+        return read_graphs(self.data)
+
+    @cached_property
+    def _graphs(self) -> list[LabelledGraph]:
+        return [graph.labelled(self.node_kinds, self.answers) for graph in self._files]
+
+    @cached_property
+    def _parts(self) -> dict[str, list[LabelledGraph]]:
+        graphs, masks = self._graphs, [graph.masks for graph in self._files]
+        if self.answer_at == "node" and any(masks):
+            asked = {part: [mask.get(part, np.array(False)) for mask in masks] for part in PARTS}
+        elif self.answer_at == "node" and len(graphs) < _FEWEST:
+            sizes = [len(graph.labels) for graph in graphs]
+            labels = np.concatenate([graph.labels for graph in graphs])
+            asked = {
+                part: np.split(np.isin(np.arange(len(labels)), chosen), np.cumsum(sizes)[:-1])
+                for part, chosen in _tenths(np.flatnonzero(labels >= 0), self.data).items()
+            }
+        else:
+            chosen = _tenths(np.arange(len(graphs)), self.data)
+            return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
+        return {part: [*map(_asking, graphs, asked[part])] for part in PARTS}
+
+
+def _asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
+    """Return a graph in which some nodes alone are asked."""
+    return graph._replace(labels=np.where(asked, graph.labels, -1))
+
+
+def _tenths(items: NDArray[np.int64], data: str | Path) -> dict[str, NDArray[np.int64]]:
+    """Split items at random: a tenth for validation, one for the test, the others to train on."""
+    if len(items) < 3:
+        raise ValueError(
+            f"{data} has {len(items)} labelled nodes or graphs: too few to train, validate and test"
+        )
+    order, tenth = np.random.default_rng(0).permutation(items), max(1, len(items) // 10)
+    parts = np.split(order, [len(items) - 2 * tenth, len(items) - tenth])
+    return {part: np.sort(chosen) for part, chosen in zip(PARTS, parts, strict=True)}

@@ -1,0 +1,256 @@
+"""Sudoku: 81 cells as nodes, each of which sees the 20 cells of its row, column and box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from string import digits
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
+from graphut.experiments.tasks.cache import cached, key_of
+from graphut.experiments.tasks.presets import NARROW_SUDOKU_LAYERS, SUDOKU, with_baselines
+from graphut.experiments.tasks.vocabulary import Vocabulary
+
+Cells = NDArray[np.int64]
+"""`(81,)`, the digit of each cell, row by row; 0 for an empty one."""
+
+_CELL = np.arange(81)
+_PLACES = np.stack([_CELL // 9, _CELL % 9, _CELL // 27 * 3 + _CELL % 9 // 3], 1)
+"""`(81, 3)`, row, column and box of each cell."""
+_UNITS = np.concatenate([place == np.arange(9)[:, None] for place in _PLACES.T])
+"""`(27, 81)`, which cells a row, a column or a box has."""
+_SEES = _UNITS.T.astype(np.int64) @ _UNITS > 0  # itself too
+_EDGES = np.stack(np.nonzero(_SEES))
+_SEEN_BITS = [sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _SEES]
+_UNIT_BITS = [sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _UNITS]
+_ALL = (1 << 81) - 1
+_SEED_CELLS = 8  # drawn beside the first row, so that the search does not find like grids
+_FORMAT = 1  # of the cache
+
+
+def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
+    """Return the solutions of a puzzle, or `limit` of them if there are more.
+
+    Raises
+    ------
+    ValueError
+        If a cell holds no digit from 0, for an empty one, to 9.
+
+    Examples
+    --------
+    >>> [solution] = solutions([int(x) for x in
+    ...     "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+    ...     .replace(".", "0")])
+    >>> solution[:9]
+    [5, 3, 4, 6, 7, 8, 9, 1, 2]
+    """
+    if len(puzzle) != 81 or not set(puzzle) <= set(range(10)):
+        raise ValueError(f"a puzzle is 81 digits, 0 for an empty cell; got {puzzle!r}")
+    return [found for found, _ in zip(_search(*_start(puzzle)), range(limit), strict=False)]
+
+
+def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
+    """Return for each digit the cells where it may be, and the empty cells, as bits of numbers."""
+    places, empty = [_ALL] * 9, _ALL
+    for cell, digit in enumerate(puzzle):
+        if digit:
+            empty = _place(places, empty, 1 << cell, digit - 1)
+    return places, empty
+
+
+def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
+    """Write a digit into a cell, a bit; return the cells that stay empty."""
+    here = places[digit] & cell
+    for other in range(9):
+        places[other] &= ~cell
+    places[digit] = places[digit] & ~_SEEN_BITS[cell.bit_length() - 1] | here
+    return empty & ~cell
+
+
+def _search(places: list[int], empty: int) -> Iterator[list[int]]:
+    """Yield solutions: fill what is forced, then try the digits of a cell that has few."""
+    while True:
+        one = two = three = 0  # cells of at least so many digits
+        for place in places:
+            three |= two & place
+            two |= one & place
+            one |= place
+        if one != _ALL:
+            return  # a cell has no digit
+        forced = empty & ~two
+        cell = forced & -forced
+        digit = next((digit for digit in range(9) if places[digit] & cell), -1)
+        if not forced and empty:
+            found = _only_cell(places, empty)
+            if found is None:
+                return  # a digit has no cell
+            cell, digit = found
+        if not cell:
+            break
+        empty = _place(places, empty, cell, digit)
+    if not empty:
+        yield [next(d for d in range(9) if places[d] >> cell & 1) + 1 for cell in range(81)]
+        return
+    few = empty & ~three or empty
+    cell = few & -few
+    for digit in range(9):
+        if places[digit] & cell:
+            tried = places.copy()
+            yield from _search(tried, _place(tried, empty, cell, digit))
+
+
+def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
+    """Return the only cell of a unit that a digit can have, 0 if there is none, and the digit.
+
+    Return `None` if a unit has no cell for a digit.
+    """
+    for unit in _UNIT_BITS:
+        for digit, place in enumerate(places):
+            cells = place & unit
+            if not cells:
+                return None
+            if not cells & (cells - 1) and cells & empty:
+                return cells, digit
+    return 0, -1
+
+
+def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
+    """Draw a puzzle with one solution, from which no given can be taken away, and its solution."""
+    first = np.zeros(81, np.int64)
+    first[:9] = random.permutation(9) + 1
+    rest = random.permutation(np.arange(9, 81))[:_SEED_CELLS]
+    solution = None
+    while solution is None:
+        first[rest] = random.integers(1, 10, len(rest))
+        solution = next(iter(solutions(first.tolist(), 1)), None)
+    puzzle = solution.copy()
+    for cell in random.permutation(81).tolist():
+        digit, puzzle[cell] = puzzle[cell], 0
+        places, empty = _start(puzzle)
+        places[digit - 1] &= ~(1 << cell)
+        if any(_search(places, empty)):  # with another digit
+            puzzle[cell] = digit
+    return np.array(puzzle), np.array(solution)
+
+
+def rounds(puzzle: Cells) -> NDArray[np.int64]:
+    """Return for each cell the round in which it is known; 0 for givens, -1 for one that never is.
+
+    In each round all cells are filled at once that have one digit left, or a digit for which
+    their row, column or box has no other cell left.
+
+    Examples
+    --------
+    >>> solution = solutions([1, 2, 3, 4, 5, 6, 7, 8, 9] + [0] * 72, 1)[0]
+    >>> rounds(np.array([0, 0, *solution[2:]])).tolist()[:4]
+    [1, 1, 0, 0]
+    """
+    known = (puzzle[:, None] == np.arange(1, 10)).astype(np.int64)
+    found, units = np.where(puzzle > 0, 0, -1), _UNITS.astype(np.int64)
+    for number in range(1, 82):
+        left = (_SEES @ known == 0) & (found[:, None] < 0)
+        only = left & (left.sum(1, keepdims=True) == 1)
+        only |= left & (units.T @ (units @ left == 1) > 0)
+        new = only.any(1)
+        if not new.any():
+            break
+        found[new], known[new] = number, only[new]
+    return found
+
+
+@dataclass(frozen=True)
+class Sudoku(GraphTask):
+    """Sudoku: the digit of each cell, from the givens; each puzzle has one solution.
+
+    Puzzles from which no given can be taken away are drawn once. In each epoch they become new
+    ones: cells of the solution are given, and digits, rows, columns, and rows with columns change
+    places. A test set `minimal` has the puzzles without more givens. The depth of a cell is the
+    round of deduction in which it is known, see `rounds`.
+
+    Parameters
+    ----------
+    givens : str
+        The fewest and the most givens of a puzzle; never fewer than where all are needed.
+    train_size : int
+        Puzzles to train on; each is drawn in about a fiftieth of a second, and kept in a cache.
+    held_out : int
+        Puzzles in the validation set, and in each test set.
+    """
+
+    name = "sudoku"
+    presets = with_baselines(SUDOKU, NARROW_SUDOKU_LAYERS)
+    node_kinds: ClassVar[Vocabulary] = Vocabulary([".", *digits[1:]])
+    answers: ClassVar[Vocabulary] = Vocabulary(digits[1:])
+
+    givens: str = option("24-48", "givens of a puzzle: the fewest, a hyphen, and the most")
+    train_size: int = option(3000, "puzzles to train on", least=1)
+    held_out: int = option(200, "puzzles in the validation set, and in each test set", least=1)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        least, _, most = self.givens.partition("-")
+        if not (least.isdecimal() and most.isdecimal() and int(least) <= int(most) <= 81):
+            raise ValueError(f"givens must be two numbers as in '24-48', got {self.givens!r}")
+
+    def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
+        """Return the puzzles of an epoch."""
+        random = np.random.default_rng([PARTS.index("train"), seed, epoch])
+        return [self._vary(*pair, random) for pair in self._puzzles("train")]
+
+    def load(self, part: str) -> list[LabelledGraph]:
+        """Return the puzzles of "validation" or "test"."""
+        random = np.random.default_rng(PARTS.index(part))
+        return [self._vary(*pair, random) for pair in self._puzzles(part)]
+
+    @property
+    def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
+        """`test`, and `minimal`."""
+        return {"test": self.test, "minimal": [_graph(*pair) for pair in self._puzzles("test")]}
+
+    def _vary(self, puzzle: Cells, solution: Cells, random: np.random.Generator) -> LabelledGraph:
+        least, _, most = self.givens.partition("-")
+        empty = random.permutation(np.flatnonzero(puzzle == 0))
+        wanted = random.integers(int(least), int(most) + 1)
+        shown = empty[: max(0, wanted - (81 - len(empty)))]
+        puzzle = puzzle.copy()
+        puzzle[shown] = solution[shown]
+        order, names = _symmetry(random), np.concatenate([[0], random.permutation(9) + 1])
+        return _graph(names[puzzle[order]], names[solution[order]])
+
+    def _puzzles(self, part: str) -> list[tuple[Cells, Cells]]:
+        return self._drawn[part]
+
+    @cached_property
+    def _drawn(self) -> dict[str, list[tuple[Cells, Cells]]]:
+        sizes = dict(zip(PARTS, (self.train_size, self.held_out, self.held_out), strict=True))
+        key = key_of(self.name, _FORMAT, self.train_size, self.held_out, texts=[])
+        arrays = cached(key, lambda: {part: _draw(part, size) for part, size in sizes.items()})
+        return {part: [tuple(pair) for pair in arrays[part].astype(np.int64)] for part in PARTS}
+
+
+def _draw(part: str, count: int) -> NDArray[np.int8]:
+    streams = ([PARTS.index(part), index] for index in range(count))
+    return np.array([draw_puzzle(np.random.default_rng(stream)) for stream in streams], np.int8)
+
+
+def _symmetry(random: np.random.Generator) -> Cells:
+    """Draw an order of the cells in which a solution is one again."""
+    row, column = (
+        (
+            random.permutation(3)[:, None] * 3 + np.stack([random.permutation(3) for _ in "123"])
+        ).ravel()
+        for _ in "rc"
+    )
+    order = row[:, None] * 9 + column
+    return (order.T if random.integers(2) else order).ravel()
+
+
+def _graph(puzzle: Cells, solution: Cells) -> LabelledGraph:
+    group = f"{(puzzle > 0).sum()} givens"
+    return LabelledGraph(_EDGES, puzzle, solution - 1, rounds(puzzle), _PLACES, group)

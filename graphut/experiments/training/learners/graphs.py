@@ -1,0 +1,402 @@
+"""Learning answers at the nodes, at the edges or for the whole of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from math import exp
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from graphut.attention import EdgeLayout
+from graphut.attention.layout import layout_from_edges
+from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
+from graphut.experiments.tasks.graph_files import read_graphs
+from graphut.experiments.training.evaluation import Evaluation, score_batches
+from graphut.experiments.training.generation import GeneratedText, steps_table
+from graphut.experiments.training.learner import Learner, Outcome
+from graphut.models import UniversalGraphTransformer
+from graphut.models.outputs import GraphOutput
+from graphut.nn import Ponder
+from graphut.nn.loop import FrontierRows
+
+_NUM_SHOWN = 3
+_BATCH_NODES = 20_000
+_DEPTHS = (0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 10**9)
+"""Where the rows of depths begin; the first is of depths 0 and 1."""
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """Graphs as one."""
+
+    layout: EdgeLayout
+    nodes: Tensor  # (N,) kinds, or (N, F) features
+    positions: Tensor | None  # (N, k)
+    labels: Tensor  # by node, by graph or by edge
+    asked: Tensor  # (A,), the nodes, or the graphs, that are asked
+
+    @classmethod
+    def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
+        """Return the union of graphs."""
+        sizes = np.array([len(graph.nodes) for graph in graphs])
+        start = sizes.cumsum() - sizes
+        shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
+        source, target = torch.from_numpy(np.concatenate(shifted, 1))
+        nodes, lengths = int(sizes.sum()), torch.from_numpy(sizes)
+        labels = torch.from_numpy(np.concatenate([graph.labels for graph in graphs]))
+        placed = [graph.positions for graph in graphs if graph.positions is not None]
+        return cls(
+            layout=layout_from_edges(
+                source,
+                target,
+                num_src=nodes,
+                num_dst=nodes,
+                src_lengths=lengths,
+                dst_lengths=lengths,
+            ),
+            nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
+            positions=torch.from_numpy(np.concatenate(placed)) if placed else None,
+            labels=labels,
+            asked=target[labels == 1].unique()
+            if answer_at == "edge"
+            else (labels >= 0).argwhere()[:, 0],
+        )
+
+    def run(self, model: UniversalGraphTransformer, *, get_steps: bool = False) -> GraphOutput:
+        """Return the output of a model."""
+        output: GraphOutput = model(
+            self.layout, self.nodes, positions=self.positions, get_steps=get_steps
+        )
+        return output
+
+    def answer_of_node(self, answer_at: str) -> Tensor:
+        """Return for each node the number of its answer, or of its graph's; -1 if not asked."""
+        graph = torch.repeat_interleave(self.layout.dst_lengths)
+        answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
+        answers[self.asked] = torch.arange(len(self.asked))
+        return answers[graph] if answer_at == "graph" else answers
+
+    def judge(
+        self, model: UniversalGraphTransformer, logits: Tensor, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Return, for each that is asked, the cross-entropy in nats, and if it answers right."""
+        labels, asked = self.labels.to(logits.device), self.asked.to(logits.device)
+        if model.config.answer_at != "edge":
+            labels, logits = labels[asked], logits[asked]
+            loss = cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="none")
+            return loss, logits.argmax(-1) == labels
+        if label_smoothing:
+            raise ValueError(
+                f"label_smoothing is for classes: where edges answer it is 0, not {label_smoothing}"
+            )
+        layout = self.layout.to(logits.device)
+        _, _, edge = layout.in_edges()
+        wrong = labels[edge] == 0
+        shares, degrees = logits[edge].exp(), layout.in_degrees
+        best = torch.segment_reduce(shares, "max", lengths=degrees)
+        best_right = torch.segment_reduce(shares.masked_fill(wrong, 0), "max", lengths=degrees)
+        likely = torch.segment_reduce(shares.masked_fill(wrong, 0), "sum", lengths=degrees)
+        tiny = torch.finfo(likely.dtype).tiny
+        return -likely[asked].clamp_min(tiny).log(), (best_right == best)[asked]
+
+
+def step_losses(
+    model: UniversalGraphTransformer,
+    batch: GraphBatch,
+    steps: Sequence[FrontierRows],
+    label_smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of the answers after every step, and that of the halting probabilities.
+
+    Each active node counts with the loss of its answer, or of its graph's: with the weight of its
+    state in the output where `step_loss` is "weighted" (arXiv 2107.05407, Eq. 7), and else all
+    alike. A halting probability should be that of a right answer at this step; no gradient
+    flows through its target.
+    """
+    answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
+    states, weighted = steps[0].states, model.config.step_loss == "weighted"
+    asked = int((answer_of_node >= 0).sum())
+    losses, halting, rows_asked = [], [], 0
+    for rows in steps:
+        is_all = len(rows.nodes) == len(states)
+        states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
+        loss, right = batch.judge(model, model.read_out(batch.layout, states), label_smoothing)
+        answer = answer_of_node[rows.nodes]
+        here = answer >= 0
+        loss = loss[answer[here]]
+        losses.append((loss * rows.weights[here] if weighted else loss).sum())
+        if rows.probability is not None:
+            logit = torch.logit(rows.probability[here], eps=1e-6)
+            target = right[answer[here]].to(logit.dtype)
+            halting.append(binary_cross_entropy_with_logits(logit, target, reduction="sum"))
+        rows_asked += len(loss)
+    total, every = torch.stack(losses).sum(), max(1, rows_asked)
+    learned = torch.stack(halting).sum() / every if halting else total.new_zeros(())
+    return total / (max(1, asked) if weighted else every), learned
+
+
+@dataclass(frozen=True)
+class GraphScores:
+    """Answers beside the right ones, and the steps of nodes beside those they need."""
+
+    right: NDArray[np.bool_]  # (A,), for each answer
+    log_probability: NDArray[np.float64]  # (A,), of the right answers, in nats
+    graph: NDArray[np.int64]  # (A,), the graph of each answer
+    groups: list[str]  # of each graph
+    steps: NDArray[np.int64]  # (N,), for each node
+    depth: NDArray[np.int64]  # (N,), -1 where it is not known
+    node_right: NDArray[np.float32]  # (N,), 1 or 0, or NaN for a node that is not asked
+    flops: int
+    all_flops: int  # if every node had taken all steps
+    needed_flops: int | None  # if every node had stopped after depth + 1 steps; if all are known
+
+    @classmethod
+    def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
+        """Return the scores of several batches as one."""
+        first = np.cumsum([0, *(len(part.groups) for part in parts)])
+        needed = [part.needed_flops for part in parts if part.needed_flops is not None]
+        arrays = ("right", "log_probability", "steps", "depth", "node_right")
+        return cls(
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
+            graph=np.concatenate([p.graph + start for p, start in zip(parts, first, strict=False)]),
+            groups=[group for part in parts for group in part.groups],
+            flops=sum(part.flops for part in parts),
+            all_flops=sum(part.all_flops for part in parts),
+            needed_flops=sum(needed) if len(needed) == len(parts) else None,
+        )
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the metrics of `GraphLearner`."""
+        wrong = np.bincount(self.graph[~self.right], minlength=len(self.groups))
+        known = self.depth >= 0
+        varied = known.any() and np.ptp(self.depth[known]) > 0 and np.ptp(self.steps[known]) > 0
+        return {
+            "accuracy": float(self.right.mean()),
+            "graph_accuracy": float((wrong == 0).mean()),
+            "log_probability": float(self.log_probability.mean()),
+            "steps": float(self.steps.mean()),
+            "rank_correlation": float(spearmanr(self.depth[known], self.steps[known])[0])
+            if varied
+            else None,
+            "work_ratio": self.flops / self.needed_flops if self.needed_flops else None,
+        }
+
+    def by_depth(self) -> list[dict[str, Any]]:
+        """Return accuracy and steps of the nodes of each range of depths."""
+        rows = []
+        for start, end in pairwise(_DEPTHS):
+            here = (self.depth >= start) & (self.depth < end)
+            if here.any():
+                asked = self.node_right[here & ~np.isnan(self.node_right)]
+                rows.append(
+                    {
+                        "from": start,
+                        "to": min(end - 1, int(self.depth.max())),
+                        "nodes": int(here.sum()),
+                        "accuracy": float(asked.mean()) if len(asked) else None,
+                        "steps": float(self.steps[here].mean()),
+                    }
+                )
+        return rows
+
+    def by_group(self) -> list[dict[str, Any]]:
+        """Return the accuracy of each group of graphs."""
+        groups = np.array(self.groups)[self.graph]
+        return [
+            {"group": name, "answers": int(here.sum()), "accuracy": float(self.right[here].mean())}
+            for name in sorted(set(self.groups))
+            if (here := groups == name).any()
+        ]
+
+
+class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer]):
+    """The learner of graphs, with a model whose nodes attend along the graphs' own edges."""
+
+    task_kind = GraphTask
+    model_kind = UniversalGraphTransformer
+    from_task = ("num_kinds", "num_feats", "classes", "answer_at")
+    examples: ClassVar[str] = "graphs"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "share of right answers",
+        "graph_accuracy": "share of graphs whose answers are all right",
+        "log_probability": "mean, in nats, of the right answers",
+        "steps": "mean steps of a node",
+        "rank_correlation": "Spearman's, of a node's steps and the depth that it needs, if known",
+        "work_ratio": "floating-point operations, divided by those of a model in which every node "
+        "stops after one step more than the depth that it needs",
+    }
+    rank_by = ("accuracy",)  # of equally good models the last one is kept, which halts best
+    # The geometric mean: nodes go on learning when to halt after all their answers are right.
+    target_metric = "probability"
+    summary = (
+        "{accuracy:.2%} of answers right, {graph_accuracy:.2%} of graphs; mean steps "
+        "{steps:.2f}{depth}"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the geometric mean of probabilities, and what the summary says about depth."""
+        correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
+        rank = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
+        work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
+        return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
+
+    def sizes(self, task: GraphTask) -> dict[str, Any]:
+        """Return the numbers of kinds, features and classes, and where the answers are."""
+        return {
+            "num_kinds": len(task.node_kinds.symbols),
+            "num_feats": task.num_feats,
+            "classes": len(task.answers.symbols),
+            "answer_at": task.answer_at,
+        }
+
+    def outcome(
+        self, model: UniversalGraphTransformer, batch: list[LabelledGraph], label_smoothing: float
+    ) -> Outcome:
+        """Return the loss of the answers."""
+        union, config = GraphBatch.of(batch, model.config.answer_at), model.config
+        output = union.run(model, get_steps=config.step_loss != "none" or config.halting_loss > 0)
+        loss, right = union.judge(model, output.logits, label_smoothing)
+        total = loss.sum() / max(1, len(loss))  # of graphs in which nothing is asked, 0
+        if output.steps is not None:
+            by_step, halting = step_losses(model, union, output.steps, label_smoothing)
+            total = total if config.step_loss == "none" else by_step
+            total = total + config.halting_loss * halting
+        return Outcome(
+            loss=total,
+            right=right.sum(),
+            labels=len(loss),
+            ponders={"encoder": output.ponder},
+        )
+
+    def evaluate_in_detail(
+        self,
+        model: UniversalGraphTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        examples: Sequence[LabelledGraph],
+        **options: Any,
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Answer, and compare; the details are by depth and by group, and the operations."""
+        scores = score_graphs(model, examples)
+        details = {
+            "flops_per_example": scores.flops / len(examples),
+            "flops_share": scores.flops / scores.all_flops,
+            "by_depth": scores.by_depth(),
+            "by_group": scores.by_group(),
+        }
+        return self.evaluation(**scores.metrics()), details
+
+    def count_flops(
+        self, model: UniversalGraphTransformer, examples: Sequence[LabelledGraph], batch_size: int
+    ) -> dict[str, float]:
+        """Return nothing: the details of an evaluation have the operations."""
+        return {}
+
+    @torch.no_grad()
+    def show(self, model: UniversalGraphTransformer, task: GraphTask) -> Iterator[str]:
+        """Yield the answers to a few graphs, and how many of them are right."""
+        for graph in task.test[:_NUM_SHOWN]:
+            batch = GraphBatch.of([graph], task.answer_at)
+            with model.evaluating():
+                output = batch.run(model)
+            _, right = batch.judge(model, output.logits)
+            table = steps_table("answer", *_answers(batch, output, task))
+            yield f"{table}\nright   {int(right.sum())} of {len(right)}"
+
+    def generate(
+        self,
+        model: UniversalGraphTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        texts: Sequence[str],
+        options: Any,
+    ) -> Iterator[GeneratedText]:
+        """Raise `ValueError`: a graph is no text."""
+        raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
+
+    def read(
+        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any
+    ) -> list[LabelledGraph]:
+        """Return the graphs in a user's file or folder."""
+        kinds, answers = (vocabularies[name] for name in ("node", "answer"))
+        if not answers.symbols:
+            raise ValueError(f"{path}: where edges answer, graphs cannot be read from a file")
+        return [graph.labelled(kinds, answers) for graph in read_graphs(path)]
+
+
+def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
+    """Compare answers with the right ones, from the smallest graph to the largest."""
+    size = max(1, _BATCH_NODES // max((len(graph.nodes) for graph in graphs), default=1))
+    found = score_batches(
+        partial(_score, model), graphs, size, lambda graph: len(graph.nodes), "graphs"
+    )
+    scores = GraphScores.joined(found)
+    if not len(scores.right):
+        raise ValueError("no node of the graphs has an answer to evaluate on")
+    return scores
+
+
+@torch.no_grad()
+def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
+    """Compare the answers to a batch with the right ones."""
+    batch = GraphBatch.of(graphs, model.config.answer_at)
+    with model.evaluating():
+        output = batch.run(model)
+    loss, right = (each.cpu() for each in batch.judge(model, output.logits))
+    ponder, whole = output.ponder, model.config.answer_at == "graph"
+    graph_of_node = torch.repeat_interleave(batch.layout.dst_lengths)
+    # The last entry is for nodes that are not asked.
+    node_right = torch.cat([right.float(), torch.tensor([torch.nan])])
+    depth = np.concatenate([_depth(graph) for graph in graphs])
+    known = bool((depth >= 0).all())
+    return GraphScores(
+        right=right.numpy(),
+        log_probability=-loss.double().numpy(),
+        graph=(batch.asked if whole else graph_of_node[batch.asked]).numpy(),
+        groups=[graph.group for graph in graphs],
+        steps=ponder.steps.cpu().numpy(),
+        depth=depth,
+        node_right=node_right[batch.answer_of_node(model.config.answer_at)].numpy(),
+        flops=int(ponder.flops),
+        all_flops=int(ponder.all_flops),
+        needed_flops=needed_flops(ponder, torch.from_numpy(depth)) if known else None,
+    )
+
+
+def needed_flops(ponder: Ponder, depth: Tensor) -> int:
+    """Return the operations of a recurrence in which each node stops after `depth + 1` steps.
+
+    A node that stops before the last one is projected to keys and values once more, as with
+    `halted="frozen"`.
+    """
+    steps, degrees = depth + 1, ponder.layouts[0].in_degrees.cpu()
+    projected = steps.sum() + (steps < steps.max()).sum()
+    edges = (steps * degrees).sum() * ponder.edge_flops
+    return int(steps.sum() * ponder.node_flops + edges + projected * ponder.key_value_flops)
+
+
+def _depth(graph: LabelledGraph) -> NDArray[np.int64]:
+    return np.full(len(graph.nodes), -1) if graph.depth is None else graph.depth
+
+
+def _answers(
+    batch: GraphBatch, output: GraphOutput, task: GraphTask
+) -> tuple[list[str], list[int]]:
+    """Return the answers of a graph as texts, with the steps of each; at edges their sources."""
+    steps = output.ponder.steps.tolist()
+    if task.answer_at != "edge":
+        names = [task.answers.symbols[label] for label in output.logits.argmax(-1).tolist()]
+        return names, steps if task.answer_at == "node" else [max(steps)]
+    target, source, edge = batch.layout.in_edges()
+    likely = output.logits.cpu()[edge].argsort(stable=True)
+    best = torch.empty(len(steps), dtype=torch.int64)
+    best[target[likely]] = source[likely]  # of several values for a node, the last one stays
+    return [f"from-{number}" for number in best.tolist()], steps

@@ -1,0 +1,114 @@
+"""The Universal Transformer on a graph's own edges, with answers at nodes, edges or graphs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.models.base import AdaptiveModel
+from graphut.models.config import UniversalGraphTransformerConfig
+from graphut.models.outputs import GraphOutput
+from graphut.models.recurrence import make_recurrence
+
+
+class UniversalGraphTransformer(AdaptiveModel):
+    r"""An adaptive Universal Transformer (arXiv 1807.03819) whose nodes attend along given edges.
+
+    A node begins as the embedding of its kind or as a linear map of its features. One step is
+    repeated until the node halts. Its final state :math:`x_i` answers for the node by a linear
+    map; the mean of all states of a graph answers for the graph; and of the in-edges of a node,
+    the answer is the likeliest one by :math:`\mathrm{softmax}_j(W_q x_i \cdot W_k x_j)`.
+
+    Examples
+    --------
+    >>> import dgl
+    >>> config = UniversalGraphTransformerConfig(num_kinds=2, classes=3, d_model=16)
+    >>> model = UniversalGraphTransformer(config)
+    >>> graph = dgl.add_self_loop(dgl.rand_graph(10, 20))
+    >>> output = model(graph, torch.randint(2, (10,)))
+    >>> output.logits.shape, output.ponder.steps.shape
+    (torch.Size([10, 3]), torch.Size([10]))
+    """
+
+    config_class = UniversalGraphTransformerConfig
+    config: UniversalGraphTransformerConfig
+
+    def __init__(self, config: UniversalGraphTransformerConfig) -> None:
+        super().__init__(config)
+        if config.num_feats:
+            self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
+        else:
+            self.embedding = nn.Embedding(config.num_kinds, config.d_model)
+        self.encoder = make_recurrence(config)
+        if config.answer_at == "edge":
+            self.query = nn.Linear(config.d_model, config.d_model)
+            self.key = nn.Linear(config.d_model, config.d_model)
+        else:
+            self.output = nn.Linear(config.d_model, config.classes)
+        self.reset_parameters()
+
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        nodes: Tensor,
+        *,
+        positions: Tensor | None = None,
+        get_steps: bool = False,
+    ) -> GraphOutput:
+        """Compute the logits of all answers.
+
+        Parameters
+        ----------
+        graph : DGLGraph or EdgeLayout
+            A graph, or a batch of them. Each node needs an in-edge: add edges from nodes to
+            themselves.
+        nodes : Tensor
+            `(N,)` int64, the kind of each node; or `(N, num_feats)`, features.
+        positions : Tensor, optional
+            `(N,)` or `(N, k)`, coordinates of each node.
+        get_steps : bool
+            Also return the states of active nodes after every step; `read_out` answers from them.
+
+        Raises
+        ------
+        ValueError
+            If kinds or features are not those of the configuration, or do not fit the graph.
+        """
+        layout = as_layout(graph).to(self.device)
+        states, ponder, *steps = self.encoder(
+            layout, self._first_states(nodes), positions=positions, get_steps=get_steps
+        )
+        return GraphOutput(self.read_out(layout, states), ponder, *steps)
+
+    def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
+        """Return the logits of states `(N, d)`; of edges, as in the graph, log-probabilities."""
+        if self.config.answer_at == "graph":
+            lengths = layout.dst_lengths.to(states.device)
+            states = torch.segment_reduce(states, "mean", lengths=lengths)
+        if self.config.answer_at != "edge":
+            logits: Tensor = self.output(states)
+            return logits
+        target, source, edge = layout.in_edges()
+        pairs = self.query(states)[target] * self.key(states)[source]
+        wide = torch.promote_types(pairs.dtype, torch.float32)
+        scores = pairs.to(wide).sum(-1) / self.config.d_model**0.5
+        # The maximum only guards the exponential: its gradient is zero.
+        top = torch.segment_reduce(scores.detach(), "max", lengths=layout.in_degrees)
+        scores = scores - top[target]
+        total = torch.segment_reduce(scores.exp(), "sum", lengths=layout.in_degrees)
+        in_order = scores - total.log()[target]
+        return torch.empty_like(in_order).index_copy(0, edge, in_order)
+
+    def _first_states(self, nodes: Tensor) -> Tensor:
+        nodes = nodes.to(self.device)
+        if isinstance(self.embedding, nn.Embedding):
+            return self._embed(self.embedding, nodes, "node kind")
+        if nodes.dim() != 2 or nodes.shape[1] != self.config.num_feats:
+            raise ValueError(
+                f"nodes must be (N, {self.config.num_feats}), the features of each node; got "
+                f"shape {tuple(nodes.shape)}"
+            )
+        feat: Tensor = self.dropout(self.embedding(nodes))
+        return feat

@@ -1,0 +1,31 @@
+"""Halting rules: when a node halts, and with which weight each of its states counts."""
+
+from graphut.nn.rules.act import ACT
+from graphut.nn.rules.base import (
+    Decision,
+    FixedDepth,
+    GraphMembers,
+    HaltingRule,
+    StepRows,
+    parse_rule,
+)
+from graphut.nn.rules.convergence import Convergence
+from graphut.nn.rules.ponder_net import PonderNet, Quantile, Sampled
+from graphut.nn.rules.threshold import Threshold
+from graphut.nn.rules.whole_graph import Global
+
+__all__ = [
+    "ACT",
+    "Convergence",
+    "Decision",
+    "FixedDepth",
+    "Global",
+    "GraphMembers",
+    "HaltingRule",
+    "PonderNet",
+    "Quantile",
+    "Sampled",
+    "StepRows",
+    "Threshold",
+    "parse_rule",
+]

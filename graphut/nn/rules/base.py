@@ -1,0 +1,296 @@
+"""The protocol of a halting rule: when a node halts, and with which weight its states count."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+Memory: TypeAlias = tuple[Any, ...]
+
+_SCALARS = (bool, int, float, str)
+RULES: dict[str, type[HaltingRule]] = {}
+"""The rules by the names that `parse_rule` reads."""
+
+
+class GraphMembers(NamedTuple):
+    """The graph of a batch that each node belongs to, and the place of the node in it."""
+
+    graph: Tensor  # (N,) int64
+    place: Tensor  # (N,) int64, from 0
+    num_graphs: int  # every id in `graph` is below it
+
+    @classmethod
+    def of(cls, lengths: Tensor, graph_ids: Tensor | None, device: torch.device) -> GraphMembers:
+        """Return the members of graphs of `lengths` `(batch,)`, which `graph_ids` may rename."""
+        own = torch.repeat_interleave(lengths)
+        place = torch.arange(len(own)) - (lengths.cumsum(0) - lengths)[own]
+        if graph_ids is None:
+            own, place = (x.to(device, non_blocking=True) for x in (own, place))
+            return cls(own, place, len(lengths))
+        if graph_ids.shape != own.shape or graph_ids.dtype != torch.int64:
+            raise ValueError(
+                f"graph_ids must be ({len(own)},) int64, one a node; got {tuple(graph_ids.shape)} "
+                f"of {graph_ids.dtype}"
+            )
+        if len(own) and int(graph_ids.min()) < 0:
+            raise ValueError(f"graph_ids must be 0 or more, got {int(graph_ids.min())}")
+        return cls(graph_ids.to(device), place.to(device), int(graph_ids.max()) + 1)
+
+
+class StepRows(NamedTuple):
+    """The rows of the frontier `(A, ...)` after a step, as a rule sees them."""
+
+    before: Tensor  # (A, d) the states that went into the step, with their signals
+    after: Tensor  # (A, d) the new states
+    probability: Tensor | None  # (A,) of halting; None if the rule does not read it
+    step: int  # from 1
+    is_last: bool  # whether it is step `max_steps`, in which all halt
+
+
+class Decision(NamedTuple):
+    """A rule's decision about the rows of the frontier; `(A,)` each."""
+
+    halts: Tensor  # bool
+    weight: Tensor | None = None  # of the new states in the output; of no use where it is "last"
+    remainder: Tensor | None = None  # `R` of the rows that halt now; zero if not given
+    cost: Tensor | None = None  # of the pondering of rows that halt now; zero if not given
+
+
+@dataclass(frozen=True)
+class HaltingRule(ABC):
+    """A base of halting rules: frozen dataclasses of settings, without learned parameters.
+
+    A rule of one's own defines `decide`, and `start` if it has to remember something. It sees the
+    rows of the active nodes alone. At step `max_steps` every node halts, whatever the rule says.
+    With a `name`, `parse_rule` and the configurations of models know it too.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, MultiHeadAttention
+    >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
+    >>> from graphut.topology import Complete
+    >>> @dataclass(frozen=True)
+    ... class TwiceSure(HaltingRule):
+    ...     '''Halt when the probability was at least `threshold` in two steps.'''
+    ...     threshold: float = 0.3
+    ...     def start(self, rows, members):
+    ...         return (torch.zeros(len(rows)),)
+    ...     def decide(self, memory, measure, rows):
+    ...         times = memory[0] + (measure >= self.threshold)
+    ...         return Decision(halts=times >= 2), (times,)
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> unit = HaltingUnit(8, gain=0.0, bias_init=0.0)
+    >>> layer = AdaptiveRecurrence(step, unit, rule=TwiceSure(), max_steps=6)
+    >>> layer(Complete().graph([3]), torch.randn(3, 8))[1].steps
+    tensor([2, 2, 2])
+    """
+
+    name: ClassVar[str] = ""
+    uses_probability: ClassVar[bool] = True  # whether it needs a halting module
+    needs_members: ClassVar[bool] = False  # whether `start` is given the graphs of the nodes
+    # Not annotated, so that a rule may have them as fields.
+    weighting = "last"  # "sum": out += w x; "ema": out = w x + (1 - w) out; "last": the last state
+    halt_from = "input"  # the state that the halting module reads: before or after the step
+
+    def __init_subclass__(cls) -> None:
+        """Register the rule under its name."""
+        if "name" in vars(cls):
+            RULES[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        self.check_one_of("halt_from", "input", "output")
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        """Return what to remember of rows `(A, d)` before their first step.
+
+        Tensors `(A, ...)` follow the rows; other values stay as they are.
+        """
+        return ()
+
+    def measure(self, memory: Memory, rows: StepRows) -> Tensor:
+        """Return the number of each row, `(A,)`, that decides; `Global` takes its mean."""
+        assert rows.probability is not None
+        return rows.probability
+
+    @abstractmethod
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Return which rows halt, and what to remember from now on."""
+
+    def for_evaluation(self) -> HaltingRule:
+        """Return the rule for evaluation of a layer that is trained by this rule."""
+        return self
+
+    def spec(self) -> str:
+        """Return the text that `parse_rule` reads; of settings, those that are not the default."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
+        changed = {name: value for name, value in values.items() if value != defaults[name]}
+        if not self.name or not all(isinstance(x, _SCALARS) for x in changed.values()):
+            raise ValueError(f"{self} cannot be written as text, as in a configuration's file")
+        texts = (
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in changed.items()
+        )
+        return self.name + ":" * bool(changed) + ",".join(texts)
+
+    @classmethod
+    def from_settings(cls, text: str) -> HaltingRule:
+        """Return the rule with settings such as `threshold=0.9,weighting=last`."""
+        known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
+        settings = {}
+        for part in text.split(",") if text else []:
+            name, _, value = part.partition("=")
+            if name not in known:
+                names = ", ".join(known) or "none"
+                raise ValueError(f"{cls.name!r} has no setting {name!r}; its settings: {names}")
+            settings[name] = _read(value, known[name], f"{name} of {cls.name!r}")
+        return cls(**settings)
+
+    def check(self, name: str, is_right: bool, wanted: str) -> None:
+        """Raise `ValueError` with the setting's value unless it is right."""
+        if not is_right:
+            raise ValueError(f"{name} must {wanted}, got {getattr(self, name)!r}")
+
+    def check_one_of(self, name: str, *known: str) -> None:
+        """Raise `ValueError` unless the setting is a known name."""
+        self.check(name, getattr(self, name) in known, f"be one of {', '.join(map(repr, known))}")
+
+
+@dataclass(frozen=True)
+class FixedDepth(HaltingRule):
+    """Let every node take `max_steps` steps; the last state is the output.
+
+    Of a layer with a halting module, `get_steps=True` hands out its probabilities all the same,
+    so that the module can be trained for another rule.
+
+    Parameters
+    ----------
+    halt_from : {"input", "output"}
+        The state that the halting module reads: before or after the step.
+    """
+
+    name: ClassVar[str] = "fixed"
+    uses_probability: ClassVar[bool] = False
+    halt_from: str = "input"
+
+    def measure(self, memory: Memory, rows: StepRows) -> Tensor:
+        """Return zeros."""
+        return rows.after.new_zeros(len(rows.after))
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Let no row halt."""
+        return Decision(measure > 0), memory
+
+
+def parse_rule(spec: str) -> HaltingRule:
+    """Return the rule that a text describes: a name, and settings that are not the default.
+
+    Raises
+    ------
+    ValueError
+        If there is no such rule or setting, or a value is wrong; the message says what there is.
+
+    Examples
+    --------
+    >>> parse_rule("act:threshold=0.9,weighting=last").threshold
+    0.9
+    """
+    name, _, settings = spec.partition(":")
+    if name not in RULES:
+        raise ValueError(f"there is no halting rule {name!r}; choose one of: {', '.join(RULES)}")
+    return RULES[name].from_settings(settings)
+
+
+def _read(text: str, default: Any, what: str) -> Any:
+    """Return the value of a setting, of the type of its default."""
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[text]
+        return type(default)(text)
+    except (KeyError, ValueError):
+        kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
+        raise ValueError(f"{what} must be {kind}, got {text!r}") from None
+
+
+class RuleState:
+    """Rows under a rule: what the rule remembers of them, their outputs, and the last decision.
+
+    Parameters
+    ----------
+    rule : HaltingRule
+        The rule.
+    max_steps : int
+        The step at which all rows halt.
+    rows : Tensor
+        `(A, d)`, the first states.
+    members : GraphMembers, optional
+        The graphs of the rows, for a rule that needs them.
+    """
+
+    def __init__(
+        self,
+        rule: HaltingRule,
+        max_steps: int,
+        rows: Tensor,
+        members: GraphMembers | None = None,
+    ) -> None:
+        self.rule, self.max_steps = rule, max_steps
+        self.memory = rule.start(rows, members)
+        self.out = torch.zeros_like(rows)  # (A, d) the weighted states so far
+        # (A,) of the last decision: the weight of the state, and `R` and the cost of who halts
+        self.weight = self.remainder = self.cost = self.out[:, 0]
+
+    def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
+        """Count one step, for rows of the mask `active`; return `(A,)` bools, who halts now."""
+        found, self.memory = self.rule.decide(
+            self.memory, self.rule.measure(self.memory, rows), rows
+        )
+        _check(self.rule, found.halts, len(rows.after))
+        halts = torch.ones_like(found.halts) if rows.is_last else found.halts
+        if active is not None:
+            halts = halts & active
+        weight = found.weight
+        if weight is None or self.rule.weighting == "last":
+            weight = halts.to(torch.promote_types(rows.after.dtype, torch.float32))
+        elif active is not None:
+            weight = weight.masked_fill(~active, 0.0)
+        self.remainder, self.cost = (
+            torch.zeros_like(weight) if x is None else x for x in found[2:]
+        )
+        self.weight = weight
+        self.out = self._weighted(rows.after, weight.to(rows.after.dtype)[:, None], active)
+        return halts
+
+    def _weighted(self, states: Tensor, weight: Tensor, active: Tensor | None) -> Tensor:
+        if self.rule.weighting == "sum":
+            return torch.addcmul(self.out, weight, states)
+        if self.rule.weighting == "ema":
+            return torch.lerp(self.out, states, weight)
+        return states if active is None else torch.where(active[:, None], states, self.out)
+
+    def keep(self, rows: Tensor | None) -> None:
+        """Go on with these rows alone; `None` for all."""
+        if rows is not None:
+            self.memory = tuple(
+                x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
+            )
+            self.out = self.out.index_select(0, rows)
+
+    def keep_first(self, count: int) -> None:
+        """Go on with the first rows alone."""
+        self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
+        self.out = self.out[:count]
+
+
+def _check(rule: HaltingRule, halts: Tensor, rows: int) -> None:
+    if halts.shape != (rows,) or halts.dtype != torch.bool:
+        raise ValueError(
+            f"{type(rule).__name__}.decide must say with ({rows},) bools who halts, one a row; got "
+            f"{tuple(halts.shape)} of {halts.dtype}"
+        )

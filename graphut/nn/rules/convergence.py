@@ -1,0 +1,66 @@
+"""Halting of states that have converged: a rule without a halting module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows
+
+
+@dataclass(frozen=True)
+class Convergence(HaltingRule):
+    r"""Halt when a state hardly changes any more (arXiv 2502.05171, section 6).
+
+    The change of a step is :math:`|x_t - x_{t-1}| / |x_t|`; with a readout, the divergence
+    :math:`KL(softmax(r(x_{t-1})) \| softmax(r(x_t)))` of two successive predictions. The output is
+    the state at halting. A node that waits for news from afar does not change either: there, use
+    `Global(Convergence())`.
+
+    Parameters
+    ----------
+    tol : float
+        The change below which a state counts as converged.
+    patience : int
+        Number of successive steps for which the change has to stay below.
+    readout : callable, optional
+        Maps states `(A, d)`, before a last normalisation, to logits `(A, classes)`. Its
+        parameters are not the rule's: whoever owns them saves and moves them.
+    """
+
+    name: ClassVar[str] = "convergence"
+    uses_probability: ClassVar[bool] = False
+    tol: float = 0.01
+    patience: int = 1
+    readout: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        self.check("tol", self.tol > 0.0, "be above 0")
+        self.check("patience", self.patience >= 1, "be at least 1")
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        """Return the states, and for how many steps they have been calm."""
+        return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+
+    @torch.no_grad()
+    def measure(self, memory: Memory, rows: StepRows) -> Tensor:
+        """Return the change of each row."""
+        wide = torch.promote_types(rows.after.dtype, torch.float32)
+        if self.readout is not None:
+            was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))
+            divergence: Tensor = (was.exp() * (was - now)).sum(-1)
+            return divergence
+        was, now = memory[0].to(wide), rows.after.to(wide)
+        size = now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
+        change: Tensor = (now - was).norm(dim=1) / size
+        return change
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Let those rows halt that have been calm for long enough."""
+        calm = (memory[1] + 1).masked_fill(measure >= self.tol, 0)
+        return Decision(calm >= self.patience), (rows.after.detach(), calm)

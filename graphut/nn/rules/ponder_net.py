@@ -1,0 +1,145 @@
+"""PonderNet: the step at which a node halts is a random number with a learned distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, log1p
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from graphut.attention.dropout import mix, seed_hash
+from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows
+
+_STEP = 0x9E3779B9  # keeps the bits of steps apart from those of positions
+
+
+@dataclass(frozen=True)
+class PonderNet(HaltingRule):
+    r"""Train with the expected state over all steps (PonderNet, arXiv 2107.05407).
+
+    A node halts at step `t` with probability :math:`w_t = p_t \prod_{s<t} (1 - p_s)`. The output
+    is :math:`\sum_t w_t x_t`; the last weight is what is left of 1. A node takes two steps at
+    least, and leaves when its weights sum to `threshold`. The cost of a node is `beta` times
+    the divergence of `w` from the geometric distribution `prior`, which is cut at the node's last
+    step. In evaluation the rule becomes `Quantile(0.5)`, unless another one is given.
+
+    Parameters
+    ----------
+    threshold : float
+        Sum of the weights at which a node leaves, in `(0, 1]`.
+    prior : float
+        Probability of a step to be the last, in `(0, 1)`; the expected depth is `1 / prior`.
+    beta : float
+        Weight of the divergence.
+    halt_from : {"input", "output"}
+        The state that the halting module reads: before or after the step.
+    """
+
+    name: ClassVar[str] = "ponder_net"
+    weighting = "sum"
+    threshold: float = 0.95
+    prior: float = 0.2
+    beta: float = 0.01
+    halt_from: str = "input"
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        super().__post_init__()
+        self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
+        self.check("prior", 0.0 < self.prior < 1.0, "lie in (0, 1)")
+        self.check("beta", self.beta >= 0.0, "be 0 or more")
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        """Return the sum of the weights so far, and their part of the divergence."""
+        wide = torch.promote_types(rows.dtype, torch.float32)
+        zeros = rows.new_zeros(len(rows), dtype=wide)
+        return zeros, zeros
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Let those rows halt whose weights sum to the threshold."""
+        (spent, divergence), t = memory, rows.step
+        left = 1.0 - spent
+        weight = measure * left
+        reached = (spent + weight >= self.threshold) & (t >= 2)
+        closing = torch.ones_like(reached) if rows.is_last else reached
+        weight = torch.where(closing, left, weight)
+        # A weight of 0 adds 0, and the logarithm's gradient must be finite there.
+        least = torch.finfo(weight.dtype).tiny
+        prior = log(self.prior) + (t - 1) * log1p(-self.prior)
+        divergence = divergence + weight * (weight.clamp_min(least).log() - prior)
+        cost = self.beta * (divergence + log1p(-((1.0 - self.prior) ** t)))
+        remainder = left.masked_fill(~closing, 0.0)
+        return Decision(reached, weight, remainder, cost), (spent + weight, divergence)
+
+    def for_evaluation(self) -> HaltingRule:
+        """Return `Quantile(0.5)`."""
+        return Quantile(halt_from=self.halt_from)
+
+
+@dataclass(frozen=True)
+class Quantile(HaltingRule):
+    """Halt at the step by which PonderNet's node halts with probability `q`, the median by default.
+
+    The output is the state at halting.
+
+    Parameters
+    ----------
+    q : float
+        The probability, in `(0, 1]`.
+    halt_from : {"input", "output"}
+        The state that the halting module reads: before or after the step.
+    """
+
+    name: ClassVar[str] = "quantile"
+    q: float = 0.5
+    halt_from: str = "input"
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        super().__post_init__()
+        self.check("q", 0.0 < self.q <= 1.0, "lie in (0, 1]")
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        """Return the probability of having halted before."""
+        wide = torch.promote_types(rows.dtype, torch.float32)
+        return (rows.new_zeros(len(rows), dtype=wide),)
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Let those rows halt that have halted by now with probability `q`."""
+        (spent,) = memory
+        spent = spent + measure * (1.0 - spent)
+        return Decision(spent >= self.q), (spent,)
+
+
+@dataclass(frozen=True)
+class Sampled(HaltingRule):
+    """Halt at each step with the halting probability, as PonderNet is defined to.
+
+    Nothing is drawn from a generator: the number that decides is a function of the seed, the
+    sequence (or graph) of the batch, the position in it and the step. The output is the state at
+    halting.
+
+    Parameters
+    ----------
+    seed : int
+        Chooses the draws.
+    halt_from : {"input", "output"}
+        The state that the halting module reads: before or after the step.
+    """
+
+    name: ClassVar[str] = "sampled"
+    needs_members: ClassVar[bool] = True
+    seed: int = 0
+    halt_from: str = "input"
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        """Return 32 bits for each row, a function of its sequence and position."""
+        assert members is not None
+        return (mix(mix(members.graph ^ seed_hash(self.seed)) ^ members.place),)
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Let a row halt if its number of this step is below the probability."""
+        bits = mix(memory[0] ^ mix(rows.step + _STEP))
+        return Decision(bits.double() < measure.double() * 2.0**32), memory

@@ -1,0 +1,85 @@
+"""Halting of whole graphs: all nodes of a graph halt together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from graphut.nn.rules.act import ACT
+from graphut.nn.rules.base import (
+    Decision,
+    GraphMembers,
+    HaltingRule,
+    Memory,
+    StepRows,
+    parse_rule,
+)
+
+
+@dataclass(frozen=True)
+class Global(HaltingRule):
+    """Let all nodes of a graph halt together, when the mean over its nodes says so.
+
+    The mean is that of the halting probability, or of what else the other rule decides by. It is
+    tensor2tensor's `act_type="global"`; IterGNN (arXiv 2010.13547) stops a whole graph too. Graphs
+    are those of the DGL batch, or given as `graph_ids`. A causal decoder cannot halt so: the depth
+    of a token would depend on later ones.
+
+    Parameters
+    ----------
+    rule : HaltingRule
+        The rule that decides.
+
+    Examples
+    --------
+    >>> from graphut.nn.rules.convergence import Convergence
+    >>> Global(Convergence(tol=0.1)).spec()
+    'global:convergence:tol=0.1'
+    """
+
+    name: ClassVar[str] = "global"
+    needs_members: ClassVar[bool] = True
+    rule: HaltingRule = ACT()  # noqa: RUF009, a frozen value
+
+    def __post_init__(self) -> None:
+        """Weight states, and read the halting module, as the other rule does."""
+        for name in ("weighting", "halt_from", "uses_probability"):
+            object.__setattr__(self, name, getattr(self.rule, name))
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        """Return the graph of each row, the number of graphs, and what the other rule remembers."""
+        assert members is not None
+        # As if each graph had one node, for a rule that tells nodes apart.
+        alike = members._replace(place=torch.zeros_like(members.place))
+        return members.graph, members.num_graphs, *self.rule.start(rows, alike)
+
+    def measure(self, memory: Memory, rows: StepRows) -> Tensor:
+        """Return the mean over the graph of each row."""
+        graph, num_graphs, *inner = memory
+        own = self.rule.measure(tuple(inner), rows)
+        # Rows that a `DeviceFrontier` has too many are of graphs that have halted.
+        sums, counts = (
+            own.new_zeros(num_graphs).index_add(0, graph, x) for x in (own, torch.ones_like(own))
+        )
+        return (sums / counts.clamp_min(1.0)).index_select(0, graph)
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Decide by the other rule."""
+        decision, inner = self.rule.decide(memory[2:], measure, rows)
+        return decision, (*memory[:2], *inner)
+
+    def for_evaluation(self) -> HaltingRule:
+        """Return what the other rule becomes, for whole graphs."""
+        return replace(self, rule=self.rule.for_evaluation())
+
+    def spec(self) -> str:
+        """Return the text that `parse_rule` reads."""
+        return f"{self.name}:{self.rule.spec()}"
+
+    @classmethod
+    def from_settings(cls, text: str) -> HaltingRule:
+        """Return the rule with another one, such as `act:threshold=0.9`."""
+        return cls(parse_rule(text)) if text else cls()

@@ -1,0 +1,160 @@
+"""Signals of position and step: what every step adds to the states of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from graphut.attention.transforms import outside_transforms
+from graphut.nn.coordinates import coordinate_signal, position_encoding
+
+Signal: TypeAlias = Callable[[Tensor], Tensor]
+"""Gives rows `(n, d)` for coordinates `(n,)`, or `(n, k)` where a node has several."""
+
+
+class SinusoidalSignal(nn.Module):
+    """Sines and cosines of a coordinate: see `coordinate_signal`.
+
+    Parameters
+    ----------
+    dim : int
+        Features of the signal.
+    count_from : int
+        What the first position or step, which is 1, counts as: 1 (arXiv 1807.03819), or 0.
+
+    Examples
+    --------
+    >>> SinusoidalSignal(4, count_from=0)(torch.tensor([1])).tolist()
+    [[0.0, 1.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, dim: int, *, count_from: int = 1) -> None:
+        super().__init__()
+        self.dim = dim
+        self.count_from = count_from
+
+    def forward(self, coordinates: Tensor) -> Tensor:
+        """Return float64 rows `(n, dim)` for coordinates `(n,)`, or `(n, k)`."""
+        return position_encoding(coordinates + (self.count_from - 1), self.dim, torch.float64)
+
+    def extra_repr(self) -> str:
+        """Return the settings that `print` shows."""
+        return f"{self.dim}, count_from={self.count_from}"
+
+
+class LearnedSignal(nn.Embedding):
+    """A learned row for each coordinate.
+
+    It looks at the coordinates before it uses them: on a GPU the host waits for them.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows.
+    dim : int
+        Features of the signal.
+    first : int
+        The coordinate of the first row; positions and steps are counted from 1.
+
+    Examples
+    --------
+    >>> LearnedSignal(8, 4)(torch.tensor([1, 8])).shape
+    torch.Size([2, 4])
+    >>> LearnedSignal(8, 4)(torch.tensor([9]))
+    Traceback (most recent call last):
+    ValueError: a learned signal of 8 rows, for coordinates 1 to 8, has none for 9; ...
+    """
+
+    def __init__(self, size: int, dim: int, *, first: int = 1) -> None:
+        super().__init__(size, dim)
+        self.first = first
+
+    def forward(self, coordinates: Tensor) -> Tensor:
+        """Return rows `(n, dim)` for coordinates `(n,)`.
+
+        Raises
+        ------
+        ValueError
+            If the table has no row for a coordinate, or there are several a node.
+        """
+        if coordinates.dim() != 1:
+            raise ValueError(
+                f"a learned signal takes one coordinate a node, got {tuple(coordinates.shape)}; "
+                "give a signal of your own for several"
+            )
+        rows = coordinates.long() - self.first
+        missing = (rows < 0) | (rows >= self.num_embeddings) | (rows + self.first != coordinates)
+        if bool(missing.any()):
+            raise ValueError(
+                f"a learned signal of {self.num_embeddings} rows, for coordinates {self.first} to "
+                f"{self.first + self.num_embeddings - 1}, has none for "
+                f"{coordinates[missing][0].item()}; make it with a larger size, or count otherwise"
+            )
+        return super().forward(rows)
+
+    def extra_repr(self) -> str:
+        """Return the settings that `print` shows."""
+        return f"{super().extra_repr()}, first={self.first}"
+
+
+def make_signal(
+    which: Signal | str | None, name: str, dim: int, size: int | None = None
+) -> Signal | None:
+    """Return the signal that an argument, called `name`, says; a learned one has `size` rows."""
+    if which is None or callable(which):
+        return which
+    if which in ("sinusoidal", "sinusoidal0"):
+        return SinusoidalSignal(dim, count_from=int(which == "sinusoidal"))
+    if which == "learned" and size is not None:
+        return LearnedSignal(size, dim)
+    raise ValueError(
+        f"{name} must be 'sinusoidal', 'sinusoidal0', None, or a function from coordinates to "
+        f"rows, such as LearnedSignal(size, {dim}); got {which!r}"
+    )
+
+
+def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
+    """Return a signal's rows `(n, d)` in the width and dtype of `like`.
+
+    Raises
+    ------
+    ValueError
+        If the signal gives rows of another shape.
+    """
+    if coordinates.dim() > 1 or coordinates.device.type != "cpu":
+        return _rows_of(signal, coordinates, like)
+    # Positions repeat from sentence to sentence: the signal is asked for each once.
+    unique, inverse = torch.unique(coordinates, return_inverse=True)
+    return _rows_of(signal, unique, like)[inverse]
+
+
+def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
+    """Return the signals of steps 1, 2, ..., `(steps, d)`, in width, dtype and device of `like`."""
+    if isinstance(signal, SinusoidalSignal):
+        return _sinusoids(signal.count_from, steps, like.shape[1], like.dtype, like.device)
+    return _rows_of(signal, torch.arange(1, steps + 1, device=like.device), like)
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
+def _sinusoids(
+    first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Return sinusoids of `first`, `first + 1`, ...; every forward pass uses them."""
+    with torch.no_grad(), outside_transforms():
+        return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
+
+
+def _rows_of(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
+    rows = signal(coordinates)
+    wanted = (len(coordinates), like.shape[1])
+    if rows.shape != wanted:
+        raise ValueError(
+            f"a signal gave rows of shape {tuple(rows.shape)} for {len(coordinates)} coordinates; "
+            f"give one row of {wanted[1]} features each"
+        )
+    return rows.to(like.dtype)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import networkx
+import numpy as np
+import pytest
+
+from graphut.experiments.tasks.graph_families import FAMILIES, TREES
+
+SIZES = [*range(2, 26), 100]
+
+
+def drawn(family: str, nodes: int, seed: int = 0) -> networkx.Graph:
+    edges = FAMILIES[family](nodes, np.random.default_rng(seed))
+    assert edges.dtype == np.int64 and edges.shape == (len(edges), 2)
+    graph = networkx.empty_graph(nodes)
+    graph.add_edges_from(edges.tolist())
+    assert len(graph) == nodes and graph.number_of_edges() == len(edges)
+    return graph
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_are_connected_and_a_function_of_the_seed(family: str) -> None:
+    for nodes in SIZES:
+        graph = drawn(family, nodes)
+        assert networkx.is_connected(graph)
+        assert networkx.is_tree(graph) or family not in TREES
+        assert set(graph.edges) == set(drawn(family, nodes).edges)
+    fixed = family in ("path", "balanced", "caterpillar")
+    assert (set(graph.edges) == set(drawn(family, nodes, seed=1).edges)) is fixed
+
+
+def test_path_and_caterpillar_and_balanced_have_their_form() -> None:
+    assert networkx.is_isomorphic(drawn("path", 9), networkx.path_graph(9))
+    assert networkx.is_isomorphic(drawn("balanced", 15), networkx.balanced_tree(2, 3))
+    degrees = sorted(degree for _, degree in drawn("caterpillar", 10).degree)
+    assert degrees == [1] * 5 + [2] * 2 + [3] * 3
+
+
+def test_near_has_parents_among_the_three_before() -> None:
+    edges = FAMILIES["near"](200, np.random.default_rng(0))
+    gaps = edges[:, 1] - edges[:, 0]
+    assert set(gaps.tolist()) == {1, 2, 3} and edges[:3].min() == 0
+
+
+def test_recursive_has_parents_anywhere_before() -> None:
+    parents, children = FAMILIES["recursive"](400, np.random.default_rng(0)).T
+    assert (parents < children).all()
+    assert np.quantile(parents / children, 0.5) == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("family", "low", "high"), [("erdos-renyi", 4.0, 17.0), ("delaunay", 5, 6)]
+)
+def test_families_have_the_mean_degree_of_the_benchmark(
+    family: str, low: float, high: float
+) -> None:
+    for seed in range(5):
+        graph = drawn(family, 160, seed)
+        assert low < 2 * graph.number_of_edges() / 160 < high
+
+
+def test_watts_strogatz_is_a_ring_with_shortcuts() -> None:
+    counts = {drawn("watts-strogatz", 160, seed).number_of_edges() / 160 for seed in range(20)}
+    assert counts == {2.0, 3.0, 4.0}

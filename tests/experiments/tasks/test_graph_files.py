@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+
+from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.tasks.graph_files import GraphFile, graph_files, read_graphs
+
+KINDS, NO_KINDS, CLASSES = Vocabulary(["a", "b"]), Vocabulary([]), Vocabulary(["0", "1", "yes"])
+
+
+def triangle(directed: bool = False, **attributes: list[Any]) -> networkx.Graph:
+    graph = networkx.cycle_graph(3, create_using=networkx.DiGraph if directed else None)
+    for name, values in attributes.items():
+        networkx.set_node_attributes(graph, dict(enumerate(values)), name)
+    return graph
+
+
+def write(graph: networkx.Graph, path: Path) -> Path:
+    if path.suffix == ".graphml":
+        networkx.write_graphml(graph, path)
+    else:
+        path.write_text(json.dumps(networkx.node_link_data(graph, edges="links")))
+    return path
+
+
+def csv_folder(folder: Path, **files: str) -> Path:
+    """A folder in the layout of DGL's CSVDataset: two graphs, of 2 and of 1 nodes."""
+    texts = {
+        "nodes": "graph_id,node_id,feat,label\n0,x,'1, 2',0\n0,y,'3, 4',1\n1,x,'5, 6',-1\n",
+        "edges": "graph_id,src_id,dst_id\n0,x,y\n",
+        "graphs": "graph_id,label\n0,yes\n1,yes\n",
+        **files,
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.csv").write_text(text.replace("'", '"'))
+    (folder / "meta.yaml").write_text("dataset_name: mine\n")
+    return folder
+
+
+def pairs(graph: GraphFile) -> set[tuple[int, ...]]:
+    found = list(map(tuple, graph.edges.T.tolist()))
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+@pytest.mark.parametrize("name", ["graph.graphml", "graph.json"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_read_graphs_by_networkx(name: str, directed: bool, tmp_path: Path) -> None:
+    given = triangle(directed, feat=["a", "b", "a"], label=[0, 1, -1])
+    [graph] = read_graphs(write(given, tmp_path / name))
+    one_way = {(0, 1), (1, 2), (2, 0)}
+    both = one_way | {(target, source) for source, target in one_way}
+    assert pairs(graph) == (one_way if directed else both) | {(0, 0), (1, 1), (2, 2)}
+    found = graph.labelled(KINDS, CLASSES)
+    assert found.nodes.tolist() == [0, 1, 0] and found.labels.tolist() == [0, 1, -1]
+
+
+def test_read_graphs_with_one_label_for_each_and_no_features(tmp_path: Path) -> None:
+    for index, label in enumerate(["yes", 1.0]):
+        graph = triangle()
+        graph.graph["label"] = label
+        write(graph, tmp_path / f"{index}.json")
+    one, other = read_graphs(tmp_path)
+    assert (one.label, other.label, one.labels) == ("yes", "1", None)
+    found = one.labelled(Vocabulary(["node"]), CLASSES)
+    assert found.labels.tolist() == [2] and found.nodes.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3], [[1, 0.5], [2, 1], [3, 1]], ["1, .5", "2 1", "3,1"]])
+def test_read_graphs_with_features(values: list[Any], tmp_path: Path) -> None:
+    given = triangle(feat=values, label=["yes", "yes", "0"])
+    [graph] = read_graphs(write(given, tmp_path / "graph.json"))
+    assert not graph.has_kinds
+    nodes = graph.labelled(NO_KINDS, CLASSES).nodes
+    assert nodes.dtype == np.float32 and nodes[:, 0].tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, and"):
+        graph.labelled(KINDS, CLASSES)
+
+
+def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
+    one, other = read_graphs(csv_folder(tmp_path))
+    assert pairs(one) == {(0, 1), (0, 0), (1, 1)} and pairs(other) == {(0, 0)}
+    assert one.labelled(NO_KINDS, CLASSES).nodes.tolist() == [[1, 2], [3, 4]]
+    assert one.labelled(NO_KINDS, CLASSES).labels.tolist() == [0, 1]
+
+
+def test_read_graphs_keeps_loops_and_masks(tmp_path: Path) -> None:
+    given = triangle(label=[0, 1, 0], train_mask=[True, False, False], test_mask=[0, 1, 1])
+    given.add_edge(1, 1)
+    for name in ("graph.graphml", "graph.json"):
+        [graph] = read_graphs(write(given, tmp_path / name))
+        assert len(pairs(graph)) == 9
+        masks = {part: mask.tolist() for part, mask in graph.masks.items()}
+        assert masks == {"train": [True, False, False], "test": [False, True, True]}
+
+
+def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
+    names = ["b.json", "a.graphml"]
+    for name in names:
+        write(triangle(label=[0, 0, 1]), tmp_path / name)
+    (tmp_path / "notes.txt").write_text("hello")
+    assert [path.name for path in graph_files(tmp_path)] == sorted(names)
+    assert len(read_graphs(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.json", "{", "is not a JSON file"),
+        ("a.json", "[1]", "is not a graph by networkx.node_link_data"),
+        ("a.json", '{"nodes": [{"id": 1}], "links": [{"source": 1}]}', "is not a graph by"),
+        ("a.json", '{"nodes": [], "links": []}', "holds a graph without nodes"),
+        (
+            "a.json",
+            '{"nodes": [{"id": 1}], "links": []}',
+            "has no `label`, neither at nodes nor",
+        ),
+        (
+            "a.json",
+            '{"nodes": [{"id": 1, "feat": 2, "label": 1}, {"id": 2}], "links": []}',
+            "node number 1 has no `feat`, but others have",
+        ),
+        ("a.graphml", "<graphml>", "is not a GraphML file"),
+        ("a.bin", "x", "holds no graphs that can be read: name a .graphml file, a .json file"),
+    ],
+)
+def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=rf"{name}:? .*{message}"):
+        read_graphs(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"edges": "src_id,dst_id\nx,z\n"}, r"edges\.csv names a node that is not .*'z'"),
+        ({"edges": "a,b\n1,2\n"}, r"edges\.csv has neither src_id and dst_id, node_id nor"),
+        ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a row with more or fewer columns"),
+        ({"nodes": "node_id,label\n"}, "holds no graph"),
+        ({"more": "node_id,label\nx,1\n"}, "nodes.csv and .*more.csv both hold nodes: one type"),
+    ],
+)
+def test_read_graphs_names_a_bad_csv_file(
+    files: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_graphs(csv_folder(tmp_path, **files))
+
+
+def test_read_graphs_without_a_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere: name a \.graphml"):
+        read_graphs(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="holds no graphs that can be read"):
+        read_graphs(tmp_path)
+    (tmp_path / "edges.csv").write_text("src_id,dst_id\n")
+    with pytest.raises(ValueError, match=r"lacks a \.csv file with node_id, or one with src_id"):
+        read_graphs(tmp_path)
+
+
+def test_read_graphs_reads_labels_of_nodes_where_there_are_some(tmp_path: Path) -> None:
+    write(triangle(label=[0, 1, 1]), tmp_path / "a.json")
+    graph = triangle()
+    graph.graph["label"] = 1
+    write(graph, tmp_path / "b.json")
+    found = [each.labelled(Vocabulary(["node"]), CLASSES) for each in read_graphs(tmp_path)]
+    assert [graph.labels.tolist() for graph in found] == [[0, 1, 1], [-1, -1, -1]]
+
+
+def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
+    given = triangle(feat=["a", "c", "a"], label=["0", "no", "0"])
+    [graph] = read_graphs(write(given, tmp_path / "graph.json"))
+    with pytest.raises(ValueError, match=r"graph\.json: unknown symbol 'c'; known are: a b"):
+        graph.labelled(KINDS, CLASSES)
+    with pytest.raises(ValueError, match=r"graph\.json: unknown symbol 'no'"):
+        graph.labelled(Vocabulary("abc"), CLASSES)
+    ragged = triangle(feat=["1", "1,2", "1"], label=[0, 0, 0])
+    [graph] = read_graphs(write(ragged, tmp_path / "graph.json"))
+    with pytest.raises(ValueError, match="do not have equally many features"):
+        graph.labelled(NO_KINDS, CLASSES)

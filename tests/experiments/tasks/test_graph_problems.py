@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphut.experiments.tasks import (
+    GraphBFS,
+    GraphDistance,
+    GraphPath,
+    GraphReach,
+    LabelledGraph,
+    PrefixParity,
+)
+from graphut.experiments.tasks.graph_families import FAMILIES, TREES
+from tests.experiments.tasks.brute_graphs import distances, marked, neighbours_of
+
+PROBLEMS: list[Any] = [GraphDistance, GraphReach, GraphPath, GraphBFS, PrefixParity]
+SIZES = {"epoch_size": 40, "held_out": 20, "test_sizes": "30", "test_nodes": 60}
+
+
+def graphs_of(kind: Any, families: dict[str, Any]) -> list[LabelledGraph]:
+    task = kind(families=",".join(families), sizes="2-12", **SIZES)
+    return [*task.train(0, 0), *(graph for own in task.test_sets.values() for graph in own)]
+
+
+def same(ones: list[LabelledGraph], others: list[LabelledGraph]) -> bool:
+    pairs = zip(ones, others, strict=True)
+    return all(
+        np.array_equal(a, b)
+        for pair in pairs
+        for a, b in zip(pair[0][:4], pair[1][:4], strict=True)
+    )
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_problems_depend_on_options_seed_and_epoch_alone(kind: Any) -> None:
+    one, other = kind(**SIZES), kind(**SIZES)
+    assert same(one.train(1, 2), other.train(1, 2))
+    assert not same(one.train(1, 2), one.train(1, 3)) and not same(one.train(1, 2), one.train(2, 2))
+    assert len(one.train(1, 2)) == 40 and len(one.validation) == len(one.test) == 20
+    for name, own in one.test_sets.items():
+        assert same(own, other.test_sets[name])
+    sizes = [len(graph.nodes) for graph in one.train(0, 0)]
+    assert set(range(4, 25)) >= set(sizes) and len(set(sizes)) > 10
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_problems_have_each_node_once_and_see_itself(kind: Any) -> None:
+    for graph in kind(**SIZES).test:
+        pairs = list(map(tuple, graph.edges.T.tolist()))
+        nodes = range(len(graph.nodes))
+        assert len(set(pairs)) == len(pairs) and {(node, node) for node in nodes} <= set(pairs)
+        both = {(target, source) for source, target in pairs} == set(pairs)
+        assert both or kind is PrefixParity
+
+
+def test_problems_shuffle_nodes() -> None:
+    """The mark is anywhere, and the ends of paths have any number."""
+    graphs = GraphDistance(families="path", sizes="12-12", **SIZES).train(0, 0)
+    assert len({marked(graph)[0] for graph in graphs}) > 6
+    assert len({neighbours_of(graph)[0][0] for graph in graphs}) > 6
+
+
+def test_graph_distance_equals_a_search() -> None:
+    for graph in graphs_of(GraphDistance, FAMILIES):
+        [start] = marked(graph)
+        wanted = distances(graph, start)
+        assert graph.depth is not None and graph.depth.tolist() == wanted
+        assert graph.labels.tolist() == [distance % 2 for distance in wanted]
+
+
+def test_graph_reach_equals_a_search() -> None:
+    answers = set()
+    for graph in graphs_of(GraphReach, TREES):
+        [start] = marked(graph)
+        wanted = distances(graph, start)
+        assert graph.labels.tolist() == [int(distance >= 0) for distance in wanted]
+        answers |= set(graph.labels.tolist())
+        depth = [
+            distance if distance >= 0 else max(distances(graph, node))
+            for node, distance in enumerate(wanted)
+        ]
+        assert graph.depth is not None and graph.depth.tolist() == depth
+    assert answers == {0, 1}
+
+
+def test_graph_path_equals_removing_each_node() -> None:
+    """A node is between two others if they are apart without it."""
+    for graph in graphs_of(GraphPath, TREES):
+        one, other = marked(graph)
+        for node in range(len(graph.nodes)):
+            kept = (graph.edges != node).all(0) if node not in (one, other) else slice(None)
+            apart = distances(graph._replace(edges=graph.edges[:, kept]), one)[other] < 0
+            assert graph.labels[node] == int(apart or node in (one, other))
+            far = max(distances(graph, one)[node], distances(graph, other)[node])
+            assert graph.depth is not None
+            assert graph.depth[node] == (0 if node in (one, other) else far)
+
+
+def test_graph_bfs_takes_all_edges_from_nearer_nodes() -> None:
+    for graph in graphs_of(GraphBFS, FAMILIES):
+        [start] = marked(graph)
+        far = distances(graph, start)
+        assert graph.depth is not None and graph.depth.tolist() == far
+        for (source, target), label in zip(graph.edges.T.tolist(), graph.labels, strict=True):
+            back = source == target if target == start else far[source] < far[target]
+            assert label == int(back)
+
+
+def test_prefix_parity_equals_a_walk_along_the_line() -> None:
+    for graph in graphs_of(PrefixParity, {"path": None}):
+        symbols = [PrefixParity.node_kinds.symbols[kind] for kind in graph.nodes]
+        [node] = [index for index, symbol in enumerate(symbols) if symbol.startswith("first")]
+        ones, place, following = 0, 0, neighbours_of(graph)
+        while True:
+            ones += symbols[node].endswith("1")
+            assert graph.labels[node] == ones % 2
+            assert graph.depth is not None and graph.depth[node] == place
+            if not following[node]:
+                break
+            [node], place = following[node], place + 1
+        assert place == len(symbols) - 1
+
+
+def test_problems_mix_families_and_name_test_sets() -> None:
+    task = GraphDistance(families="path, near", test_families="recursive,path", **SIZES)
+    assert {graph.group for graph in task.train(0, 0)} == {"path", "near"}
+    assert [*task.test_sets] == ["test", "recursive-30", "path-30"]
+    assert [len(own) for own in task.test_sets.values()] == [20, 2, 2]
+    assert {graph.group for graph in task.test_sets["recursive-30"]} == {"recursive"}
+    assert [*GraphDistance(test_sizes="", held_out=1).test_sets] == ["test"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"families": "oak"}, "families of graph-distance are among path, near, .*; got 'oak'"),
+        ({"families": " "}, "families must name a family"),
+        ({"test_families": "oak"}, "test_families of graph-distance are among .*; got 'oak'"),
+        ({"sizes": "9"}, "sizes must be two numbers as in '4-24', .* got '9'"),
+        ({"sizes": "9-4"}, "sizes must be two numbers"),
+        ({"sizes": "1-4"}, "the first at least 2; got '1-4'"),
+        ({"sizes": "a-b"}, "sizes must be whole numbers with '-' between them; got 'a-b'"),
+        ({"test_sizes": "100;5"}, "test_sizes must be whole numbers with ',' between them"),
+        ({"test_sizes": "1"}, "test_sizes are at least 2; got '1'"),
+    ],
+)
+def test_problems_quote_bad_options(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GraphDistance(**options)
+
+
+@pytest.mark.parametrize("kind", [GraphPath, GraphReach])
+def test_problems_on_trees_refuse_other_families(kind: Any) -> None:
+    with pytest.raises(ValueError, match=f"families of {kind.name} are among path, .*'delaunay'"):
+        kind(families="delaunay")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+
+from graphut.experiments.cli import main
+from graphut.experiments.tasks import Graphs
+from graphut.experiments.tasks.base import PARTS
+
+TINY = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 3 --epochs 2 --batch-size 4 --device cpu"
+
+
+def write_many(folder: Path, count: int = 20) -> Path:
+    """Paths and rings, to be told apart as wholes."""
+    folder.mkdir(exist_ok=True)
+    for index in range(count):
+        make = networkx.cycle_graph if index % 2 else networkx.path_graph
+        graph = make(3 + index)
+        graph.graph["label"] = "ring" if index % 2 else "path"
+        networkx.write_graphml(graph, folder / f"{index:02}.graphml")
+    return folder
+
+
+def write_one(path: Path, **masks: Any) -> Path:
+    """One graph whose nodes have two features, and labels but for the first."""
+    graph = networkx.karate_club_graph()
+    for node, data in graph.nodes(data=True):
+        data["feat"] = f"{graph.degree[node]},1"
+        data["label"] = data["club"].replace(" ", "_") if node else ""
+        data.update({name: bool(chosen(node)) for name, chosen in masks.items()})
+    networkx.write_graphml(graph, path)
+    return path
+
+
+def asked(task: Graphs) -> dict[str, list[int]]:
+    return {part: np.flatnonzero(task.load(part)[0].labels >= 0).tolist() for part in PARTS}
+
+
+def test_graphs_splits_whole_graphs(tmp_path: Path) -> None:
+    task = Graphs(write_many(tmp_path / "data"))
+    sizes = {part: {len(graph.nodes) for graph in task.load(part)} for part in PARTS}
+    assert [len(sizes[part]) for part in PARTS] == [16, 2, 2]
+    assert set().union(*sizes.values()) == set(range(3, 23))
+    assert task.answer_at == "graph" and task.answers.symbols == ("path", "ring")
+    again = Graphs(tmp_path / "data")
+    assert [len(graph.nodes) for graph in again.test] == [len(graph.nodes) for graph in task.test]
+
+
+def test_graphs_splits_nodes_of_one_graph(tmp_path: Path) -> None:
+    task = Graphs(write_one(tmp_path / "karate.graphml"))
+    found = asked(task)
+    assert [len(found[part]) for part in PARTS] == [27, 3, 3]
+    assert sorted(node for own in found.values() for node in own) == list(range(1, 34))
+    assert (task.answer_at, task.num_feats) == ("node", 2)
+    assert task.node_kinds.symbols == () and task.answers.symbols == ("Mr._Hi", "Officer")
+    assert task.test[0].nodes[0].tolist() == [16, 1]
+
+
+def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
+    masks = {
+        "train_mask": lambda node: node < 9,
+        "val_mask": lambda node: node == 20,
+        "test_mask": lambda node: node > 20,
+    }
+    found = asked(Graphs(write_one(tmp_path / "karate.graphml", **masks)))
+    assert found == {"train": [*range(1, 9)], "validation": [20], "test": [*range(21, 34)]}
+
+
+def test_graphs_without_a_mask_for_a_part_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_one(tmp_path / "karate.graphml", train_mask=lambda node: node < 9)
+    assert main(["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run")]) == 2
+    assert "the task graphs has no validation examples" in capsys.readouterr().err
+
+
+def test_graphs_with_too_few_labels_say_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has 2 labelled nodes or graphs: too few"):
+        Graphs(write_many(tmp_path / "data", 2)).test  # noqa: B018
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_graphs_are_trained_and_evaluated(
+    many: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_many(tmp_path / "data") if many else write_one(tmp_path / "karate.graphml")
+    run = str(tmp_path / "run")
+    assert main(["train", "graphs", "--data", str(data), "--out", run, *TINY.split()]) == 0
+    assert main(["eval", run]) == 0
+    assert main(["eval", run, "--data", str(data)]) == 0
+    capsys.readouterr()
+    changed = data / "00.graphml" if many else data
+    changed.write_text(changed.read_text() + "\n")
+    assert main(["eval", run]) == 2
+    assert f"{changed} has changed since the run" in capsys.readouterr().err

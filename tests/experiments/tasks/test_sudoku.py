@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from graphut.experiments.tasks import LabelledGraph, Sudoku
+from graphut.experiments.tasks.sudoku import draw_puzzle, rounds, solutions
+
+SMALL = {"train_size": 3, "held_out": 4}
+# Puzzles of which people write.
+WIKIPEDIA = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+INKALA = "8..........36......7..9.2...5...7.......457.....1...3...1....68..85...1..9....4.."
+
+
+def digits(text: str) -> list[int]:
+    return [int(symbol) for symbol in text.replace(".", "0")]
+
+
+def sees(one: int, other: int) -> bool:
+    """Whether two cells are in one row, column or box."""
+    (row, column), (row2, column2) = divmod(one, 9), divmod(other, 9)
+    box = (row // 3, column // 3) == (row2 // 3, column2 // 3)
+    return row == row2 or column == column2 or box
+
+
+def is_solution(cells: list[int]) -> bool:
+    pairs = permutations(range(81), 2)
+    return all(cells[i] != cells[j] for i, j in pairs if sees(i, j)) and set(cells) == set(
+        range(1, 10)
+    )
+
+
+def plain_solutions(cells: list[int], limit: int) -> list[list[int]]:
+    """Try one digit after another in the first empty cell."""
+    if 0 not in cells:
+        return [cells]
+    cell, found = cells.index(0), []
+    for digit in range(1, 10):
+        if len(found) < limit and all(
+            cells[other] != digit for other in range(81) if sees(cell, other)
+        ):
+            found += plain_solutions([*cells[:cell], digit, *cells[cell + 1 :]], limit - len(found))
+    return found
+
+
+@pytest.mark.parametrize("puzzle", [WIKIPEDIA, INKALA])
+def test_solutions_of_published_puzzles(puzzle: str) -> None:
+    [solution] = solutions(digits(puzzle))
+    assert is_solution(solution)
+    assert all(given in (0, cell) for given, cell in zip(digits(puzzle), solution, strict=True))
+
+
+def test_solutions_equal_a_plain_search() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        puzzle, solution = draw_puzzle(random)
+        shown = np.where(random.random(81) < 0.6, solution, puzzle).tolist()
+        missing = [*shown]
+        for cell in random.permutation(np.flatnonzero(shown))[:12]:
+            missing[cell] = 0
+        for cells in (shown, missing):
+            found = solutions(cells, 50)
+            assert sorted(found) == plain_solutions(cells, 51)[:50] or len(found) == 50
+
+
+def test_solutions_of_puzzles_without_one_and_with_many() -> None:
+    assert solutions([5, 5, *[0] * 79]) == []
+    assert solutions([0, *range(1, 9), 9, *[0] * 71]) == []  # the first cell has no digit left
+    many = solutions([0] * 81, 7)
+    assert len(many) == 7 == len({tuple(one) for one in many}) and all(map(is_solution, many))
+
+
+@pytest.mark.parametrize("wrong", [[0] * 80, [10] + [0] * 80])
+def test_solutions_quote_what_is_no_puzzle(wrong: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"81 digits, 0 for an empty cell; got \["):
+        solutions(wrong)
+
+
+def test_draw_puzzle_has_one_solution_and_no_given_too_many() -> None:
+    for seed in range(3):
+        puzzle, solution = draw_puzzle(np.random.default_rng(seed))
+        assert solutions(puzzle.tolist()) == [solution.tolist()] and is_solution(solution.tolist())
+        assert 20 <= (puzzle > 0).sum() <= 30
+        for cell in np.flatnonzero(puzzle):
+            fewer = puzzle.copy()
+            fewer[cell] = 0
+            assert len(solutions(fewer.tolist())) == 2
+    again = draw_puzzle(np.random.default_rng(2))
+    assert np.array_equal(puzzle, again[0])
+
+
+def plain_rounds(puzzle: list[int]) -> list[int]:
+    """The rounds, cell by cell."""
+    cells, found, number = puzzle.copy(), [0 if given else -1 for given in puzzle], 0
+    groups = [[cell for cell in range(81) if key(cell) == k] for key in _KEYS for k in range(9)]
+    while True:
+        number += 1
+        left = {
+            cell: {
+                d for d in range(1, 10) if all(cells[o] != d for o in range(81) if sees(cell, o))
+            }
+            for cell in range(81)
+            if not cells[cell]
+        }
+        new = {cell: min(options) for cell, options in left.items() if len(options) == 1}
+        for group in groups:
+            count = Counter(digit for cell in group for digit in left.get(cell, ()))
+            for cell in group:
+                new.update((cell, digit) for digit in left.get(cell, ()) if count[digit] == 1)
+        if not new:
+            return found
+        for cell, digit in new.items():
+            cells[cell], found[cell] = digit, number
+
+
+_KEYS = (lambda c: c // 9, lambda c: c % 9, lambda c: c // 27 * 3 + c % 9 // 3)
+
+
+@pytest.mark.parametrize("puzzle", [WIKIPEDIA, INKALA])
+def test_rounds_equal_a_plain_deduction(puzzle: str) -> None:
+    found = rounds(np.array(digits(puzzle))).tolist()
+    assert found == plain_rounds(digits(puzzle))
+    assert (-1 in found) == (puzzle == INKALA)
+
+
+def puzzle_of(graph: LabelledGraph) -> list[int]:
+    return graph.nodes.tolist()  # type: ignore[no-any-return]
+
+
+def test_sudoku_puzzles_have_one_solution_which_is_the_label() -> None:
+    task = Sudoku(**SMALL, givens="30-40")
+    for graph in [*task.train(0, 0), *task.train(0, 1), *task.test, *task.test_sets["minimal"]]:
+        assert solutions(puzzle_of(graph)) == [(graph.labels + 1).tolist()]
+        givens = int((graph.nodes > 0).sum())
+        assert graph.group == f"{givens} givens"
+    assert all(30 <= (graph.nodes > 0).sum() <= 40 for graph in task.train(0, 0))
+    assert all((graph.nodes > 0).sum() < 30 for graph in task.test_sets["minimal"])
+
+
+def test_sudoku_draws_each_epoch_anew_and_each_part_from_other_puzzles() -> None:
+    one, other = Sudoku(**SMALL), Sudoku(**SMALL)
+    assert [*map(puzzle_of, one.train(3, 4))] == [*map(puzzle_of, other.train(3, 4))]
+    assert [*map(puzzle_of, one.train(3, 4))] != [*map(puzzle_of, one.train(3, 5))]
+    assert [*map(puzzle_of, one.test)] != [*map(puzzle_of, one.validation)]
+
+
+def test_sudoku_cells_see_twenty_others_and_know_their_place() -> None:
+    [graph] = Sudoku(train_size=1, held_out=1).test
+    pairs = set(map(tuple, graph.edges.T.tolist()))
+    assert pairs == {(i, j) for i in range(81) for j in range(81) if sees(i, j)}
+    assert len(pairs) == 81 * 21
+    assert graph.positions is not None
+    assert graph.positions[40].tolist() == [4, 4, 4] and graph.positions[80].tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize("givens", ["30", "40-30", "a-b", "30-90"])
+def test_sudoku_quotes_bad_givens(givens: str) -> None:
+    with pytest.raises(ValueError, match=f"as in '24-48', got '{givens}'"):
+        Sudoku(givens=givens)

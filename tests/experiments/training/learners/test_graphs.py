@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from graphut._files import read_json
+from graphut.experiments.cli import main
+from graphut.experiments.tasks import GraphBFS, GraphDistance, LabelledGraph, Vocabulary
+from graphut.experiments.training.learners import graphs as module
+from graphut.experiments.training.learners.graphs import (
+    GraphBatch,
+    GraphLearner,
+    needed_flops,
+    score_graphs,
+    step_losses,
+)
+from graphut.experiments.wording import flag
+from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut.nn import AdaptiveRecurrence, ScheduledHalting
+from tests.nn.cases import build_step
+
+LEARNER = GraphLearner()
+TASKS: dict[str, Any] = {
+    "node": GraphDistance(held_out=7, test_sizes="", sizes="3-9", families="near,path"),
+    "edge": GraphBFS(held_out=7, test_sizes="", sizes="3-9"),
+}
+TINY = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 3 --epochs 2 --batch-size 8 --device cpu"
+SMALL = "--epoch-size 16 --held-out 4 --sizes 3-6 --test-sizes 12 --test-nodes 24"
+
+
+def make_model(task: Any, **options: Any) -> UniversalGraphTransformer:
+    torch.manual_seed(1)
+    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 16, "max_steps": 3, **options}
+    return UniversalGraphTransformer(
+        UniversalGraphTransformerConfig(**LEARNER.sizes(task), **sizes)
+    )
+
+
+def whole(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
+    """The same graphs, each with one label in place of those of its nodes."""
+    return [graph._replace(labels=graph.labels[:1]) for graph in graphs]
+
+
+def alone(model: UniversalGraphTransformer, graph: LabelledGraph) -> tuple[list[float], list[bool]]:
+    """Log-probabilities of the right answers of a graph, and if they are given, one by one."""
+    batch = GraphBatch.of([graph], model.config.answer_at)
+    with torch.no_grad():
+        logits = model.eval()(batch.layout, batch.nodes).logits
+    if model.config.answer_at != "edge":
+        likely = logits.log_softmax(-1)
+        asked = [
+            (row, label) for row, label in zip(likely, graph.labels, strict=True) if label >= 0
+        ]
+        return [float(row[y]) for row, y in asked], [int(row.argmax()) == y for row, y in asked]
+    found, right = [], []
+    for node in range(len(graph.nodes)):
+        edges = [e for e, target in enumerate(graph.edges[1]) if target == node]
+        shares = {e: float(logits[e].exp()) for e in edges}
+        found.append(np.log(sum(shares[e] for e in edges if graph.labels[e])))
+        right.append(bool(graph.labels[max(shares, key=shares.__getitem__)]))
+    return found, right
+
+
+def test_sizes_are_those_of_the_task() -> None:
+    assert LEARNER.sizes(TASKS["node"]) == {
+        "num_kinds": 2, "num_feats": 0, "classes": 2, "answer_at": "node",
+    }  # fmt: skip
+    assert LEARNER.sizes(TASKS["edge"])["classes"] == 0
+    assert set(LEARNER.sizes(TASKS["node"])) == set(LEARNER.from_task)
+
+
+@pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
+def test_outcome_and_scores_equal_graphs_one_by_one(
+    answer_at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BATCH_NODES", 20)
+    task = TASKS["edge" if answer_at == "edge" else "node"]
+    graphs, model = task.test, make_model(task)
+    if answer_at == "graph":
+        graphs = whole(graphs)
+        config = {**model.config.to_dict(), "answer_at": "graph"}
+        model = UniversalGraphTransformer(UniversalGraphTransformerConfig(**config))
+    found = [alone(model, graph) for graph in sorted(graphs, key=lambda graph: len(graph.nodes))]
+    likely, right = ([x for own in column for x in own] for column in zip(*found, strict=True))
+    outcome = LEARNER.outcome(model, graphs, 0.0)
+    assert outcome.loss.item() == pytest.approx(-np.mean(likely), abs=1e-5)
+    assert (int(outcome.right), outcome.labels) == (sum(right), len(right))
+    scores = score_graphs(model, graphs)
+    assert scores.right.tolist() == right
+    assert scores.log_probability.tolist() == pytest.approx(likely, abs=1e-5)
+    metrics = scores.metrics()
+    assert metrics["accuracy"] == pytest.approx(np.mean(right))
+    assert metrics["graph_accuracy"] == pytest.approx(np.mean([all(own[1]) for own in found]))
+
+
+@pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
+@pytest.mark.parametrize("rule", ["fixed", "act", "ponder_net:threshold=0.9"])
+@pytest.mark.parametrize("step_loss", ["mean", "weighted"])
+def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss: str) -> None:
+    task = TASKS["edge" if answer_at == "edge" else "node"]
+    model: Any = make_model(task, rule=rule, step_loss=step_loss, halting_loss=0.5, max_steps=4)
+    graphs = task.test
+    if answer_at == "graph":
+        graphs = whole(graphs)
+        config = {**model.config.to_dict(), "answer_at": "graph"}
+        model = UniversalGraphTransformer(UniversalGraphTransformerConfig(**config))
+    model.train()
+    model.encoder.halting.linear.weight.data.mul_(3)
+    batch = GraphBatch.of(graphs, answer_at)
+    output = batch.run(model, get_steps=True)
+    assert output.steps is not None
+    now, weight, count, losses, halting = output.steps[0].states.clone(), 0.0, 0, 0.0, 0.0
+    graph_of_node = torch.repeat_interleave(batch.layout.dst_lengths)
+    for rows in output.steps:
+        now = now.clone()
+        now[rows.nodes] = rows.states
+        loss, right = batch.judge(model, model.read_out(batch.layout, now))
+        for node, share, p in zip(rows.nodes, rows.weights, rows.probability, strict=True):
+            answer = graph_of_node[node] if answer_at == "graph" else node  # all are asked
+            losses = losses + loss[answer] * (share if step_loss == "weighted" else 1)
+            weight, count = weight + share.item(), count + 1
+            halting = halting - (p if right[answer] else 1 - p).log()
+    nodes = len(graph_of_node)
+    assert weight == pytest.approx(nodes, rel=1e-4)  # the weights of a node sum to 1
+    losses = losses / (nodes if step_loss == "weighted" else count)
+    found = LEARNER.outcome(model, graphs, 0.0).loss
+    torch.testing.assert_close(found, losses + 0.5 * halting / count, atol=1e-4, rtol=1e-4)
+    found.backward()
+    assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
+
+
+def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
+    task = TASKS["node"]
+    plain, both = (make_model(task, halting_loss=weight) for weight in (0.0, 0.5))
+    outcomes = [LEARNER.outcome(model, task.test, 0.0) for model in (plain, both)]
+    batch = GraphBatch.of(task.test, "node")
+    steps = batch.run(both, get_steps=True).steps
+    assert steps is not None
+    _, halting = step_losses(both, batch, steps)
+    torch.testing.assert_close(outcomes[1].loss, outcomes[0].loss + 0.5 * halting)
+
+
+def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
+    model, graphs = make_model(TASKS["node"]), TASKS["node"].test
+    batch = GraphBatch.of(graphs, "node")
+    logs = model(batch.layout, batch.nodes).logits.log_softmax(-1)
+    wanted = -(0.7 * logs.gather(1, batch.labels[:, None])[:, 0] + 0.3 * logs.mean(1)).mean()
+    torch.testing.assert_close(LEARNER.outcome(model, graphs, 0.3).loss, wanted)
+    with pytest.raises(ValueError, match=r"where edges answer it is 0, not 0\.3"):
+        LEARNER.outcome(make_model(TASKS["edge"]), TASKS["edge"].test, 0.3)
+
+
+def test_scores_leave_out_nodes_that_are_not_asked() -> None:
+    model, graphs = make_model(TASKS["node"]), TASKS["node"].test
+    first = [g._replace(labels=np.where(np.arange(len(g.nodes)) > 0, -1, g.labels)) for g in graphs]
+    found = score_graphs(model, first)
+    assert len(found.right) == len(graphs) and len(found.steps) > len(graphs)
+    none = [graph._replace(labels=np.full(len(graph.nodes), -1)) for graph in graphs]
+    assert LEARNER.outcome(model, none, 0.0).loss == 0
+    with pytest.raises(ValueError, match="no node of the graphs has an answer"):
+        score_graphs(model, none)
+
+
+def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
+    model, graphs = make_model(TASKS["node"]), TASKS["node"].test
+    scores = score_graphs(model, graphs)
+    for row in scores.by_depth():
+        here = (scores.depth >= row["from"]) & (scores.depth <= row["to"])
+        assert row["nodes"] == here.sum()
+        assert row["accuracy"] == pytest.approx(scores.right[here].mean())
+        assert row["steps"] == pytest.approx(scores.steps[here].mean())
+    assert sum(row["nodes"] for row in scores.by_depth()) == len(scores.depth)
+    groups = {row["group"]: row["answers"] for row in scores.by_group()}
+    assert groups == {
+        name: sum(len(graph.nodes) for graph in graphs if graph.group == name)
+        for name in ("near", "path")
+    }
+    correlation = scores.metrics()["rank_correlation"]
+    assert correlation == pytest.approx(spearmanr(scores.depth, scores.steps)[0])
+
+
+def test_scores_of_unknown_depths_have_no_correlation_and_no_work_ratio() -> None:
+    model, graphs = make_model(TASKS["node"]), TASKS["node"].test
+    metrics = score_graphs(model, [graph._replace(depth=None) for graph in graphs]).metrics()
+    assert metrics["rank_correlation"] is None and metrics["work_ratio"] is None
+    assert "depth" not in str(LEARNER.evaluation(**metrics))
+    assert "work" in str(LEARNER.evaluation(**score_graphs(model, graphs).metrics()))
+
+
+def test_needed_flops_are_those_of_halting_after_one_step_more_than_the_depth() -> None:
+    graph = GraphDistance(held_out=1, sizes="30-30").test[0]
+    layout = GraphBatch.of([graph], "node").layout
+    assert graph.depth is not None
+    depth = torch.from_numpy(graph.depth)
+    halting = ScheduledHalting(depth + 1, share=1e-4)
+    layer = AdaptiveRecurrence(build_step(), halting, max_steps=60, halted="frozen")
+    _, ponder = layer(layout, torch.randn(30, 8, dtype=torch.float64))
+    assert ponder.steps.tolist() == (depth + 1).tolist()
+    assert needed_flops(ponder, depth) == int(ponder.flops)
+
+
+@pytest.mark.parametrize("task", ["graph-distance", "graph-bfs", "prefix-parity"])
+def test_graphs_are_trained_evaluated_and_shown(
+    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(tmp_path / "run")
+    assert main(["train", task, "--out", run, *TINY.split(), *SMALL.split()]) == 0
+    text = capsys.readouterr().out
+    assert "test, 4 graphs: " in text and "answer" in text and "\nright   " in text
+    asked = {"max_steps": 9, "evaluation_rule": "threshold:threshold=0.2,halt_from=output"}
+    options = [word for name, value in asked.items() for word in (flag(name), str(value))]
+    assert main(["eval", run, *options]) == 0
+    assert "-12, 2 graphs: " in capsys.readouterr().out
+    assert read_json(tmp_path / "run" / "evaluation-test.json")["options"] == asked
+    assert main(["eval", run, "--max-steps", "0"]) == 2
+    assert "max_steps must be at least 1, got 0" in capsys.readouterr().err
+    assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
+    assert "oak" in capsys.readouterr().err
+    assert main(["generate", run, "a b"]) == 2
+    assert "a graph cannot be typed: graphut eval FOLDER --data FILE" in capsys.readouterr().err
+    assert main(["results", "add", run, "--to", str(tmp_path / "records")]) == 0
+
+
+def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
+    graph = networkx.path_graph(4)
+    for node, data in graph.nodes(data=True):
+        data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
+    networkx.write_graphml(graph, tmp_path / "path.graphml")
+    task = TASKS["node"]
+    [found] = LEARNER.read(str(tmp_path), task.vocabularies)
+    assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
+    with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
+        LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies)
+    others = {"node": Vocabulary(["plain"]), "answer": task.answers}
+    with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
+        LEARNER.read(str(tmp_path), others)

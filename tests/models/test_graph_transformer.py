@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dgl
+import pytest
+import torch
+from torch import Tensor
+
+from graphut import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut.attention import as_layout
+from graphut.nn import dense_recurrence
+from tests.helpers import assert_same, covering, gradients, name_of, normal
+from tests.nn.cases import randomised
+
+NODES = torch.tensor([0, 1, 1, 0, 1, 0, 0])
+FEATURES = normal(7, 3)
+MODES: dict[str, Any] = {
+    "answer_at": ("node", "edge", "graph"),
+    "inputs": ("kinds", "features"),
+    "halted": ("copied", "frozen", "stale", "running"),
+    "norm": ("post", "pre"),
+    "adaptive": (True, False),
+}
+ROWS = covering(**MODES)
+
+
+def graph() -> Any:
+    """Two graphs, of 4 and 3 nodes, with edges in no order."""
+    one = dgl.graph(([3, 0, 1, 2, 2, 1], [0, 1, 2, 2, 3, 0]))
+    other = dgl.graph(([0, 2, 1], [2, 1, 0]))
+    return dgl.batch([one, dgl.add_self_loop(other)])
+
+
+def build(inputs: str = "kinds", answer_at: str = "node", **options: Any) -> Any:
+    sizes = {"num_kinds": 2} if inputs == "kinds" else {"num_feats": 3}
+    classes = {} if answer_at == "edge" else {"classes": 3}
+    shape = {"d_model": 8, "num_heads": 2, "d_hidden": 12, "max_steps": 5}
+    config = UniversalGraphTransformerConfig(
+        **{**shape, **sizes, **classes, "answer_at": answer_at, **options}
+    )
+    model = randomised(UniversalGraphTransformer(config), 10)
+    model.encoder.halting.linear.weight.data.mul_(1.5) if config.adaptive else None
+    return model.eval()
+
+
+def inputs_of(model: Any) -> Tensor:
+    return FEATURES if model.config.num_feats else NODES
+
+
+def plain_logits(model: Any, states: Tensor) -> Tensor:
+    """The logits, graph by graph, node by node and edge by edge."""
+    if model.config.answer_at == "edge":
+        source, target = graph().edges()
+        scores = (model.query(states)[target] * model.key(states)[source]).sum(1) / 8**0.5
+        rows = [scores[target == target[e]].logsumexp(0) for e in range(len(scores))]
+        return scores - torch.stack(rows)
+    if model.config.answer_at == "graph":
+        states = torch.stack([states[:4].mean(0), states[4:].mean(0)])
+    return states @ model.output.weight.T + model.output.bias  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_graph_transformer_equals_the_dense_recurrence(row: dict[str, Any]) -> None:
+    model = build(**row)
+    nodes = inputs_of(model)
+    if row["inputs"] == "kinds":
+        first = model.embedding.weight[nodes] * 8**0.5
+    else:
+        first = nodes @ model.embedding.weight.T + model.embedding.bias
+    states, steps, *_ = dense_recurrence(model.encoder, graph(), first)
+    found = model(graph(), nodes)
+    assert_same([found.logits], [plain_logits(model, states)])
+    assert torch.equal(found.ponder.steps, steps)
+    weights = list(model.parameters())
+    assert_same(
+        gradients([found.logits], weights), gradients([plain_logits(model, states)], weights)
+    )
+
+
+def test_graph_transformer_cases_ponder_for_different_numbers_of_steps() -> None:
+    assert len(build()(graph(), NODES).ponder.steps.unique()) >= 2
+
+
+@pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
+def test_graph_transformer_computes_a_batch_like_its_graphs(answer_at: str) -> None:
+    model = build(answer_at=answer_at)
+    alone = [
+        model(own, n) for own, n in zip(dgl.unbatch(graph()), NODES.split([4, 3]), strict=True)
+    ]
+    assert_same([model(graph(), NODES).logits], [torch.cat([each.logits for each in alone])])
+
+
+def test_graph_transformer_takes_a_layout_and_positions() -> None:
+    model = build()
+    plain = model(graph(), NODES).logits
+    assert torch.equal(model(as_layout(graph()), NODES).logits, plain)
+    places = torch.arange(14).reshape(7, 2)
+    assert not torch.allclose(model(graph(), NODES, positions=places).logits, plain)
+
+
+def test_graph_transformer_edge_answers_are_probabilities_of_in_edges() -> None:
+    shares = build(answer_at="edge")(graph(), NODES).logits.exp()
+    total = torch.zeros(7, dtype=shares.dtype).index_add(0, graph().edges()[1], shares)
+    torch.testing.assert_close(total, torch.ones_like(total))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_graph_transformer_from_pretrained_restores_the_model(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
+    model = build(**row)
+    model.max_steps = 7
+    model.save_pretrained(tmp_path)
+    again = UniversalGraphTransformer.from_pretrained(tmp_path)
+    assert again.config.to_dict() == {**model.config.to_dict(), "max_steps": 7}
+    nodes = inputs_of(model)
+    assert torch.equal(again(graph(), nodes).logits, model(graph(), nodes).logits)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "message"),
+    [
+        ("kinds", torch.full((7,), 2), "node kind 2 is outside the vocabulary of 2"),
+        ("features", FEATURES[:, :2], r"must be \(N, 3\), .* got shape \(7, 2\)"),
+        ("kinds", NODES[:5], "7"),
+    ],
+)
+def test_graph_transformer_refuses_nodes_that_do_not_fit(
+    inputs: str, nodes: Tensor, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(inputs)(graph(), nodes)
+
+
+def test_graph_transformer_names_a_node_without_in_edge() -> None:
+    with pytest.raises(ValueError, match="1"):
+        build()(dgl.graph(([1, 0], [0, 0])), NODES[:2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"classes": 2}, "num_kinds must be positive or num_feats, but not both; it is 0; got 0"),
+        ({"num_kinds": 2, "num_feats": 2, "classes": 2}, "num_kinds must be"),
+        ({"num_kinds": 2, "num_feats": -1, "classes": 2}, "num_feats must be 0 or more; got -1"),
+        ({"num_kinds": 2, "classes": 1}, "classes must be at least 2; got 1"),
+        (
+            {"num_kinds": 2, "classes": 2, "transition": "sepconv"},
+            "transition must be 'positionwise'",
+        ),
+        ({"num_kinds": 2, "answer_at": "here"}, "answer_at must be one of 'node', 'edge', 'graph'"),
+    ],
+)
+def test_graph_transformer_config_quotes_bad_values(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        UniversalGraphTransformerConfig(**options)

@@ -1,0 +1,138 @@
+"""The decisions of each halting rule from whole histories: the plain version, for the oracle.
+
+Every node is there at every step. A decision about a node that has halted has no meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphut.attention.dropout import mix, seed_hash
+from graphut.nn import (
+    ACT,
+    AdaptiveRecurrence,
+    Convergence,
+    Decision,
+    FixedDepth,
+    Global,
+    HaltingRule,
+    PonderNet,
+    Quantile,
+    Sampled,
+    Threshold,
+    dense_recurrence,
+)
+from graphut.nn.rules.base import GraphMembers, Memory, StepRows
+
+
+@dataclass
+class History:
+    """The first states `(N, d)` of all nodes, their graphs, and the rows of each step so far."""
+
+    first: Tensor
+    members: GraphMembers
+    steps: list[StepRows] = field(default_factory=list)
+
+
+def dense_decision(rule: HaltingRule, history: History) -> Decision:
+    """The decision of the last step, `(N,)` each."""
+    inner, members = rule, history.members
+    numbers = _numbers(rule.rule if type(rule) is Global else rule, history)
+    if type(rule) is Global:
+        same = (members.graph[:, None] == members.graph).to(numbers[0].dtype)
+        numbers = [same @ number / same.sum(1) for number in numbers]
+        members = members._replace(place=torch.zeros_like(members.place))
+        inner = rule.rule
+    last, t = history.steps[-1], len(history.steps)
+    *earlier, now = numbers
+    if type(inner) is FixedDepth:
+        return Decision(torch.zeros_like(now, dtype=torch.bool))
+    if type(inner) is ACT:
+        spent = torch.zeros_like(now) + sum(earlier)
+        return _closing(inner, spent, now, last, reached=spent + now >= inner.threshold)
+    if type(inner) is Threshold:
+        return Decision(now >= inner.threshold)
+    if type(inner) is Quantile:
+        return Decision(1.0 - (1.0 - torch.stack(numbers)).prod(0) >= inner.q)
+    if type(inner) is Sampled:
+        pairs = zip(members.graph.tolist(), members.place.tolist(), strict=True)
+        keys = [mix(mix(graph ^ seed_hash(inner.seed)) ^ place) for graph, place in pairs]
+        drawn = [mix(key ^ mix(t + 0x9E3779B9)) / 2**32 for key in keys]
+        return Decision(torch.tensor(drawn, dtype=torch.float64) < now.double())
+    if type(inner) is Convergence:
+        calm = torch.stack([number < inner.tol for number in numbers[-inner.patience :]])
+        return Decision(calm.all(0) & (t >= inner.patience))
+    if type(inner) is PonderNet:
+        return _ponder_net(inner, numbers, last)
+    raise AssertionError(f"no plain version of {rule}")
+
+
+def _numbers(rule: HaltingRule, history: History) -> list[Tensor]:
+    """The number that decides, `(N,)`, of each step so far."""
+    if type(rule) is not Convergence:
+        zeros = history.first.new_zeros(len(history.first))
+        return [zeros if s.probability is None else s.probability for s in history.steps]
+    states = [history.first.detach(), *(s.after.detach() for s in history.steps)]
+    if rule.readout is None:
+        return [(b - a).norm(dim=1) / b.norm(dim=1) for a, b in pairwise(states)]
+    logs = [rule.readout(x).detach().log_softmax(-1) for x in states]
+    return [(a.exp() * (a - b)).sum(1) for a, b in pairwise(logs)]
+
+
+def _closing(rule: ACT, spent: Tensor, now: Tensor, rows: StepRows, reached: Tensor) -> Decision:
+    closes = reached | (rows.is_last and rule.forced_remainder)
+    remainder = torch.where(closes, 1.0 - spent, 0.0)
+    cost = remainder + (rows.step if rule.cost == "steps+remainder" else 0)
+    return Decision(reached, torch.where(closes, 1.0 - spent, now), remainder, cost)
+
+
+def _ponder_net(rule: PonderNet, p: list[Tensor], rows: StepRows) -> Decision:
+    left = [torch.ones_like(p[0]) * prod(1.0 - q for q in p[:s]) for s in range(len(p))]
+    weights = [a * b for a, b in zip(p, left, strict=True)]
+    reached = (torch.stack(weights).sum(0) >= rule.threshold) & (len(p) >= 2)
+    closes = reached | rows.is_last
+    weight = torch.where(closes, left[-1], weights[-1])
+    prior = torch.tensor(
+        [rule.prior * (1.0 - rule.prior) ** s for s in range(len(p))], dtype=torch.float64
+    )
+    w = torch.stack([*weights[:-1], weight])
+    divergence = torch.special.xlogy(w, w / (prior / prior.sum())[:, None]).sum(0)
+    return Decision(reached, weight, torch.where(closes, left[-1], 0.0), rule.beta * divergence)
+
+
+@dataclass(frozen=True)
+class FromHistory(HaltingRule):
+    """A rule for `dense_recurrence`, which decides from the whole history."""
+
+    rule: HaltingRule
+
+    def __post_init__(self) -> None:
+        for name in ("weighting", "halt_from", "uses_probability"):
+            object.__setattr__(self, name, getattr(self.rule, name))
+
+    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+        assert members is not None
+        return (History(rows, members),)
+
+    def measure(self, memory: Memory, rows: StepRows) -> Tensor:
+        return rows.after[:, 0]  # not looked at
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        memory[0].steps.append(rows)
+        return dense_decision(self.rule, memory[0]), memory
+
+
+def plain_recurrence(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> Any:
+    """`dense_recurrence`, with rules from whole histories."""
+    rule = layer.rule
+    layer.rule = FromHistory(rule)
+    try:
+        return dense_recurrence(layer, *arguments, **options)
+    finally:
+        layer.rule = rule

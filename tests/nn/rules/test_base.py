@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from graphut.nn import (
+    ACT,
+    Convergence,
+    Decision,
+    FixedDepth,
+    Global,
+    HaltingRule,
+    PonderNet,
+    Quantile,
+    Sampled,
+    Threshold,
+    parse_rule,
+)
+from graphut.nn.rules.base import GraphMembers, RuleState, StepRows
+from tests.helpers import assert_same, gradients, normal
+from tests.nn.cases import RULES
+from tests.nn.rules.histories import History, dense_decision
+
+shares = st.floats(1e-6, 1.0 - 1e-6)
+states_read = st.sampled_from(["input", "output"])
+single = st.one_of(
+    st.builds(ACT, shares, states_read, st.sampled_from(["sum", "ema", "last"]), st.booleans()),
+    st.builds(PonderNet, shares, shares, st.floats(0.0, 10.0), states_read),
+    st.builds(Quantile, shares, states_read),
+    st.builds(Sampled, st.integers(-3, 2**40), states_read),
+    st.builds(Threshold, shares, states_read),
+    st.builds(Convergence, st.floats(1e-9, 10.0), st.integers(1, 9)),
+    st.builds(FixedDepth, states_read),
+)
+
+
+@given(st.one_of(single, st.builds(Global, single)))
+def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
+    assert parse_rule(rule.spec()) == rule
+
+
+def test_spec_names_what_is_not_the_default() -> None:
+    assert ACT().spec() == "act"
+    assert ACT(forced_remainder=False, weighting="ema").spec() == (
+        "act:weighting=ema,forced_remainder=false"
+    )
+    assert Global(Threshold(0.25)).spec() == "global:threshold:threshold=0.25"
+    assert parse_rule("global") == Global(ACT())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "there is no halting rule ''; choose one of: .*ponder_net"),
+        ("ACT", "there is no halting rule 'ACT'"),
+        ("act:0.9", "'act' has no setting '0.9'; its settings: threshold, halt_from, weighting"),
+        ("act:threshold=", "threshold of 'act' must be a number, got ''"),
+        ("act:forced_remainder=no", "forced_remainder of 'act' must be true or false, got 'no'"),
+        ("convergence:patience=1.5", "patience of 'convergence' must be a whole number, got '1.5'"),
+        ("convergence:readout=x", "'convergence' has no setting 'readout'"),
+        ("global:nothing", "there is no halting rule 'nothing'"),
+        ("threshold:threshold=nan", r"threshold must lie in \(0, 1\], got nan"),
+    ],
+)
+def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_rule(text)
+
+
+@pytest.mark.parametrize(
+    "rule", [Convergence(readout=torch.relu), Global(Convergence(readout=len))]
+)
+def test_spec_refuses_what_is_no_text(rule: HaltingRule) -> None:
+    with pytest.raises(ValueError, match="cannot be written as text"):
+        rule.spec()
+
+
+# The rules, on packed rows that leave one by one, against decisions from whole histories.
+
+ALL = {"act": ACT(threshold=0.8), "act-cost": ACT(cost="remainder", weighting="last"), **RULES}
+
+
+def history_of(lengths: list[int], cap: int, seed: int) -> tuple[Tensor, Tensor, GraphMembers]:
+    """Random states `(T + 1, N, d)` and probabilities `(T, N)` of nodes that slowly calm down."""
+    nodes = sum(lengths)
+    states = normal(cap + 1, nodes, 3, seed=seed).detach().cumsum(0)
+    probability = torch.sigmoid(normal(cap, nodes, seed=seed + 1).detach() - 0.7)
+    members = GraphMembers.of(torch.tensor(lengths), None, torch.device("cpu"))
+    return states, probability.requires_grad_(), members
+
+
+def from_histories(
+    rule: HaltingRule, states: Tensor, p: Tensor, members: GraphMembers
+) -> tuple[Tensor, ...]:
+    """Steps, sums of the weights, remainders, costs and outputs; every node at every step."""
+    cap, history = len(p), History(states[0], members)
+    active = torch.ones(p.shape[1], dtype=torch.bool)
+    steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
+    for t in range(1, cap + 1):
+        history.steps.append(StepRows(states[t], states[t], p[t - 1], t, t == cap))
+        found = dense_decision(rule, history)
+        halts = active & (found.halts | (t == cap))
+        if found.weight is not None and rule.weighting != "last":
+            weights = weights + torch.where(active, t * found.weight, 0.0)
+        if found.remainder is not None and found.cost is not None:
+            remainder = torch.where(halts, found.remainder, remainder)
+            cost = torch.where(halts, found.cost, cost)
+        steps, active = steps + active, active & ~halts
+    return steps, weights, remainder, cost
+
+
+def packed(
+    rule: HaltingRule, states: Tensor, p: Tensor, members: GraphMembers
+) -> tuple[Tensor, ...]:
+    """The same by the rule's own code, on rows that leave."""
+    cap, nodes = len(p), torch.arange(p.shape[1])
+    state = RuleState(rule, cap, states[0], members)
+    steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
+    for t in range(1, cap + 1):
+        rows = states[t, nodes]
+        halts = state.update(StepRows(rows, rows, p[t - 1, nodes], t, t == cap))
+        steps = steps.index_add(0, nodes, torch.ones(len(nodes), dtype=torch.float64))
+        if rule.weighting != "last":
+            weights = weights.index_add(0, nodes, t * state.weight)
+        gone = nodes[halts]
+        remainder = remainder.index_add(0, gone, state.remainder[halts])
+        cost = cost.index_add(0, gone, state.cost[halts])
+        stay = (~halts).nonzero()[:, 0]
+        nodes = nodes[stay]
+        state.keep(stay)
+    assert not len(nodes)
+    return steps, weights, remainder, cost
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 6), st.integers(0, 99))
+def test_every_rule_decides_as_from_the_whole_history(
+    name: str, lengths: list[int], cap: int, seed: int
+) -> None:
+    states, p, members = history_of(lengths, cap, seed)
+    found, expected = (run(ALL[name], states, p, members) for run in (packed, from_histories))
+    assert_same(found, expected)
+    assert_same(gradients(found, [p]), gradients(expected, [p]))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_rows_of_these_tests_halt_at_different_steps(name: str) -> None:
+    states, p, members = history_of([2] * 20, 6, seed=5)
+    steps, *_ = packed(ALL[name], states, p, members)
+    assert name == "fixed" or len(steps.unique()) > 1
+
+
+def test_graph_members_of_lengths_and_of_ids() -> None:
+    cpu = torch.device("cpu")
+    graph, place, number = GraphMembers.of(torch.tensor([2, 0, 3]), None, cpu)
+    assert (graph.tolist(), place.tolist(), number) == ([0, 0, 2, 2, 2], [0, 1, 0, 1, 2], 3)
+    graph, place, number = GraphMembers.of(torch.tensor([3]), torch.tensor([4, 0, 4]), cpu)
+    assert (graph.tolist(), place.tolist(), number) == ([4, 0, 4], [0, 1, 2], 5)
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        (torch.tensor([0, 1]), r"graph_ids must be \(3,\) int64, one a node; got \(2,\) of"),
+        (torch.zeros(3), "got .* of torch.float32"),
+        (torch.tensor([0, -1, 0]), "graph_ids must be 0 or more, got -1"),
+    ],
+)
+def test_graph_members_refuses_wrong_ids(ids: Tensor, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        GraphMembers.of(torch.tensor([3]), ids, torch.device("cpu"))
+
+
+@dataclass(frozen=True)
+class Column(HaltingRule):
+    """A rule that forgets to drop the column."""
+
+    def decide(self, memory: Any, measure: Tensor, rows: Any) -> Any:
+        return Decision(measure[:, None] > 0.5), memory
+
+
+def test_rule_state_refuses_a_decision_of_a_wrong_shape() -> None:
+    state, rows = RuleState(Column(), 3, torch.zeros(2, 4)), torch.zeros(2, 4)
+    with pytest.raises(ValueError, match=r"Column.decide must .* \(2,\) bools .*; got \(2, 1\)"):
+        state.update(StepRows(rows, rows, torch.zeros(2), 1, False))
+    with pytest.raises(ValueError, match=r"Column.*cannot be written as text"):
+        Column().spec()
+
+
+def test_rule_state_keeps_rows_of_tensors_and_other_values() -> None:
+    state = RuleState(ACT(), 3, torch.zeros(4, 2))
+    state.memory, state.out = (torch.arange(4), 7), torch.arange(8.0).view(4, 2)
+    state.keep(torch.tensor([1, 3]))
+    assert (state.memory[0].tolist(), state.memory[1]) == ([1, 3], 7)
+    assert state.out.tolist() == [[2.0, 3.0], [6.0, 7.0]]
+    state.keep_first(1)
+    assert (state.memory[0].tolist(), state.memory[1], len(state.out)) == ([1], 7, 1)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import kl_div
+
+from graphut.nn import AdaptiveRecurrence, Convergence
+from graphut.nn.rules.base import RuleState, StepRows
+from graphut.topology import Complete
+from tests.helpers import normal
+from tests.nn.cases import FEATS, build_step
+
+
+@pytest.mark.parametrize(("patience", "expected"), [(1, [2, 3]), (2, [6, 4]), (3, [6, 5])])
+def test_convergence_a_row_is_calm_for_some_steps_on_end(
+    patience: int, expected: list[int]
+) -> None:
+    changes = [[0.5, 0.05, 0.5, 0.05, 0.5, 0.05], [0.5, 0.5, 0.09, 0.0, 0.01, 0.0]]
+    sizes = (1.0 + torch.tensor(changes, dtype=torch.float64)).cumprod(1)
+    state = RuleState(Convergence(0.1, patience), 6, torch.ones(2, 1, dtype=torch.float64))
+    found = [0, 0]
+    for step in range(1, 7):
+        rows = sizes[:, step - 1 : step]
+        halts = state.update(StepRows(rows, rows, None, step, step == 6))
+        found = [n or step * bool(h) for n, h in zip(found, halts, strict=True)]
+    assert found == expected
+
+
+def test_convergence_the_change_is_relative_to_the_new_state() -> None:
+    rule, (was, now) = Convergence(), normal(2, 5, 4).detach()
+    state = RuleState(rule, 9, was)
+    change = rule.measure(state.memory, rows_of(now))
+    torch.testing.assert_close(change, (now - was).norm(dim=1) / now.norm(dim=1))
+    assert not rule.measure(state.memory, rows_of(was)).any()
+    still = RuleState(rule, 9, 0 * was)
+    assert not rule.measure(still.memory, rows_of(0 * was)).any()  # and not 0 / 0
+
+
+def test_convergence_with_a_readout_compares_predictions() -> None:
+    readout, (was, now) = nn.Linear(4, 3).double(), normal(2, 5, 4).detach()
+    rule = Convergence(0.1, readout=readout)
+    found = rule.measure(RuleState(rule, 9, was).memory, rows_of(now))
+    logs = [readout(x).log_softmax(-1) for x in (was, now)]
+    expected = kl_div(logs[1], logs[0], reduction="none", log_target=True).sum(-1)
+    torch.testing.assert_close(found, expected.detach())
+    layer = AdaptiveRecurrence(build_step(), rule=Convergence(readout=nn.Linear(FEATS, 2).double()))
+    assert "readout" not in " ".join(layer.state_dict())
+
+
+def rows_of(after: torch.Tensor) -> StepRows:
+    return StepRows(after, after, None, 1, False)
+
+
+def test_convergence_needs_no_halting_module() -> None:
+    layer = AdaptiveRecurrence(build_step(), rule=Convergence(0.7), max_steps=9)
+    _, ponder = layer(Complete().layout([6]), normal(6, FEATS))
+    assert len(ponder.steps.unique()) > 1 and ponder.cost == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tol": 0.0}, "tol must be above 0, got 0.0"),
+        ({"patience": 0}, "patience must be at least 1"),
+    ],
+)
+def test_convergence_refuses_a_wrong_setting(settings: dict[str, float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Convergence(**settings)  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut.nn import PonderNet, Quantile, Sampled
+from graphut.nn.rules.base import GraphMembers, RuleState, StepRows
+from tests.helpers import gradients
+
+probabilities = st.lists(st.floats(0.01, 0.99), min_size=6, max_size=6)
+
+
+@given(probabilities, st.sampled_from([0.3, 0.8, 0.95]), st.floats(0.05, 0.9), st.integers(1, 6))
+def test_ponder_net_the_formulas_of_the_paper(
+    p: list[float], threshold: float, prior: float, cap: int
+) -> None:
+    rule = PonderNet(threshold=threshold, prior=prior, beta=2.0)
+    state = RuleState(rule, cap, torch.zeros(1, 1, dtype=torch.float64))
+    weights: list[float] = []
+    for t in range(1, cap + 1):
+        rows = torch.full((1, 1), float(t), dtype=torch.float64)
+        now = torch.tensor(p[t - 1 : t], dtype=torch.float64)
+        halts = state.update(StepRows(rows, rows, now, t, t == cap))
+        left = math.prod(1 - q for q in p[: t - 1])
+        leaves = t == cap or (t >= 2 and sum(weights) + p[t - 1] * left >= threshold)
+        weights.append(left if leaves else p[t - 1] * left)
+        assert bool(halts) == leaves
+        if leaves:
+            break
+    assert sum(weights) == pytest.approx(1.0)
+    assert state.out.item() == pytest.approx(sum(w * t for t, w in enumerate(weights, 1)))
+    geometric = [prior * (1 - prior) ** s for s in range(len(weights))]
+    cut = [g / sum(geometric) for g in geometric]
+    divergence = sum(w * math.log(w / g) for w, g in zip(weights, cut, strict=True) if w > 0)
+    assert state.cost.item() == pytest.approx(2.0 * divergence, abs=1e-12)
+    assert state.remainder.item() == pytest.approx(weights[-1])
+
+
+def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
+    p = torch.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
+    state = RuleState(PonderNet(beta=1.0), 3, torch.zeros(4, 1))
+    cost = torch.zeros(4)
+    for t in range(1, 4):
+        rows = torch.ones(4, 1)
+        halts = state.update(StepRows(rows, rows, p * (t < 3), t, t == 3))
+        cost = torch.where(halts & (cost == 0), state.cost, cost)
+    [slope] = gradients([state.out, cost], [p])
+    assert bool(slope.isfinite().all()) and bool(cost.isfinite().all())
+
+
+@given(probabilities, st.floats(0.05, 0.95))
+def test_quantile_is_the_first_step_by_which_the_row_has_halted_with_that_probability(
+    p: list[float], q: float
+) -> None:
+    state, row = RuleState(Quantile(q), 9, torch.zeros(1, 1).double()), torch.ones(1, 1)
+    for t in range(1, 7):
+        now = torch.tensor(p[t - 1 : t], dtype=torch.float64)
+        halts = state.update(StepRows(row, row, now, t, False))
+        probability = 1 - math.prod(1 - x for x in p[:t])
+        if abs(probability - q) > 1e-9:
+            assert bool(halts) == (probability >= q)
+        if halts:
+            break
+
+
+def drawn(seed: int, graph: torch.Tensor, place: torch.Tensor, p: float) -> torch.Tensor:
+    """The step at which each row halts."""
+    rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
+    state = RuleState(Sampled(seed), 200, rows, GraphMembers(graph, place, 0))
+    for t in range(1, 100):
+        halts = state.update(StepRows(rows, rows, torch.full((len(graph),), p), t, False))
+        steps = torch.where((steps == 0) & halts, float(t), steps)
+    assert bool(steps.all())
+    return steps
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**35])
+def test_sampled_depths_are_distributed_geometrically(seed: int) -> None:
+    node = torch.arange(20_000)
+    steps = drawn(seed, node // 100, node % 100, 0.3)
+    for t in range(1, 8):
+        expected = 0.3 * 0.7 ** (t - 1)
+        assert float((steps == t).double().mean()) == pytest.approx(expected, abs=0.012)
+    first, second = steps[::2], steps[1::2]  # neighbours in a sequence
+    correlation = torch.corrcoef(torch.stack([first, second]))[0, 1]
+    assert abs(float(correlation)) < 0.04
+    assert not torch.equal(steps, drawn(seed + 1, node // 100, node % 100, 0.3))
+
+
+def test_sampled_draws_are_of_the_node_and_not_of_its_row() -> None:
+    node = torch.arange(300)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    steps = drawn(5, node // 20, node % 20, 0.2)
+    assert torch.equal(drawn(5, node[order] // 20, node[order] % 20, 0.2), steps[order])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: PonderNet(threshold=1.1), r"threshold must lie in \(0, 1\], got 1.1"),
+        (lambda: PonderNet(prior=1.0), r"prior must lie in \(0, 1\), got 1.0"),
+        (lambda: PonderNet(beta=-1.0), "beta must be 0 or more, got -1.0"),
+        (lambda: Quantile(0.0), r"q must lie in \(0, 1\], got 0.0"),
+        (lambda: Sampled(halt_from="state"), "halt_from must be one of .*, got 'state'"),
+    ],
+)
+def test_ponder_net_refuses_a_wrong_setting(make, words: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.nn import ACT, Convergence, Global, HaltingRule, PonderNet, Quantile, Sampled
+from graphut.topology import Complete
+from tests.helpers import assert_same, normal
+from tests.nn.cases import FEATS, build_case, engine
+from tests.nn.test_blocks import SEEDS, big_graph, blocks_of
+
+RULES = [ACT(), PonderNet(threshold=0.8), Quantile(), Sampled(), Convergence(0.45)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_global_the_nodes_of_a_graph_halt_together(rule: HaltingRule) -> None:
+    case = build_case(rule=Global(rule), lengths=[4, 1, 5, 3, 4, 2], max_steps=7)
+    steps = engine(case.layer, case.graph, case.feat, **case.arguments)[1]
+    by_graph = steps.split(case.graph.dst_lengths.tolist())
+    assert all(len(own.unique()) == 1 for own in by_graph) and len(steps.unique()) > 1
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_global_of_graphs_of_one_node_is_the_other_rule(rule: HaltingRule) -> None:
+    alone, both = (build_case(rule=r, lengths=[1] * 6) for r in (rule, Global(rule)))
+    assert_same(both.run(engine), alone.run(engine))
+
+
+def test_global_graphs_are_those_of_the_batch_or_are_given() -> None:
+    case = build_case(rule=Global(), lengths=[4, 5])
+    ids = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1])
+    given = {**case.arguments, "graph_ids": ids}
+    batched = engine(case.layer, Complete().graph([4, 5]), case.feat, **case.arguments)
+    assert_same(engine(case.layer, case.graph, case.feat, **given), batched)
+    given["graph_ids"] = torch.zeros_like(ids)
+    assert len(engine(case.layer, case.graph, case.feat, **given)[1].unique()) == 1
+
+
+def test_global_refuses_sampled_blocks() -> None:
+    layer = build_case(rule=Global(), max_steps=2).layer
+    blocks = blocks_of(big_graph(), SEEDS, 2)
+    with pytest.raises(ValueError, match=r"Global.* needs whole graphs, and got sampled blocks"):
+        layer(blocks, normal(blocks[0].num_src_nodes(), FEATS))
+
+
+def test_global_weights_and_reads_as_the_other_rule() -> None:
+    rule = Global(ACT(weighting="ema", halt_from="output"))
+    assert (rule.weighting, rule.halt_from, rule.uses_probability) == ("ema", "output", True)
+    assert not Global(Convergence()).uses_probability
+    assert Global(PonderNet()).for_evaluation() == Global(Quantile())
+    assert rule.for_evaluation() == rule and hash(rule) == hash(Global(rule.rule))

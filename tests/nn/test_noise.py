@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut.nn import AdaptiveRecurrence, InputNoise, dense_recurrence
+from graphut.nn.noise import PLACES
+from tests.helpers import assert_same, covering, name_of
+from tests.nn.cases import MODES, Case, build_case, build_step, engine
+
+SOME = ("halted", "norm", "form", "transition", "topology", "positions")
+
+
+def seeded(recurrence: Any) -> Any:
+    def run(*arguments: Any, **options: Any) -> Any:
+        torch.manual_seed(4)
+        return recurrence(*arguments, **options)
+
+    return run
+
+
+def noisy(on: str, **modes: Any) -> Case:
+    return build_case(noise=InputNoise(0.5, on), inject_input=True, **modes)
+
+
+@pytest.mark.parametrize(
+    "modes", covering(on=PLACES, **{name: MODES[name] for name in SOME}), ids=name_of
+)
+def test_recurrence_with_noise_is_what_the_oracle_says(modes: dict[str, Any]) -> None:
+    case = noisy(**modes)
+    found = case.run(seeded(engine))
+    assert_same(found, case.run(seeded(dense_recurrence)))
+    assert len(found[1].unique()) > 1
+    case.layer.noise = None
+    assert not torch.allclose(found[0], case.run(engine)[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("on", PLACES)
+def test_noise_acts_in_training_alone(on: str) -> None:
+    case = noisy(on)
+    case.layer.eval()
+    state = torch.get_rng_state()
+    found = case.run(engine)
+    assert torch.equal(torch.get_rng_state(), state)
+    case.layer.noise = None
+    assert_same(found, case.run(engine), tolerance=0.0)
+
+
+def test_noise_is_a_function_of_seed_node_and_step() -> None:
+    rows = torch.zeros(300, 16)
+    torch.manual_seed(0)
+    noise = InputNoise(1.0).draw()
+    torch.manual_seed(0)
+    again = InputNoise(1.0).draw()
+    whole = noise(None, 3, rows)
+    some = torch.tensor([2, 3, 5, 299])
+    assert torch.equal(again(some, 3, rows[some]), whole[some])
+    for other in (noise(None, 4, rows), InputNoise(1.0).draw()(None, 3, rows)):
+        assert correlation(whole, other) < 0.05
+    assert correlation(whole[1:], whole[:-1]) < 0.05
+    assert correlation(whole[:, 1:], whole[:, :-1]) < 0.05
+
+
+def correlation(one: Tensor, other: Tensor) -> float:
+    return float(torch.corrcoef(torch.stack([one.flatten(), other.flatten()]))[0, 1].abs())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_noise_is_normal(dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    rows = InputNoise(0.3).draw()(None, 1, torch.zeros(4000, 32, dtype=dtype))
+    assert rows.dtype == dtype
+    values = rows.double().flatten() / 0.3
+    assert abs(float(values.mean())) < 0.01 and abs(float(values.std()) - 1) < 0.01
+    chances = torch.tensor([0.01, 0.1, 0.5, 0.9, 0.99], dtype=torch.float64)
+    assert (values.quantile(chances) - torch.special.ndtri(chances)).abs().max() < 0.03
+
+
+@pytest.mark.parametrize("std", [-0.1, float("nan"), float("inf")])
+def test_noise_refuses_a_deviation(std: float) -> None:
+    with pytest.raises(ValueError, match=f"std must be 0 or more and finite, got {std}"):
+        InputNoise(std)
+
+
+def test_noise_has_a_place() -> None:
+    with pytest.raises(ValueError, match="'first', 'injected', 'every_step'; got 'last'"):
+        InputNoise(0.1, "last")
+    with pytest.raises(ValueError, match="noise on 'every_step' states needs inject_input=True"):
+        AdaptiveRecurrence(build_step(), noise=InputNoise(0.1, "every_step"))

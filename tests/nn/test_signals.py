@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import dgl
+from graphut.nn import (
+    AdaptiveRecurrence,
+    LearnedSignal,
+    ScheduledHalting,
+    SinusoidalSignal,
+    coordinate_signal,
+    dense_recurrence,
+)
+from graphut.nn.signals import encode, make_signal, step_signals
+from tests.helpers import assert_same, covering, name_of, normal, relative_error
+from tests.nn.cases import FEATS, MODES, SIGNALS, build_case, build_step, engine
+from tests.nn.naive import naive_recurrence
+
+SOME = ("halted", "norm", "form", "topology", "transition")
+
+
+@pytest.mark.parametrize(
+    "modes", covering(**SIGNALS, **{name: MODES[name] for name in SOME}), ids=name_of
+)
+def test_recurrence_with_each_signal_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
+    case = build_case(**modes)
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence))
+    assert_same(found, case.run(naive_recurrence))
+    assert len(found[1].unique()) > 1
+
+
+@pytest.mark.parametrize("step_signal", SIGNALS["step_signal"])
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_recurrence_with_signals_and_parallel_layers(halted: str, step_signal: str | None) -> None:
+    modes = {"step_signal": step_signal, "position_signal": "learned", "inject_input": True}
+    case = build_case(share_weights=False, max_steps=3, halted=halted, **modes)
+    assert_same(case.run(engine), case.run(dense_recurrence))
+
+
+@pytest.mark.parametrize("norm", MODES["norm"])
+def test_copied_is_frozen_without_a_step_signal(norm: str) -> None:
+    found = []
+    for halted in ("copied", "frozen"):
+        case = build_case(halted=halted, norm=norm, step_signal=None, inject_input=True)
+        out, ponder = case.layer(case.graph, case.feat, positions=case.positions)
+        found.append((out, ponder.projected))
+    assert torch.equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1] < 50  # of 10 nodes in 5 steps
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_injected_states_of_sources_outside_a_block(halted: str) -> None:
+    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
+    layer = build_case(halted=halted, inject_input=True, step_signal=None).layer
+    layer.halting = ScheduledHalting(torch.tensor([2, 2]), share=0.25)
+    feat = normal(5, FEATS)
+    first = layer.step(block, 2 * feat)
+    second = layer.step(block, torch.cat([first + feat[:2], 2 * feat[2:]]))
+    assert relative_error(layer(block, feat)[0], 0.25 * first + 0.75 * second) < 1e-10
+
+
+def test_sinusoids_are_counted_from_one_or_from_zero() -> None:
+    steps = torch.arange(1, 6)
+    for count_from, first in ((1, steps), (0, steps - 1)):
+        expected = coordinate_signal(first, 6, torch.float64)
+        signal = SinusoidalSignal(6, count_from=count_from)
+        assert torch.equal(signal(steps), expected)
+        for dtype in (torch.float32, torch.float64):
+            like = torch.zeros(1, 6, dtype=dtype)
+            assert torch.equal(step_signals(signal, 5, like), expected.to(dtype))
+            assert torch.equal(
+                encode(signal, steps[[4, 0, 4]], like), expected[[4, 0, 4]].to(dtype)
+            )
+
+
+def test_default_signals_are_the_papers_and_have_no_parameters() -> None:
+    layer = AdaptiveRecurrence(build_step())
+    for signal in (layer.position_signal, layer.step_signal):
+        assert isinstance(signal, SinusoidalSignal)
+        assert (signal.dim, signal.count_from) == (FEATS, 1)
+    assert layer.state_dict().keys() == {f"step.{name}" for name in build_step().state_dict()}
+
+
+def test_a_learned_step_signal_has_a_row_for_each_step_and_is_drawn_anew() -> None:
+    layer = AdaptiveRecurrence(build_step(), max_steps=4, step_signal="learned").double()
+    before = layer.state_dict()["step_signal.weight"].clone()
+    assert before.shape == (4, FEATS)
+    layer.reset_parameters()
+    assert not (layer.state_dict()["step_signal.weight"] == before).any()
+
+
+def test_a_learned_signal_ends_where_its_table_ends() -> None:
+    case = build_case(step_signal="learned")
+    case.layer.max_steps = 12
+    with pytest.raises(
+        ValueError, match="signal of 9 rows, for coordinates 1 to 9, has none for 1"
+    ):
+        case.layer(case.graph, case.feat)
+    case = build_case(position_signal="learned")
+    with pytest.raises(ValueError, match=r"has none for 17; make it with a larger size"):
+        case.layer(case.graph, case.feat, positions=torch.full((10,), 17))
+
+
+@pytest.mark.parametrize("value", [-1, 0, 4, 1.5])
+def test_learned_signal_names_a_coordinate_without_a_row(value: float) -> None:
+    with pytest.raises(
+        ValueError, match=f"of 3 rows, for coordinates 1 to 3, has none for {value}"
+    ):
+        LearnedSignal(3, 4)(torch.tensor([1, value, 2]))
+    with pytest.raises(ValueError, match=r"one coordinate a node, got \(2, 2\); give a"):
+        LearnedSignal(3, 4)(torch.ones(2, 2))
+
+
+def test_learned_signal_begins_at_its_first_coordinate() -> None:
+    signal = LearnedSignal(3, 4, first=0)
+    assert torch.equal(signal(torch.tensor([2.0, 0.0])), signal.weight[[2, 0]])
+
+
+def test_encode_asks_for_each_coordinate_once_and_takes_rows_of_the_right_shape_alone() -> None:
+    asked = []
+
+    def own(coordinates: Tensor) -> Tensor:
+        asked.append(coordinates.tolist())
+        return coordinates[..., None].expand(-1, 6).float()
+
+    like = torch.zeros(1, 6, dtype=torch.float64)
+    rows = encode(own, torch.tensor([3, 1, 3]), like)
+    assert asked == [[1, 3]] and rows[:, 0].tolist() == [3, 1, 3] and rows.dtype == torch.float64
+    with pytest.raises(ValueError, match=r"of shape \(2, 6\) for 2 coordinates; give one row of 5"):
+        encode(own, torch.tensor([1, 2]), like[:, :5])
+
+
+@pytest.mark.parametrize("which", ["sine", "learned"])
+def test_make_signal_names_an_argument_and_what_it_may_be(which: str) -> None:
+    with pytest.raises(ValueError, match=f"position_signal must be .* got '{which}'"):
+        make_signal(which, "position_signal", 8)
+
+
+def test_signals_a_module_of_ones_own_is_part_of_the_layer() -> None:
+    own = nn.Sequential(nn.Unflatten(0, (-1, 1)), nn.Linear(1, FEATS))
+    layer = AdaptiveRecurrence(build_step().float(), step_signal=lambda t: own(t.float()))
+    assert not any(name.startswith("step_signal") for name in layer.state_dict())
+    layer = AdaptiveRecurrence(build_step(), position_signal=own)
+    assert "position_signal.1.weight" in layer.state_dict()
