@@ -6,58 +6,44 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-_PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    # arXiv 1807.03819, section 2.2.
-    "paper": {
-        "attention": {"bias": True},
-        "step": {"norm": "post", "norm_eps": 1e-5},
-        "halting": {"bias_init": -1.0},
-        "recurrence": {
-            "halted": "copied",
-            "weighting": "sum",
-            "halt_from": "input",
-            "forced_remainder": True,
-            "cost": "steps+remainder",
-            "position_signal": "sinusoidal",
-            "step_signal": "sinusoidal",
-        },
-    },
-    # universal_transformer_util.py, the code printed in the paper's appendix.
-    "tensor2tensor": {
-        "attention": {"bias": False},
-        "step": {"norm": "pre", "norm_eps": 1e-6},
-        "halting": {"bias_init": 1.0},
-        "recurrence": {
-            "halted": "running",
-            "weighting": "ema",
-            "halt_from": "input",
-            "forced_remainder": False,
-            "cost": "steps+remainder",
-            "position_signal": "sinusoidal0",
-            "step_signal": "learned",
-        },
-    },
-    # DGL's tutorial "Transformer as a Graph Neural Network".
-    "dgl_tutorial": {
-        "attention": {"bias": True},
-        "step": {"norm": "pre", "norm_eps": 1e-5},
-        "halting": {"bias_init": 1.0},
-        "recurrence": {
-            "halted": "stale",
-            "weighting": "sum",
-            "halt_from": "output",
-            "forced_remainder": True,
-            "cost": "remainder",
-            "position_signal": "sinusoidal0",
-            "step_signal": "sinusoidal0",
-        },
-    },
-}
+_MODES = ("halted", "weighting", "halt_from", "forced_remainder", "cost")
+_SIGNALS = ("position_signal", "step_signal")
+
+
+def _preset(
+    modes: tuple[str | bool, ...], signals: tuple[str, str], bias_init: float, **others: Any
+) -> Mapping[str, Mapping[str, Any]]:
+    settings = dict(zip((*_MODES, *_SIGNALS), (*modes, *signals), strict=True))
+    groups = {"halting": {"bias_init": bias_init}, "recurrence": settings, **others}
+    return MappingProxyType({name: MappingProxyType(group) for name, group in groups.items()})
+
 
 HALTING_PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        name: MappingProxyType({part: MappingProxyType(own) for part, own in preset.items()})
-        for name, preset in _PRESETS.items()
+        # arXiv 1807.03819, section 2.2.
+        "paper": _preset(
+            ("copied", "sum", "input", True, "steps+remainder"),
+            ("sinusoidal", "sinusoidal"),
+            bias_init=-1.0,
+            step={"norm": "post", "norm_eps": 1e-5},
+            attention={"bias": True},
+        ),
+        # universal_transformer_util.py, the code printed in the paper's appendix.
+        "tensor2tensor": _preset(
+            ("running", "ema", "input", False, "steps+remainder"),
+            ("sinusoidal0", "learned"),
+            bias_init=1.0,
+            step={"norm": "pre", "norm_eps": 1e-6},
+            attention={"bias": False},
+        ),
+        # DGL's tutorial "Transformer as a Graph Neural Network".
+        "dgl_tutorial": _preset(
+            ("stale", "sum", "output", True, "remainder"),
+            ("sinusoidal0", "sinusoidal0"),
+            bias_init=1.0,
+            step={"norm": "pre", "norm_eps": 1e-5},
+            attention={"bias": True},
+        ),
     }
 )
 """Keyword arguments by the source that has these settings, and by the layer that takes them.

@@ -102,7 +102,7 @@ def test_a_learned_signal_ends_where_its_table_ends() -> None:
     ):
         case.layer(case.graph, case.feat)
     case = build_case(position_signal="learned")
-    with pytest.raises(ValueError, match=r"has none for 17; make it with a larger size"):
+    with pytest.raises(ValueError, match=r"has none for 17: make it larger"):
         case.layer(case.graph, case.feat, positions=torch.full((10,), 17))
 
 
@@ -112,8 +112,8 @@ def test_learned_signal_names_a_coordinate_without_a_row(value: float) -> None:
         ValueError, match=f"of 3 rows, for coordinates 1 to 3, has none for {value}"
     ):
         LearnedSignal(3, 4)(torch.tensor([1, value, 2]))
-    with pytest.raises(ValueError, match=r"one coordinate a node, got \(2, 2\); give a"):
-        LearnedSignal(3, 4)(torch.ones(2, 2))
+    with pytest.raises(ValueError, match=r"rows of shape \(2, 2, 4\) for 2 coordinates; give one"):
+        encode(LearnedSignal(3, 4), torch.ones(2, 2), torch.zeros(1, 4))
 
 
 def test_learned_signal_begins_at_its_first_coordinate() -> None:

@@ -67,12 +67,10 @@ class TrainingConfig(CheckedConfig):
         """Check ranges."""
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
-        for name in ("warmup", "weight_decay", "seed", "min_steps"):
+        ponder = ("ponder_weight", "ponder_warmup", "ponder_wait")
+        for name in ("warmup", "weight_decay", "seed", "min_steps", *ponder):
             self._check(name, getattr(self, name) >= 0, "0 or more")
-        for name in ("ponder_weight", "ponder_warmup", "ponder_wait"):
-            self._check(name, getattr(self, name) >= 0, "0 or more")
-        over = "less than patience, or the run ends first"
-        self._check("ponder_wait", self.ponder_wait < self.patience, over)
+        self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
 
