@@ -98,6 +98,11 @@ class AdaptiveRecurrence(nn.Module):
     >>> out, ponder = layer(Complete().graph([3, 2]), torch.randn(5, 8))
     >>> out.shape, ponder.steps.shape
     (torch.Size([5, 8]), torch.Size([5]))
+
+    A signal of one's own, and none for positions:
+
+    >>> waves = lambda steps: torch.sin(steps[:, None] / torch.arange(1, 9))
+    >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), step_signal=waves, position_signal=None)
     """
 
     def __init__(
@@ -196,10 +201,11 @@ class AdaptiveRecurrence(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If features are not finite or do not fit the graph or the layer, if `max_steps` or
-            `threshold` is out of range, or if a halting probability is not a number. On a GPU
-            with Triton nothing waits for the device: of numbers that are not finite, the error
-            comes when the host knows of them, in this call or a later one of the layer.
+            If features are not finite or do not fit the graph or the layer, if a signal has no
+            row for a position or a step, if `max_steps` or `threshold` is out of range, or if a
+            halting probability is not a number. On a GPU with Triton nothing waits for the device
+            (but `LearnedSignal`): of numbers that are not finite, the error comes when the host
+            knows of them, in this call or a later one of the layer.
         RuntimeError
             If nodes halt inside of `torch.func.vmap`.
         """
