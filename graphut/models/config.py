@@ -93,7 +93,7 @@ class ModelConfig(CheckedConfig):
     )
     inject_input: bool = option(False, "add a token's first state again at every step")
     noise: float = option(
-        0.0, "standard deviation of noise in training, where embeddings begin with 1"
+        0.0, "standard deviation of noise on states in training; that of embeddings begins at 1"
     )
     noise_on: Literal["first", "injected", "every_step"] = option(
         "first", "states that get noise: first ones, or injected ones, drawn once or at every step"

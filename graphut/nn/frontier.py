@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.nn.context import existing
 from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.noise import DrawnNoise
+from graphut.nn.noise import DrawnNoise, with_noise
 
 
 class Split(NamedTuple):
@@ -38,15 +38,14 @@ class Frontier:
     """
 
     count: Tensor | None = None  # the device has no count of its own
+    noise: DrawnNoise | None = None
 
-    def __init__(
-        self, feat: Tensor, encodings: Tensor | None, num_dst: int, noise: DrawnNoise | None = None
-    ) -> None:
+    def __init__(self, feat: Tensor, encodings: Tensor | None, num_dst: int) -> None:
         self.nodes: Tensor | None = None  # ids of the active nodes; None for all
         self.last_nodes: Tensor | None = None  # ids of those that were active before
         self.num_dst = self.num_active = num_dst  # how many are active: 0 when all have halted
         self.step = 1  # that comes next
-        self._encodings, self._noise = encodings, noise
+        self._encodings = encodings
         self._rows = self._table = feat
         self._active_rows: Tensor | None = None
         self._last: Tensor | None = None
@@ -61,9 +60,8 @@ class Frontier:
     def last(self) -> Tensor:
         """Return states, encodings and noise of the last frontier."""
         if self._last is None:
-            self._last = add_encoding(self._rows, self._encodings)
-            if self._noise is not None:
-                self._last = self._noise(self.last_nodes, self.step, self._last)
+            rows = add_encoding(self._rows, self._encodings)
+            self._last = with_noise(self.noise, "every_step", rows, self.last_nodes, self.step)
         return self._last
 
     def active(self) -> Tensor:
@@ -126,18 +124,13 @@ class DeviceFrontier(Frontier):
     count: Tensor  # number of active nodes, on the device
 
     def __init__(
-        self,
-        feat: Tensor,
-        encodings: Tensor | None,
-        num_dst: int,
-        checks: FiniteChecks,
-        noise: DrawnNoise | None = None,
+        self, feat: Tensor, encodings: Tensor | None, num_dst: int, checks: FiniteChecks
     ) -> None:
         self._missing = feat.shape[0]
         self._checks = checks
         self.count = torch.full((), num_dst, device=feat.device)
         encodings = None if encodings is None else _padded(encodings)
-        super().__init__(_padded(feat), encodings, num_dst, noise)
+        super().__init__(_padded(feat), encodings, num_dst)
 
     @property
     def existing_nodes(self) -> Tensor:

@@ -18,7 +18,7 @@ from graphut.nn.context import AttentionContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
 from graphut.nn.halted import HALTED_NODES, HaltedNodes, StepInput
-from graphut.nn.noise import DrawnNoise, InputNoise
+from graphut.nn.noise import DrawnNoise, InputNoise, with_noise
 from graphut.nn.rules.base import FixedDepth, GraphMembers, HaltingRule, RuleState, StepRows
 from graphut.nn.signals import Signal, encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
@@ -29,7 +29,7 @@ class StepAdditions(NamedTuple):
 
     encodings: Tensor | None  # (N_src, d): position signals and injected states
     signals: Tensor | None  # (max_steps, d), those of steps
-    noise: DrawnNoise | None  # drawn anew at each step
+    noise: DrawnNoise | None
 
     def signal(self, step: int) -> Tensor | None:
         """Return the signal of a step, `(d,)`."""
@@ -101,12 +101,12 @@ class AdaptiveLoop:
             result = _run_everyone(self, context, feat, added, halting, settle)
             result = LoopOutput(*(part[:num_dst] for part in result))  # blocks may be left
         else:
-            given = (feat, added.encodings, context.num_dst)
-            frontier = (
-                DeviceFrontier(*given, checks, added.noise)
-                if isinstance(checks, AsyncFiniteChecks)
-                else Frontier(*given, added.noise)
-            )
+            frontier: Frontier
+            if isinstance(checks, AsyncFiniteChecks):
+                frontier = DeviceFrontier(feat, added.encodings, context.num_dst, checks)
+            else:
+                frontier = Frontier(feat, added.encodings, context.num_dst)
+            frontier.noise = added.noise
             result = _run_frontier(self, context, frontier, feat, added, num_dst, halting, settle)
         return result._replace(out=self.readout(result.out))
 
@@ -126,16 +126,10 @@ class AdaptiveLoop:
             encodings = encode(self.position_signal, positions, feat)
         if self.step_signal is not None:
             signals = step_signals(self.step_signal, self.max_steps, feat)
-        noise, injected = None if self.noise is None else self.noise.draw(), feat
-        if self.noise is not None and noise is not None and self.noise.on != "every_step":
-            noisy, noise = noise(None, 1, feat), None
-            if self.noise.on == "first":
-                feat = noisy
-            else:
-                injected = noisy
+        noise = None if self.noise is None else self.noise.draw()
         if self.inject_input:
-            encodings = add_encoding(injected, encodings)
-        return feat, StepAdditions(encodings, signals, noise)
+            encodings = add_encoding(with_noise(noise, "injected", feat), encodings)
+        return with_noise(noise, "first", feat), StepAdditions(encodings, signals, noise)
 
     @property
     def halted_nodes(self) -> HaltedNodes:
@@ -282,9 +276,7 @@ def _step_of_everyone(
     if len(states) < num_src:
         states = torch.cat([states, feat[len(states) :]])
     encodings = None if added.encodings is None else added.encodings[:num_src]
-    shown = add_encoding(states, encodings)
-    if added.noise is not None:
-        shown = added.noise(None, t, shown)
+    shown = with_noise(added.noise, "every_step", add_encoding(states, encodings), step=t)
     shown = add_encoding(shown, added.signal(t))
     context.write(None, step.project(shown))
     before = shown[: context.num_dst]

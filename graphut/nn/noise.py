@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Protocol
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -12,13 +11,6 @@ from torch import Tensor
 from graphut.attention.dropout import mix, seed_hash
 
 PLACES = ("first", "injected", "every_step")
-
-
-class DrawnNoise(Protocol):
-    """The noise of one call of a recurrence."""
-
-    def __call__(self, nodes: Tensor | None, step: int, rows: Tensor) -> Tensor:
-        """Return rows `(A, d)` with the noise of their nodes, `(A,)` ids or all, at a step."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +35,12 @@ class InputNoise:
     Raises
     ------
     ValueError
-        If `std` is negative, or the place unknown.
+        If `std` is negative or not finite, or `on` is unknown.
 
     Examples
     --------
-    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
-    <torch._C.Generator ...>
-    >>> noise, rows = InputNoise(0.3).draw(), torch.zeros(5, 8)
-    >>> some = torch.tensor([1, 4])
-    >>> torch.equal(noise(some, 1, rows[some]), noise(None, 1, rows)[some])
+    >>> noise, rows, some = InputNoise(0.3).draw(), torch.zeros(5, 8), torch.tensor([1, 4])
+    >>> torch.equal(noise.add(rows[some], some), noise.add(rows)[some])
     True
     """
 
@@ -67,23 +56,38 @@ class InputNoise:
 
     def draw(self) -> DrawnNoise:
         """Return the noise of a new seed."""
-        return partial(_add_noise, self.std, int(torch.randint(2**62, ())))
+        return DrawnNoise(self.std, self.on, int(torch.randint(2**62, ())))
 
 
-def _add_noise(std: float, seed: int, nodes: Tensor | None, step: int, rows: Tensor) -> Tensor:
-    size, dim = rows.shape
-    ids = torch.arange(size, device=rows.device) if nodes is None else nodes
-    by_node = mix(mix(ids) ^ mix(seed_hash(seed) + step))
-    feature = torch.arange(dim, device=rows.device)
-    bits = mix(by_node[:, None] ^ mix(feature + 0x9E3779B9))
-    return rows + std * _quantiles(rows.dtype, rows.device)[bits >> 16]
+@dataclass(frozen=True)
+class DrawnNoise:
+    """The noise of one call of a recurrence."""
+
+    std: float
+    on: str
+    seed: int
+
+    def add(self, rows: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
+        """Return rows `(A, d)` with the noise of their nodes, `(A,)` ids or all, at a step."""
+        node = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
+        feature = torch.arange(rows.shape[1], device=rows.device)
+        by_node = mix(mix(node) ^ mix(seed_hash(self.seed) + step))
+        bits = mix(by_node[:, None] ^ mix(feature + 0x9E3779B9))
+        return rows + self.std * _quantiles(rows.dtype, rows.device)[bits >> 16]
+
+
+def with_noise(
+    noise: DrawnNoise | None, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
+) -> Tensor:
+    """Return rows with the noise for a place, or as they are if there is none for it."""
+    return rows if noise is None or noise.on != place else noise.add(rows, nodes, step)
 
 
 @lru_cache(maxsize=8)
 @torch.inference_mode(False)
+@torch.no_grad()
 def _quantiles(dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return 2^16 equally likely normal numbers: to look one up is exact, whatever the row."""
-    with torch.no_grad():
-        chances = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
-        numbers: Tensor = torch.special.ndtri(chances)
-        return numbers.to(device, dtype)
+    chances = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
+    numbers: Tensor = torch.special.ndtri(chances)
+    return numbers.to(device, dtype)

@@ -92,6 +92,11 @@ class AdaptiveRecurrence(nn.Module):
     >>> out, ponder = layer(Complete().graph([3, 2]), torch.randn(5, 8))
     >>> out.shape, ponder.steps.shape
     (torch.Size([5, 8]), torch.Size([5]))
+
+    A signal of one's own, and none for positions:
+
+    >>> waves = lambda steps: torch.sin(steps[:, None] / torch.arange(1, 9))
+    >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), step_signal=waves, position_signal=None)
     """
 
     def __init__(
@@ -198,11 +203,11 @@ class AdaptiveRecurrence(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If features are not finite or do not fit the graph or the layer, if `max_steps` is out
-            of range, if the rule needs what is not there, or if a halting probability is not a
-            number from 0 to 1. On a GPU with Triton nothing waits for the device: of wrong
-            numbers, the error comes when the host knows of them, in this call or a later one of
-            the layer.
+            If features are not finite or do not fit the graph or the layer, if a signal has no
+            row for a position or a step, if `max_steps` is out of range, if the rule needs what is
+            not there, or if a halting probability is not a number from 0 to 1. On a GPU with
+            Triton nothing waits for the device (but `LearnedSignal`): of wrong numbers, the error
+            comes when the host knows of them, in this call or a later one of the layer.
         RuntimeError
             If nodes halt inside of `torch.func.vmap`.
 

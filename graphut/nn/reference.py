@@ -14,6 +14,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.noise import with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
 from graphut.nn.rules.base import GraphMembers, StepRows
 from graphut.nn.step import UniversalTransformerStep
@@ -53,15 +54,13 @@ def dense_recurrence(
     >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5)
     True
     """
-    state, place = feat, torch.zeros_like(feat)
     drawn = layer.noise.draw() if layer.noise is not None and layer.training else None
-    noise, on = torch.zeros_like(feat), "" if layer.noise is None else layer.noise.on
-    if drawn is not None and on == "first":
-        state = drawn(None, 1, feat)
+    state = with_noise(drawn, "first", feat)
+    place, noise = torch.zeros_like(feat), torch.zeros_like(feat)
     if positions is not None and layer.position_signal is not None:
         place = layer.position_signal(positions).to(feat.dtype)
     if layer.inject_input:
-        place = place + (drawn(None, 1, feat) if drawn is not None and on == "injected" else feat)
+        place = place + with_noise(drawn, "injected", feat)
     edges = None
     if edge_feat is not None:
         graph, ends = _one_source_an_edge(graph)
@@ -77,11 +76,10 @@ def dense_recurrence(
     out, shown, combined = torch.zeros_like(feat), feat, torch.zeros_like(feat)
 
     for t in range(1, layer.max_steps + 1):
-        now = state + place
-        if drawn is not None and on == "every_step":  # a halted node keeps that after its last
-            anew = (steps >= t - 1) | (layer.halted == "running")
-            noise = torch.where(anew[:, None], drawn(None, t, torch.zeros_like(feat)), noise)
-            now = now + noise
+        anew = (steps >= t - 1) | (layer.halted == "running")
+        redrawn = with_noise(drawn, "every_step", torch.zeros_like(feat), step=t)
+        noise = torch.where(anew[:, None], redrawn, noise)
+        now = state + place + noise
         if layer.step_signal is not None:
             now = now + layer.step_signal(torch.tensor([t])).to(feat.dtype)
         moves = active if layer.halted in ("frozen", "stale") else torch.ones_like(active)

@@ -64,9 +64,9 @@ class LearnedSignal(nn.Embedding):
     --------
     >>> LearnedSignal(8, 4)(torch.tensor([1, 8])).shape
     torch.Size([2, 4])
-    >>> LearnedSignal(8, 4)(torch.tensor([9]))
+    >>> LearnedSignal(8, 4)(torch.tensor([9]))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: a learned signal of 8 rows, for coordinates 1 to 8, has none for 9; ...
+    ValueError: a learned signal of size 8 has rows for 1 to 8, not for 9: ...
     """
 
     def __init__(self, size: int, dim: int, *, first: int = 1) -> None:
@@ -79,32 +79,23 @@ class LearnedSignal(nn.Embedding):
         Raises
         ------
         ValueError
-            If the table has no row for a coordinate, or there are several a node.
+            If the table has no row for a coordinate.
         """
-        if coordinates.dim() != 1:
-            raise ValueError(
-                f"a learned signal takes one coordinate a node, got {tuple(coordinates.shape)}; "
-                "give a signal of your own for several"
-            )
         rows = coordinates.long() - self.first
         missing = (rows < 0) | (rows >= self.num_embeddings) | (rows + self.first != coordinates)
         if bool(missing.any()):
+            last = self.first + self.num_embeddings - 1
             raise ValueError(
-                f"a learned signal of {self.num_embeddings} rows, for coordinates {self.first} to "
-                f"{self.first + self.num_embeddings - 1}, has none for "
-                f"{coordinates[missing][0].item()}; make it with a larger size, or count otherwise"
+                f"a learned signal of size {self.num_embeddings} has rows for {self.first} to "
+                f"{last}, not for {coordinates[missing][0].item()}: make it larger"
             )
         return super().forward(rows)
-
-    def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
-        return f"{super().extra_repr()}, first={self.first}"
 
 
 def make_signal(
     which: Signal | str | None, name: str, dim: int, size: int | None = None
 ) -> Signal | None:
-    """Return the signal that an argument, called `name`, says; a learned one has `size` rows."""
+    """Return the signal that the argument `name` asks for; a learned one has `size` rows."""
     if which is None or callable(which):
         return which
     if which in ("sinusoidal", "sinusoidal0"):

@@ -136,9 +136,7 @@ def test_learned_steps_keep_their_number_in_a_folder(tmp_path: Path) -> None:
     again = UniversalTransformer.from_pretrained(tmp_path)
     assert again.max_steps == 5
     again.max_steps = 6
-    with pytest.raises(
-        ValueError, match="signal of 5 rows, for coordinates 1 to 5, has none for 6"
-    ):
+    with pytest.raises(ValueError, match="of size 5 has rows for 1 to 5, not for 6"):
         logits_of(again)
 
 

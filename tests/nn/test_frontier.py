@@ -16,9 +16,10 @@ from torch.utils._pytree import tree_leaves
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.nn import ScheduledHalting, dense_recurrence, finite_checks
+from graphut.nn import InputNoise, ScheduledHalting, dense_recurrence, finite_checks
 from graphut.nn.finite_checks import AsyncHostCopy
 from graphut.nn.frontier import active_first
+from graphut.nn.noise import PLACES
 from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
 from tests.nn.cases import FEATS, MODES, RULES, Case, build_case, engine
 
@@ -102,6 +103,19 @@ def test_frontier_every_rule(modes: dict[str, Any]) -> None:
     modes = {**modes, "rule": RULES[modes["rule"]]}
     lag = modes.pop("lag")
     check(build_case(**modes), lag)
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("noise", [None, *PLACES])
+@pytest.mark.parametrize("step_signal", ["learned", None])
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_frontier_with_signals_and_noise(
+    halted: str, step_signal: str | None, noise: str | None
+) -> None:
+    modes = {"halted": halted, "step_signal": step_signal, "inject_input": True}
+    given = None if noise is None else InputNoise(0.5, noise)
+    for norm in MODES["norm"]:
+        check(build_case(norm=norm, position_signal="own", noise=given, **modes), lag=1)
 
 
 SCHEDULES = {

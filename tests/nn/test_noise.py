@@ -14,14 +14,6 @@ from tests.nn.cases import MODES, Case, build_case, build_step, engine
 SOME = ("halted", "norm", "form", "transition", "topology", "positions")
 
 
-def seeded(recurrence: Any) -> Any:
-    def run(*arguments: Any, **options: Any) -> Any:
-        torch.manual_seed(4)
-        return recurrence(*arguments, **options)
-
-    return run
-
-
 def noisy(on: str, **modes: Any) -> Case:
     return build_case(noise=InputNoise(0.5, on), inject_input=True, **modes)
 
@@ -31,8 +23,8 @@ def noisy(on: str, **modes: Any) -> Case:
 )
 def test_recurrence_with_noise_is_what_the_oracle_says(modes: dict[str, Any]) -> None:
     case = noisy(**modes)
-    found = case.run(seeded(engine))
-    assert_same(found, case.run(seeded(dense_recurrence)))
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence))
     assert len(found[1].unique()) > 1
     case.layer.noise = None
     assert not torch.allclose(found[0], case.run(engine)[0], atol=1e-3)
@@ -42,11 +34,10 @@ def test_recurrence_with_noise_is_what_the_oracle_says(modes: dict[str, Any]) ->
 def test_noise_acts_in_training_alone(on: str) -> None:
     case = noisy(on)
     case.layer.eval()
-    state = torch.get_rng_state()
-    found = case.run(engine)
-    assert torch.equal(torch.get_rng_state(), state)
+    found, state = case.run(engine), torch.get_rng_state()
     case.layer.noise = None
     assert_same(found, case.run(engine), tolerance=0.0)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_noise_is_a_function_of_seed_node_and_step() -> None:
@@ -55,10 +46,10 @@ def test_noise_is_a_function_of_seed_node_and_step() -> None:
     noise = InputNoise(1.0).draw()
     torch.manual_seed(0)
     again = InputNoise(1.0).draw()
-    whole = noise(None, 3, rows)
+    whole = noise.add(rows, step=3)
     some = torch.tensor([2, 3, 5, 299])
-    assert torch.equal(again(some, 3, rows[some]), whole[some])
-    for other in (noise(None, 4, rows), InputNoise(1.0).draw()(None, 3, rows)):
+    assert torch.equal(again.add(rows[some], some, 3), whole[some])
+    for other in (noise.add(rows, step=4), InputNoise(1.0).draw().add(rows, step=3)):
         assert correlation(whole, other) < 0.05
     assert correlation(whole[1:], whole[:-1]) < 0.05
     assert correlation(whole[:, 1:], whole[:, :-1]) < 0.05
@@ -71,7 +62,7 @@ def correlation(one: Tensor, other: Tensor) -> float:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_noise_is_normal(dtype: torch.dtype) -> None:
     torch.manual_seed(1)
-    rows = InputNoise(0.3).draw()(None, 1, torch.zeros(4000, 32, dtype=dtype))
+    rows = InputNoise(0.3).draw().add(torch.zeros(4000, 32, dtype=dtype))
     assert rows.dtype == dtype
     values = rows.double().flatten() / 0.3
     assert abs(float(values.mean())) < 0.01 and abs(float(values.std()) - 1) < 0.01

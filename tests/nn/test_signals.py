@@ -97,23 +97,19 @@ def test_a_learned_step_signal_has_a_row_for_each_step_and_is_drawn_anew() -> No
 def test_a_learned_signal_ends_where_its_table_ends() -> None:
     case = build_case(step_signal="learned")
     case.layer.max_steps = 12
-    with pytest.raises(
-        ValueError, match="signal of 9 rows, for coordinates 1 to 9, has none for 1"
-    ):
+    with pytest.raises(ValueError, match="signal of size 9 has rows for 1 to 9, not for 1"):
         case.layer(case.graph, case.feat)
     case = build_case(position_signal="learned")
-    with pytest.raises(ValueError, match=r"has none for 17; make it with a larger size"):
+    with pytest.raises(ValueError, match=r"not for 17: make it larger"):
         case.layer(case.graph, case.feat, positions=torch.full((10,), 17))
 
 
 @pytest.mark.parametrize("value", [-1, 0, 4, 1.5])
 def test_learned_signal_names_a_coordinate_without_a_row(value: float) -> None:
-    with pytest.raises(
-        ValueError, match=f"of 3 rows, for coordinates 1 to 3, has none for {value}"
-    ):
+    with pytest.raises(ValueError, match=f"of size 3 has rows for 1 to 3, not for {value}:"):
         LearnedSignal(3, 4)(torch.tensor([1, value, 2]))
-    with pytest.raises(ValueError, match=r"one coordinate a node, got \(2, 2\); give a"):
-        LearnedSignal(3, 4)(torch.ones(2, 2))
+    with pytest.raises(ValueError, match=r"rows of shape \(2, 2, 4\) for 2 coordinates; give one"):
+        encode(LearnedSignal(3, 4), torch.ones(2, 2), torch.zeros(1, 4))
 
 
 def test_learned_signal_begins_at_its_first_coordinate() -> None:

@@ -40,11 +40,11 @@ class TrainingConfig(CheckedConfig):
     ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0")
     ponder_wait: int = option(
         0,
-        "epochs in a row without a better validation after which the ponder weight begins to rise; "
-        "target_accuracy ends the run only when it has risen (0: it rises from the start)",
+        "epochs in a row without a better validation before the ponder weight rises; only after "
+        "that may target_accuracy end the run (0: it rises from the start)",
     )
     min_steps: int = option(
-        0, "draw the max_steps of each training batch from so many on (0: always max_steps)"
+        0, "train each batch with a cap drawn from so many steps to max_steps (0: with max_steps)"
     )
     target_accuracy: float = option(
         1.0,
@@ -67,12 +67,10 @@ class TrainingConfig(CheckedConfig):
         """Check ranges."""
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
-        for name in ("warmup", "weight_decay", "seed", "min_steps"):
+        ponder = ("ponder_weight", "ponder_warmup", "ponder_wait")
+        for name in ("warmup", "weight_decay", "seed", "min_steps", *ponder):
             self._check(name, getattr(self, name) >= 0, "0 or more")
-        for name in ("ponder_weight", "ponder_warmup", "ponder_wait"):
-            self._check(name, getattr(self, name) >= 0, "0 or more")
-        over = "less than patience, or the run ends first"
-        self._check("ponder_wait", self.ponder_wait < self.patience, over)
+        self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
 

@@ -1,4 +1,4 @@
-"""The optimizer, and how learning rate and ponder weight change in the course of training."""
+"""The optimizer, and how the learning rate changes in the course of training."""
 
 from __future__ import annotations
 
@@ -44,14 +44,3 @@ def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
         return (done + 1) / warmup
     progress = (done - warmup) / max(updates - warmup, 1)
     return (1 + cos(pi * min(progress, 1.0))) / 2
-
-
-def ponder_factor(done: int, warmup: int) -> float:
-    """Return the share of the ponder weight after some updates: from 0 up on a line.
-
-    Examples
-    --------
-    >>> [ponder_factor(done, 4) for done in (0, 1, 4, 9)]
-    [0.0, 0.25, 1.0, 1.0]
-    """
-    return min(done / warmup, 1.0) if warmup else 1.0

@@ -12,7 +12,6 @@ from torch import Tensor
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import Outcome
-from graphut.experiments.training.optimization import ponder_factor
 
 
 @dataclass
@@ -125,21 +124,20 @@ class Progress:
         return True
 
     def ponder_factor(self, config: TrainingConfig) -> float:
-        """Return the share of the ponder weight that the next update takes.
+        """Return the share of the ponder weight in the next update: from 0 up on a line.
 
         Examples
         --------
-        >>> config = TrainingConfig(ponder_warmup=100, ponder_wait=3)
-        >>> Progress(update=500).ponder_factor(config)
-        0.0
-        >>> Progress(update=500, ponder_start=450).ponder_factor(config)
-        0.5
+        >>> [Progress(update=n).ponder_factor(TrainingConfig(ponder_warmup=4)) for n in (0, 1, 9)]
+        [0.0, 0.25, 1.0]
+        >>> waits = TrainingConfig(ponder_warmup=4, ponder_wait=3)
+        >>> [Progress(update=9, ponder_start=n).ponder_factor(waits) for n in (None, 8)]
+        [0.0, 0.25]
         """
-        if not config.ponder_wait:
-            return ponder_factor(self.update, config.ponder_warmup)
-        if self.ponder_start is None:
-            return 0.0
-        return ponder_factor(self.update - self.ponder_start, config.ponder_warmup)
+        start = self.ponder_start if config.ponder_wait else 0
+        if start is None or not config.ponder_warmup:
+            return float(start is not None)
+        return min((self.update - start) / config.ponder_warmup, 1.0)
 
     @classmethod
     def replayed(

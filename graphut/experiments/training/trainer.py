@@ -128,7 +128,12 @@ class Trainer:
                 f"the task {task.name} is learned by a {self.learner.model_kind.__name__}, not by "
                 f"a {type(model).__name__}"
             )
-        self._check_min_steps()
+        least, most = config.min_steps, model.max_steps
+        if least > most or (least and not model.config.share_weights):
+            raise ValueError(
+                f"min_steps must be at most max_steps={most}, and 0 without share_weights; got "
+                f"{least}"
+            )
         self.progress = Progress()
         self.saved_update = 0
         self._lock = lock or FolderLock(folder)
@@ -318,16 +323,6 @@ class Trainer:
 
     def _ponder_weight(self) -> float:
         return self.config.ponder_weight * self.progress.ponder_factor(self.config)
-
-    def _check_min_steps(self) -> None:
-        least, most = self.config.min_steps, self.model.max_steps
-        if least > most:
-            raise ValueError(f"min_steps is {least}, but the model takes {most} steps at most")
-        if least and not self.model.config.share_weights:
-            raise ValueError(
-                f"min_steps is {least}, but without share_weights all {most} layers are done: "
-                "leave it out"
-            )
 
     @contextmanager
     def _drawn_max_steps(self) -> Iterator[None]:

@@ -10,7 +10,6 @@ from graphut.experiments.training.optimization import (
     learning_rate_factor,
     make_optimizer,
     make_schedule,
-    ponder_factor,
 )
 
 
@@ -45,9 +44,8 @@ def test_learning_rate_factor_rises_falls_and_ends_at_zero() -> None:
     assert factors[50] == 0.0 < factors[49]
 
 
-def test_factors_without_a_warm_up() -> None:
+def test_learning_rate_factor_without_a_warm_up() -> None:
     assert learning_rate_factor(0, 0, 4) == 1.0
-    assert ponder_factor(0, 0) == 1.0
 
 
 def test_learning_rate_factor_warms_up_in_half_of_training_at_most() -> None:
@@ -57,7 +55,3 @@ def test_learning_rate_factor_warms_up_in_half_of_training_at_most() -> None:
 
 def test_learning_rate_factor_stays_zero_after_the_end() -> None:
     assert learning_rate_factor(100, 10, 50) == 0.0
-
-
-def test_ponder_factor_rises_from_zero() -> None:
-    assert [ponder_factor(done, 2) for done in range(4)] == [0.0, 0.5, 1.0, 1.0]

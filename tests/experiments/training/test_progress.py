@@ -82,6 +82,13 @@ def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
     assert (progress.best_epoch, progress.best) == (3, PairLearner.evaluation(0.9, 0.9, 1.0, 1.0))
 
 
+def test_ponder_factor_rises_from_zero() -> None:
+    config = TrainingConfig(ponder_warmup=2)
+    assert [Progress(update=n).ponder_factor(config) for n in range(4)] == [0.0, 0.5, 1.0, 1.0]
+    assert Progress().ponder_factor(TrainingConfig(ponder_warmup=0)) == 1.0
+    assert Progress().ponder_factor(TrainingConfig(ponder_warmup=0, ponder_wait=1)) == 0.0
+
+
 def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
     config = TrainingConfig(ponder_wait=2, ponder_warmup=20, target_accuracy=0.9)
     progress, factors, on_target = Progress(), [], []

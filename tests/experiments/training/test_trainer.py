@@ -277,9 +277,9 @@ def test_trainer_draws_the_steps_of_each_batch(
 
 def test_trainer_refuses_a_number_of_steps_that_the_model_cannot_take(tmp_path: Path) -> None:
     config = TrainingConfig(min_steps=4)
-    with pytest.raises(ValueError, match="min_steps is 4, but the model takes 3 steps at most"):
+    with pytest.raises(ValueError, match=r"min_steps must be at most max_steps=3, and .*; got 4"):
         make(tmp_path, config)
-    with pytest.raises(ValueError, match="without share_weights all 5 layers are done: leave it"):
+    with pytest.raises(ValueError, match="and 0 without share_weights; got 4"):
         make(tmp_path, config, max_steps=5, share_weights=False, adaptive=False)
 
 
