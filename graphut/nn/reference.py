@@ -17,7 +17,7 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
-from graphut.nn.rules.base import GraphMembers, StepRows
+from graphut.nn.rules.base import StepRows, graph_members
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -61,8 +61,8 @@ def dense_recurrence(
         place = torch.cat(parts, 1)  # type: ignore[assignment]
     loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    rule, lengths = layer.active_rule, as_layout(graph).dst_lengths
-    memory = rule.start(feat, GraphMembers.of(lengths, graph_ids, feat.device))
+    rule, members = layer.active_rule, graph_members(as_layout(graph))
+    memory = rule.start(feat, members if graph_ids is None else members.renamed(graph_ids))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
     )
