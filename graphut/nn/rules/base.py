@@ -80,17 +80,13 @@ class HaltingRule(ABC):
     >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
     >>> from graphut.topology import Complete
     >>> @dataclass(frozen=True)
-    ... class TwiceSure(HaltingRule):
-    ...     '''Halt when the probability was at least `threshold` in two steps.'''
-    ...     threshold: float = 0.3
-    ...     def start(self, rows, members):
-    ...         return (torch.zeros(len(rows)),)
+    ... class Waiting(HaltingRule):
+    ...     least: int = 2
     ...     def decide(self, memory, measure, rows):
-    ...         times = memory[0] + (measure >= self.threshold)
-    ...         return Decision(halts=times >= 2), (times,)
+    ...         return Decision(halts=(measure > 0.5) & (rows.step >= self.least)), memory
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> unit = HaltingUnit(8, gain=0.0, bias_init=0.0)
-    >>> layer = AdaptiveRecurrence(step, unit, rule=TwiceSure(), max_steps=6)
+    >>> unit = HaltingUnit(8, gain=0.0, bias_init=1.0)
+    >>> layer = AdaptiveRecurrence(step, unit, rule=Waiting(), max_steps=6)
     >>> layer(Complete().graph([3]), torch.randn(3, 8))[1].steps
     tensor([2, 2, 2])
     """
