@@ -15,11 +15,12 @@ from graphut.attention import edge_attention
 from graphut.attention.backends import BACKENDS
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
-from graphut.nn import AdaptiveRecurrence, dense_recurrence
+from graphut.nn import Global, dense_recurrence, parse_rule
+from graphut.nn.rules.base import RULES
 from graphut.topology import Causal, parse
 from graphut.topology.registry import registry
 from tests.helpers import assert_same, normal
-from tests.nn.cases import MODES, build_step
+from tests.nn.cases import MODES, build_case, engine
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
@@ -65,12 +66,17 @@ def test_contributing_adds_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("halted", MODES["halted"])
 def test_contributing_adds_a_way_of_halting(halted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, feat = Causal().layout([4, 3]), normal(7, 8)
-    halting = toy("Add a way of halting", monkeypatch).HaltAtDegree(layout.in_degrees)
-    layer = AdaptiveRecurrence(build_step(), halting, max_steps=5, halted=halted)
-    out, ponder = layer(layout, feat)
-    assert ponder.steps.tolist() == [1, 2, 3, 4, 1, 2, 3]
-    assert_same([out], dense_recurrence(layer, layout, feat)[:1])
+    name = "twice_sure"
+    try:
+        toy("Add a way of halting", monkeypatch)
+        own = parse_rule(f"{name}:threshold=0.3")
+        for rule in (own, Global(own)):
+            case = build_case(rule=rule, halted=halted)
+            found = case.run(engine)
+            assert_same(found, case.run(dense_recurrence))
+            assert found[1].min() >= 2 and (rule != own or len(found[1].unique()) > 1)
+    finally:
+        RULES.pop(name, None)
 
 
 def test_contributing_adds_a_task(

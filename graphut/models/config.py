@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.nn import ACT, HALTING_PRESETS, parse_rule
+from graphut.nn import ACT, HALTING_PRESETS, Global, parse_rule
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class ModelConfig(CheckedConfig):
     )
     max_length: int = option(10_000, "longest sentence that is accepted, in tokens")
 
+    decodes = False  # whether a recurrence is a causal decoder
+
     def _check_values(self) -> None:
         for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
@@ -129,14 +131,11 @@ class ModelConfig(CheckedConfig):
                 rule = parse_rule(getattr(self, name))
             except ValueError as error:
                 raise ValueError(f"{name} cannot be {getattr(self, name)!r}: {error}") from None
+            single = "a rule for single tokens: later ones must not decide in a decoder"
+            self._check(name, not (self.decodes and isinstance(rule, Global)), single)
             if name == "evaluation_rule" and not self.adaptive:
                 free = "one without probabilities where adaptive is False, as 'convergence'"
                 self._check(name, not rule.uses_probability, free)
-
-    def _check_no_global_rule(self) -> None:
-        for name in ("rule", "evaluation_rule"):
-            no_other_tokens = "a rule for single tokens: later ones must not decide in a decoder"
-            self._check(name, not getattr(self, name).startswith("global"), no_other_tokens)
 
     def _check_vocabularies(self, *names: str) -> None:
         for name in names:
@@ -233,6 +232,8 @@ class UniversalTransformerConfig(ModelConfig):
     decoder_topology: str = option("causal", "which target tokens a target token sees")
     cross_topology: str = option("complete", "which source tokens a target token sees")
 
+    decodes = True
+
     @property
     def longest_pair(self) -> tuple[int, int]:
         """The most tokens of a source, and of a target, without `<bos>` and `<eos>`."""
@@ -241,7 +242,6 @@ class UniversalTransformerConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("source_vocab", "target_vocab")
-        self._check_no_global_rule()
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False where the two vocabularies differ in size")
@@ -279,10 +279,11 @@ class UniversalTransformerLMConfig(ModelConfig):
     tie_output: bool = option(True, "use the embedding as output projection")
     topology: str = option("causal", "which tokens a token sees")
 
+    decodes = True
+
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("vocab_size")
-        self._check_no_global_rule()
         topology = parse(self.topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
         self._check_extra_nodes(topology)

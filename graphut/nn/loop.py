@@ -95,7 +95,7 @@ class AdaptiveLoop:
         checks = FiniteChecks() if checks is None else checks
         feat, added = self.begin(feat, positions)
         first = feat[: context.num_dst]
-        state = RuleState(self.rule, self.max_steps, first, members)
+        state = RuleState(self.rule, first, members)
         halting = _Halting(self, state, checks, rows)
         if self.halted == "running" or isinstance(self.rule, FixedDepth) or not len(first):
             result = _run_everyone(self, context, feat, added, halting, settle)

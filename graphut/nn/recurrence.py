@@ -21,6 +21,7 @@ from graphut.nn.loop import AdaptiveLoop, FrontierRows, LoopOutput
 from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, FixedDepth, GraphMembers, HaltingRule
+from graphut.nn.rules.base import graph_members
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import HookedStep, UniversalTransformerStep
 
@@ -254,7 +255,7 @@ class AdaptiveRecurrence(nn.Module):
             feat,
             positions,
             num_dst,
-            members=self._members(context, graph_ids, feat.device),
+            members=self._members(context, graph_ids),
             checks=checks,
             rows=rows,
         )
@@ -304,15 +305,14 @@ class AdaptiveRecurrence(nn.Module):
         context.in_place = step.attention.in_place_key_value(context.layout, feat)
         return FiniteChecks()
 
-    def _members(
-        self, context: GraphContext, graph_ids: Tensor | None, device: torch.device
-    ) -> GraphMembers | None:
+    def _members(self, context: GraphContext, graph_ids: Tensor | None) -> GraphMembers | None:
         """Return the graphs of the nodes, if the rule needs them."""
         if not self.active_rule.needs_members:
             return None
         if context.blocks:
             raise ValueError(f"{self.active_rule} needs whole graphs, and got sampled blocks")
-        return GraphMembers.of(context.layout.dst_lengths, graph_ids, device)
+        members = context.layout.derive(graph_members)
+        return members if graph_ids is None else members.renamed(graph_ids)
 
     def _ponder(
         self, step: UniversalTransformerStep, context: GraphContext, found: LoopOutput

@@ -16,7 +16,7 @@ from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.noise import with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
-from graphut.nn.rules.base import GraphMembers, StepRows
+from graphut.nn.rules.base import StepRows, graph_members
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -67,8 +67,8 @@ def dense_recurrence(
         edges = ends, edge_feat
     loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    rule, lengths = layer.active_rule, as_layout(graph).dst_lengths
-    memory = rule.start(state, GraphMembers.of(lengths, graph_ids, feat.device))
+    rule, members = layer.active_rule, graph_members(as_layout(graph))
+    memory = rule.start(state, members if graph_ids is None else members.renamed(graph_ids))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
     )

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from graphut.attention import EdgeLayout
+
 Memory: TypeAlias = tuple[Any, ...]
 
 _SCALARS = (bool, int, float, str)
@@ -23,22 +25,25 @@ class GraphMembers(NamedTuple):
     place: Tensor  # (N,) int64, from 0
     num_graphs: int  # every id in `graph` is below it
 
-    @classmethod
-    def of(cls, lengths: Tensor, graph_ids: Tensor | None, device: torch.device) -> GraphMembers:
-        """Return the members of graphs of `lengths` `(batch,)`, which `graph_ids` may rename."""
-        own = torch.repeat_interleave(lengths)
-        place = torch.arange(len(own)) - (lengths.cumsum(0) - lengths)[own]
-        if graph_ids is None:
-            own, place = (x.to(device, non_blocking=True) for x in (own, place))
-            return cls(own, place, len(lengths))
-        if graph_ids.shape != own.shape or graph_ids.dtype != torch.int64:
+    def renamed(self, graph_ids: Tensor) -> GraphMembers:
+        """Return the members of the graphs that are given, `(N,)` int64."""
+        if graph_ids.shape != self.graph.shape or graph_ids.dtype != torch.int64:
             raise ValueError(
-                f"graph_ids must be ({len(own)},) int64, one a node; got {tuple(graph_ids.shape)} "
-                f"of {graph_ids.dtype}"
+                f"graph_ids must be {tuple(self.graph.shape)} int64, one a node; got "
+                f"{tuple(graph_ids.shape)} of {graph_ids.dtype}"
             )
-        if len(own) and int(graph_ids.min()) < 0:
-            raise ValueError(f"graph_ids must be 0 or more, got {int(graph_ids.min())}")
-        return cls(graph_ids.to(device), place.to(device), int(graph_ids.max()) + 1)
+        least, largest = torch.stack(graph_ids.aminmax()).tolist()
+        if least < 0:
+            raise ValueError(f"graph_ids must be 0 or more, got {least}")
+        return self._replace(graph=graph_ids.to(self.graph.device), num_graphs=largest + 1)
+
+
+def graph_members(layout: EdgeLayout) -> GraphMembers:
+    """Return the graphs of the destinations of a batch."""
+    lengths = layout.dst_lengths
+    graph = torch.repeat_interleave(lengths)
+    place = torch.arange(len(graph)) - (lengths.cumsum(0) - lengths)[graph]
+    return GraphMembers(graph.to(layout.device), place.to(layout.device), len(lengths))
 
 
 class StepRows(NamedTuple):
@@ -75,17 +80,13 @@ class HaltingRule(ABC):
     >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
     >>> from graphut.topology import Complete
     >>> @dataclass(frozen=True)
-    ... class TwiceSure(HaltingRule):
-    ...     '''Halt when the probability was at least `threshold` in two steps.'''
-    ...     threshold: float = 0.3
-    ...     def start(self, rows, members):
-    ...         return (torch.zeros(len(rows)),)
+    ... class Waiting(HaltingRule):
+    ...     least: int = 2
     ...     def decide(self, memory, measure, rows):
-    ...         times = memory[0] + (measure >= self.threshold)
-    ...         return Decision(halts=times >= 2), (times,)
+    ...         return Decision(halts=(measure > 0.5) & (rows.step >= self.least)), memory
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> unit = HaltingUnit(8, gain=0.0, bias_init=0.0)
-    >>> layer = AdaptiveRecurrence(step, unit, rule=TwiceSure(), max_steps=6)
+    >>> unit = HaltingUnit(8, gain=0.0, bias_init=1.0)
+    >>> layer = AdaptiveRecurrence(step, unit, rule=Waiting(), max_steps=6)
     >>> layer(Complete().graph([3]), torch.randn(3, 8))[1].steps
     tensor([2, 2, 2])
     """
@@ -219,28 +220,12 @@ def _read(text: str, default: Any, what: str) -> Any:
 
 
 class RuleState:
-    """Rows under a rule: what the rule remembers of them, their outputs, and the last decision.
-
-    Parameters
-    ----------
-    rule : HaltingRule
-        The rule.
-    max_steps : int
-        The step at which all rows halt.
-    rows : Tensor
-        `(A, d)`, the first states.
-    members : GraphMembers, optional
-        The graphs of the rows, for a rule that needs them.
-    """
+    """Rows under a rule: what it remembers of them, their outputs so far, the last decision."""
 
     def __init__(
-        self,
-        rule: HaltingRule,
-        max_steps: int,
-        rows: Tensor,
-        members: GraphMembers | None = None,
+        self, rule: HaltingRule, rows: Tensor, members: GraphMembers | None = None
     ) -> None:
-        self.rule, self.max_steps = rule, max_steps
+        self.rule = rule
         self.memory = rule.start(rows, members)
         self.out = torch.zeros_like(rows)  # (A, d) the weighted states so far
         # (A,) of the last decision: the weight of the state, and `R` and the cost of who halts
@@ -248,15 +233,18 @@ class RuleState:
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
         """Count one step, for rows of the mask `active`; return `(A,)` bools, who halts now."""
-        found, self.memory = self.rule.decide(
-            self.memory, self.rule.measure(self.memory, rows), rows
-        )
-        _check(self.rule, found.halts, len(rows.after))
+        rule, size = self.rule, len(rows.after)
+        found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
+        if found.halts.shape != (size,) or found.halts.dtype != torch.bool:
+            raise ValueError(
+                f"{type(rule).__name__}.decide must say with ({size},) bools who halts, one a row; "
+                f"got {tuple(found.halts.shape)} of {found.halts.dtype}"
+            )
         halts = torch.ones_like(found.halts) if rows.is_last else found.halts
         if active is not None:
             halts = halts & active
         weight = found.weight
-        if weight is None or self.rule.weighting == "last":
+        if weight is None or rule.weighting == "last":
             weight = halts.to(torch.promote_types(rows.after.dtype, torch.float32))
         elif active is not None:
             weight = weight.masked_fill(~active, 0.0)
@@ -286,11 +274,3 @@ class RuleState:
         """Go on with the first rows alone."""
         self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
         self.out = self.out[:count]
-
-
-def _check(rule: HaltingRule, halts: Tensor, rows: int) -> None:
-    if halts.shape != (rows,) or halts.dtype != torch.bool:
-        raise ValueError(
-            f"{type(rule).__name__}.decide must say with ({rows},) bools who halts, one a row; got "
-            f"{tuple(halts.shape)} of {halts.dtype}"
-        )

@@ -43,7 +43,7 @@ def count(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A tally of rows that halt one by one: packed as they go, or behind a mask."""
     rows = probabilities.shape[0]
-    act = RuleState(rule, cap, states[:, :1])
+    act = RuleState(rule, states[:, :1])
     nodes, active = torch.arange(rows), torch.ones(rows, dtype=torch.bool)
     out, remainder = probabilities.new_zeros(2, rows)
     steps = torch.zeros(rows, dtype=torch.int64)
@@ -93,7 +93,7 @@ def test_act_weights_sum_to_one_at_the_cap_too(probabilities: Tensor, cap: int) 
 
 def test_act_sums_are_float32_beside_narrower_states() -> None:
     rows = torch.ones(1, 2, dtype=torch.bfloat16)
-    act = RuleState(ACT(), 200, rows)
+    act = RuleState(ACT(), rows)
     for step in range(1, 100):
         halts = act.update(StepRows(rows, rows, torch.tensor([0.005]), step, False))
         assert not halts  # a sum in bfloat16 would stand still below 0.99, or overshoot it

@@ -22,7 +22,8 @@ from graphut.nn import (
     Threshold,
     parse_rule,
 )
-from graphut.nn.rules.base import GraphMembers, RuleState, StepRows
+from graphut.nn.rules.base import GraphMembers, RuleState, StepRows, graph_members
+from graphut.topology import Complete
 from tests.helpers import assert_same, gradients, normal
 from tests.nn.cases import RULES
 from tests.nn.rules.histories import History, dense_decision
@@ -91,7 +92,7 @@ def history_of(lengths: list[int], cap: int, seed: int) -> tuple[Tensor, Tensor,
     nodes = sum(lengths)
     states = normal(cap + 1, nodes, 3, seed=seed).detach().cumsum(0)
     probability = torch.sigmoid(normal(cap, nodes, seed=seed + 1).detach() - 0.7)
-    members = GraphMembers.of(torch.tensor(lengths), None, torch.device("cpu"))
+    members = graph_members(Complete().layout(lengths))
     return states, probability.requires_grad_(), members
 
 
@@ -120,7 +121,7 @@ def packed(
 ) -> tuple[Tensor, ...]:
     """The same by the rule's own code, on rows that leave."""
     cap, nodes = len(p), torch.arange(p.shape[1])
-    state = RuleState(rule, cap, states[0], members)
+    state = RuleState(rule, states[0], members)
     steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
     for t in range(1, cap + 1):
         rows = states[t, nodes]
@@ -157,11 +158,10 @@ def test_the_rows_of_these_tests_halt_at_different_steps(name: str) -> None:
 
 
 def test_graph_members_of_lengths_and_of_ids() -> None:
-    cpu = torch.device("cpu")
-    graph, place, number = GraphMembers.of(torch.tensor([2, 0, 3]), None, cpu)
-    assert (graph.tolist(), place.tolist(), number) == ([0, 0, 2, 2, 2], [0, 1, 0, 1, 2], 3)
-    graph, place, number = GraphMembers.of(torch.tensor([3]), torch.tensor([4, 0, 4]), cpu)
-    assert (graph.tolist(), place.tolist(), number) == ([4, 0, 4], [0, 1, 2], 5)
+    graph, place, number = members = graph_members(Complete().layout([2, 1, 3]))
+    assert (graph.tolist(), place.tolist(), number) == ([0, 0, 1, 2, 2, 2], [0, 1, 0, 0, 1, 2], 3)
+    graph, place, number = members.renamed(torch.tensor([4, 0, 4, 4, 4, 4]))
+    assert (graph.tolist(), place.tolist(), number) == ([4, 0, 4, 4, 4, 4], [0, 1, 0, 0, 1, 2], 5)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_graph_members_of_lengths_and_of_ids() -> None:
 )
 def test_graph_members_refuses_wrong_ids(ids: Tensor, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        GraphMembers.of(torch.tensor([3]), ids, torch.device("cpu"))
+        graph_members(Complete().layout([3])).renamed(ids)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Column(HaltingRule):
 
 
 def test_rule_state_refuses_a_decision_of_a_wrong_shape() -> None:
-    state, rows = RuleState(Column(), 3, torch.zeros(2, 4)), torch.zeros(2, 4)
+    state, rows = RuleState(Column(), torch.zeros(2, 4)), torch.zeros(2, 4)
     with pytest.raises(ValueError, match=r"Column.decide must .* \(2,\) bools .*; got \(2, 1\)"):
         state.update(StepRows(rows, rows, torch.zeros(2), 1, False))
     with pytest.raises(ValueError, match=r"Column.*cannot be written as text"):
@@ -194,7 +194,7 @@ def test_rule_state_refuses_a_decision_of_a_wrong_shape() -> None:
 
 
 def test_rule_state_keeps_rows_of_tensors_and_other_values() -> None:
-    state = RuleState(ACT(), 3, torch.zeros(4, 2))
+    state = RuleState(ACT(), torch.zeros(4, 2))
     state.memory, state.out = (torch.arange(4), 7), torch.arange(8.0).view(4, 2)
     state.keep(torch.tensor([1, 3]))
     assert (state.memory[0].tolist(), state.memory[1]) == ([1, 3], 7)

@@ -18,7 +18,7 @@ def test_convergence_a_row_is_calm_for_some_steps_on_end(
 ) -> None:
     changes = [[0.5, 0.05, 0.5, 0.05, 0.5, 0.05], [0.5, 0.5, 0.09, 0.0, 0.01, 0.0]]
     sizes = (1.0 + torch.tensor(changes, dtype=torch.float64)).cumprod(1)
-    state = RuleState(Convergence(0.1, patience), 6, torch.ones(2, 1, dtype=torch.float64))
+    state = RuleState(Convergence(0.1, patience), torch.ones(2, 1, dtype=torch.float64))
     found = [0, 0]
     for step in range(1, 7):
         rows = sizes[:, step - 1 : step]
@@ -29,18 +29,18 @@ def test_convergence_a_row_is_calm_for_some_steps_on_end(
 
 def test_convergence_the_change_is_relative_to_the_new_state() -> None:
     rule, (was, now) = Convergence(), normal(2, 5, 4).detach()
-    state = RuleState(rule, 9, was)
+    state = RuleState(rule, was)
     change = rule.measure(state.memory, rows_of(now))
     torch.testing.assert_close(change, (now - was).norm(dim=1) / now.norm(dim=1))
     assert not rule.measure(state.memory, rows_of(was)).any()
-    still = RuleState(rule, 9, 0 * was)
+    still = RuleState(rule, 0 * was)
     assert not rule.measure(still.memory, rows_of(0 * was)).any()  # and not 0 / 0
 
 
 def test_convergence_with_a_readout_compares_predictions() -> None:
     readout, (was, now) = nn.Linear(4, 3).double(), normal(2, 5, 4).detach()
     rule = Convergence(0.1, readout=readout)
-    found = rule.measure(RuleState(rule, 9, was).memory, rows_of(now))
+    found = rule.measure(RuleState(rule, was).memory, rows_of(now))
     logs = [readout(x).log_softmax(-1) for x in (was, now)]
     expected = kl_div(logs[1], logs[0], reduction="none", log_target=True).sum(-1)
     torch.testing.assert_close(found, expected.detach())

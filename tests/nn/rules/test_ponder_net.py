@@ -19,7 +19,7 @@ def test_ponder_net_the_formulas_of_the_paper(
     p: list[float], threshold: float, prior: float, cap: int
 ) -> None:
     rule = PonderNet(threshold=threshold, prior=prior, beta=2.0)
-    state = RuleState(rule, cap, torch.zeros(1, 1, dtype=torch.float64))
+    state = RuleState(rule, torch.zeros(1, 1, dtype=torch.float64))
     weights: list[float] = []
     for t in range(1, cap + 1):
         rows = torch.full((1, 1), float(t), dtype=torch.float64)
@@ -42,7 +42,7 @@ def test_ponder_net_the_formulas_of_the_paper(
 
 def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
     p = torch.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
-    state = RuleState(PonderNet(beta=1.0), 3, torch.zeros(4, 1))
+    state = RuleState(PonderNet(beta=1.0), torch.zeros(4, 1))
     cost = torch.zeros(4)
     for t in range(1, 4):
         rows = torch.ones(4, 1)
@@ -56,7 +56,7 @@ def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
 def test_quantile_is_the_first_step_by_which_the_row_has_halted_with_that_probability(
     p: list[float], q: float
 ) -> None:
-    state, row = RuleState(Quantile(q), 9, torch.zeros(1, 1).double()), torch.ones(1, 1)
+    state, row = RuleState(Quantile(q), torch.zeros(1, 1).double()), torch.ones(1, 1)
     for t in range(1, 7):
         now = torch.tensor(p[t - 1 : t], dtype=torch.float64)
         halts = state.update(StepRows(row, row, now, t, False))
@@ -70,7 +70,7 @@ def test_quantile_is_the_first_step_by_which_the_row_has_halted_with_that_probab
 def drawn(seed: int, graph: torch.Tensor, place: torch.Tensor, p: float) -> torch.Tensor:
     """The step at which each row halts."""
     rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
-    state = RuleState(Sampled(seed), 200, rows, GraphMembers(graph, place, 0))
+    state = RuleState(Sampled(seed), rows, GraphMembers(graph, place, 0))
     for t in range(1, 100):
         halts = state.update(StepRows(rows, rows, torch.full((len(graph),), p), t, False))
         steps = torch.where((steps == 0) & halts, float(t), steps)

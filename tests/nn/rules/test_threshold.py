@@ -8,7 +8,7 @@ from graphut.nn.rules.base import RuleState, StepRows
 
 
 def test_threshold_nothing_adds_up_while_a_row_waits() -> None:
-    state = RuleState(Threshold(0.25), 100, torch.zeros(3, 1))
+    state = RuleState(Threshold(0.25), torch.zeros(3, 1))
     for step in range(1, 50):
         rows = torch.full((3, 1), float(step))
         p = torch.tensor([0.2499, 0.25 * (step > 30), 0.0])
