@@ -41,6 +41,7 @@ from graphut.experiments.training.run_files import (
     remove_temporary_files,
 )
 from graphut.models.base import AdaptiveModel
+from graphut.nn import FixedDepth
 
 SAVE_EVERY = 600.0  # seconds, within an epoch
 
@@ -335,7 +336,8 @@ class Trainer:
         append_metrics(self.folder / METRICS, metrics)
         self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
         # Before, pondering has not had its full price yet.
-        if self.model.config.adaptive and progress.update >= self.config.ponder_warmup:
+        adaptive = not isinstance(self.model.rule, FixedDepth)
+        if adaptive and progress.update >= self.config.ponder_warmup:
             for part, steps in totals.steps().items():
                 self._warn(part, steps, totals.accuracy)
 
@@ -367,6 +369,6 @@ def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) ->
     if steps >= _AT_CAP * max_steps:
         return (
             f"The {part} takes {steps:.2f} of {max_steps} steps: it never halts before the cap. "
-            "Turn up ponder_weight, halting_bias or max_steps, or lower threshold."
+            "Turn up ponder_weight, halting_bias or max_steps, or lower the rule's threshold."
         )
     return None
