@@ -97,7 +97,7 @@ class ScheduledHalting(nn.Module):
         `(N,)` int64, the step at which each node halts.
     share : float
         The probability that a node spends at each step before its last. A node halts when its
-        sum reaches the recurrence's threshold, so keep `share * max(steps)` below that.
+        sum reaches the threshold of `ACT`, so keep `share * max(steps)` below that.
 
     Examples
     --------

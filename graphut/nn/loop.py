@@ -50,7 +50,7 @@ class FrontierRows(NamedTuple):
 
     nodes: Tensor  # (A,) int64, ids of the active nodes
     states: Tensor  # (A, d) after the step, and after the output norm where there is one
-    weights: Tensor  # (A,) of these states in the output; the rule's, see `HaltingRule`
+    weights: Tensor  # (A,) of these states in the output, as the rule says
     probability: Tensor | None  # (A,) of halting; None without a halting module
 
 

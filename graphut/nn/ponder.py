@@ -32,9 +32,10 @@ class Ponder:
     steps : Tensor
         `(N,)` int64, the step `N_i` at which each node halted.
     remainder : Tensor
-        `(N,)`, the remainder `R_i`; carries the gradient of the cost.
+        `(N,)`, the remainder `R_i`, for rules that have one; else zero.
     cost : Tensor
-        Ponder cost, a scalar: the mean over nodes of `N_i + R_i` (arXiv 1603.08983, Eq. 12).
+        Ponder cost, a scalar: the mean over nodes of the rule's cost. By `ACT` this is `N_i + R_i`
+        (arXiv 1603.08983, Eq. 12), and `R_i` carries its gradient.
     max_steps : int
         The step at which every node halts.
     work : Work

@@ -196,10 +196,10 @@ class AdaptiveRecurrence(nn.Module):
             With `get_attention`: `(E, num_heads)` for each step that was done, zero for edges
             into halted nodes.
         list of FrontierRows
-            With `get_steps`: for each step that was done the active nodes, `nodes` `(A,)`, their
-            new `states` `(A, d)`, the `weights` `(A,)` of these in the output (in which the rest
-            of 1 falls to the last state; 1 for the state at halting if it is the output), and the
-            `probability` `(A,)` of halting. All but `nodes` carry gradients.
+            With `get_steps`: for each step that was done the ids `nodes` `(A,)` of the active
+            nodes, their new `states` `(A, d)`, the rule's `weights` `(A,)` of these states, and
+            the `probability` `(A,)` of halting. Where the output is the state at halting, the
+            weight is 1 for nodes that halt, and 0 for others. All but `nodes` carry gradients.
 
         Raises
         ------

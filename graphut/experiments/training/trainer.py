@@ -413,6 +413,6 @@ def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) ->
     if steps >= _AT_CAP * max_steps:
         return (
             f"The {part} takes {steps:.2f} of {max_steps} steps: it never halts before the cap. "
-            "Turn up ponder_weight, halting_bias or max_steps, or lower threshold."
+            "Turn up ponder_weight, halting_bias or max_steps, or lower the rule's threshold."
         )
     return None

@@ -383,9 +383,12 @@ def test_trainer_does_not_warn_before_pondering_has_its_price(tmp_path: Path) ->
     assert not any("never halts" in line for line in lines)
 
 
-def test_trainer_does_not_warn_of_a_fixed_number_of_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{"adaptive": False}, {"rule": "fixed"}])
+def test_trainer_does_not_warn_of_a_fixed_number_of_steps(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     lines: list[str] = []
-    trainer = make(tmp_path, adaptive=False)
+    trainer = make(tmp_path, **options)
     trainer.report = lines.append
     trainer.fit()
     assert not any("steps:" in line for line in lines)
