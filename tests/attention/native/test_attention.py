@@ -70,9 +70,14 @@ def native(
 
 
 def check(
-    layout: EdgeLayout, inputs: list[Tensor], kernel: str, tolerance: float = 1e-10, **options: Any
+    layout: EdgeLayout,
+    inputs: list[Tensor],
+    kernel: str,
+    tolerance: float = 1e-10,
+    together: bool = False,
+    **options: Any,
 ) -> None:
-    """Outputs and gradients are those of the dense oracle in float64."""
+    """Outputs and gradients, each or all together, are those of the dense oracle in float64."""
     biases = [name for name in ("edge_bias", "relative_bias") if name in options]
     leaves = [*inputs, *(options[name] for name in biases)]
     found = native(layout, *inputs, kernel=kernel, **options)
@@ -81,12 +86,12 @@ def check(
     expected = edge_attention(
         layout, *wide[:3], allow_zero_in_degree=True, backend="dense", **{"scale": 0.5, **options}
     )
-    grads = [x.double() for x in gradients([found], leaves)]
-    assert_same([found.double()], [expected], tolerance)
-    if found.dtype == torch.bfloat16:  # see the test that compares with dense bfloat16
-        assert all(bool(grad.isfinite().all()) for grad in grads)
-    else:
-        assert_same(grads, gradients([expected], wide), tolerance)
+    grads = [
+        [x.double() for x in gradients([y], z)] for y, z in ((found, leaves), (expected, wide))
+    ]
+    if together:
+        grads = [[torch.cat([grad.flatten() for grad in own])] for own in grads]
+    assert_same([found.double(), *grads[0]], [expected, *grads[1]], tolerance)
 
 
 def every_other(layout: EdgeLayout) -> Tensor:
@@ -242,7 +247,8 @@ def test_native_attention_of_random_calls(calls: int) -> None:
             with suppress(ValueError):  # it may be where nobody looks
                 native(layout, *inputs, kernel=kernel, **options).sum().backward()
         else:
-            check(layout, inputs, kernel, TOLERANCES[dtype] * (1 + far**2), **options)
+            # Where a row sees one edge, the query's gradient is nothing but rounding.
+            check(layout, inputs, kernel, TOLERANCES[dtype] * (1 + far**2), True, **options)
     torch.set_num_threads(before)
 
 
