@@ -34,26 +34,9 @@ def bench_processes(
 ) -> Report:
     """Measure an update of training by several processes against one of as many threads.
 
-    Both train the same model of sequences on the same batch, and take turns. The report is what a
-    JSON file of it holds.
-
-    Parameters
-    ----------
-    sizes : Sizes
-        The batch: numbers of tokens of sources, which are also the targets.
-    processes : int
-        The number of processes, of one thread each.
-    dim, heads : int
-        Features of a node, and heads of the layers.
-    repeats : int
-        Timed rounds.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two processes, or a size is impossible.
-    ArithmeticError
-        If the losses differ.
+    Both train the same model of sequences on the same batch, and take turns: `repeats` rounds. The
+    report is what a JSON file of it holds. Raise `ValueError` if there are fewer than two
+    processes, or a size is impossible, and `ArithmeticError` if losses differ.
     """
     if processes < 2:
         raise ValueError(f"processes must be at least 2, got {processes}")

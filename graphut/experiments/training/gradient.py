@@ -26,19 +26,13 @@ class BatchGradient:
 
     Parameters
     ----------
-    model : AdaptiveModel
-        The model, the same in all processes.
-    learner : Learner
-        The learner of the task.
+    model, learner : AdaptiveModel, Learner
+        The model, the same in all processes, and the learner of its task.
     config : TrainingConfig
         Says label smoothing and precision.
     accumulate : int
-        The number of parts that each process computes one after the other, to need less memory.
-
-    Raises
-    ------
-    ValueError
-        If `accumulate` is less than 1.
+        The number of parts, 1 or more, that each process computes one after the other, to need
+        less memory.
 
     Examples
     --------
@@ -53,11 +47,7 @@ class BatchGradient:
     """
 
     def __init__(
-        self,
-        model: AdaptiveModel,
-        learner: AnyLearner,
-        config: TrainingConfig,
-        accumulate: int = 1,
+        self, model: AdaptiveModel, learner: AnyLearner, config: TrainingConfig, accumulate: int = 1
     ) -> None:
         if accumulate < 1:
             raise ValueError(f"accumulate must be at least 1, got {accumulate}")

@@ -47,7 +47,7 @@ class Outcome:
         with these `counts`, return what it adds to the means of that one.
         """
         own = self.counts
-        share = {name: own[name] / max(all, 1) for name, all in (counts or own).items()}
+        share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
         cost = sum(share[name] * ponder.cost for name, ponder in self.ponders.items())
         return share["loss"] * self.loss + ponder_weight * cost
 
@@ -171,14 +171,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:
-    """Return the nodes of sentences with these numbers of tokens, the extra ones included.
-
-    Examples
-    --------
-    >>> from graphut.topology import Star
-    >>> count_nodes(Star(), [3, 2])
-    7
-    """
+    """Return how many nodes sentences of these lengths have, with the extra ones."""
     tokens = torch.tensor(lengths)
     return int((tokens + topology.extra_nodes(tokens)).sum())
 

@@ -66,37 +66,19 @@ def wait_for_all() -> None:
 
 
 def summed(own: Tensor) -> Tensor:
-    """Return the sum of a tensor over all processes; it may be in place.
-
-    Examples
-    --------
-    >>> summed(torch.tensor(3))
-    tensor(3)
-    """
+    """Return the sum of a tensor over all processes; it may be in place."""
     if num_processes() > 1:
         dist.all_reduce(own)
     return own
 
 
 def dealt(items: list[T]) -> list[T]:
-    """Return the part of this process: with two, every other item.
-
-    Examples
-    --------
-    >>> dealt([5, 3, 4])
-    [5, 3, 4]
-    """
+    """Return the part of this process: with two, every other item."""
     return items[rank() :: num_processes()]
 
 
 def collected(own: list[T]) -> list[T]:
-    """Return what the processes made of the items that were `dealt` to them, in order.
-
-    Examples
-    --------
-    >>> collected([10, 6, 8])
-    [10, 6, 8]
-    """
+    """Return what the processes made of the items that were `dealt` to them, in order."""
     if num_processes() == 1:
         return own
     parts: list[Any] = [None] * num_processes()

@@ -174,7 +174,13 @@ class Trainer:
         """
         with self._writing():
             if is_first():
-                self._take_folder()
+                if not self._owns_folder and (self.folder / CHECKPOINT).exists():
+                    raise FileExistsError(
+                        f"there is a run in {self.folder}: resume() it, or give another folder"
+                    )
+                self._owns_folder = True
+                remove_temporary_files(self.folder)
+                remember_machine(self.folder, self.model.device)
             finished = True
             while True:
                 end = self.progress.end(self.config)
@@ -191,17 +197,11 @@ class Trainer:
         self.report(f"done after {self.progress.epoch} epochs: {end}")
         return True
 
-    def _take_folder(self) -> None:
-        if not self._owns_folder and (self.folder / CHECKPOINT).exists():
-            raise FileExistsError(
-                f"there is a run in {self.folder}: resume() it, or give another folder"
-            )
-        self._owns_folder = True
-        remove_temporary_files(self.folder)
-        remember_machine(self.folder, self.model.device)
-
     def save(self) -> None:
-        """Write a checkpoint over the last one, if this one can be gone on from."""
+        """Write a checkpoint over the last one, if this one can be gone on from.
+
+        It is the first process that writes.
+        """
         if not is_first():
             return
         self._check_before_saving()
