@@ -64,7 +64,8 @@ class AdaptiveLoop:
         checks = FiniteChecks() if checks is None else checks
         if self.halting is None or self.halted == "running" or not context.num_dst:
             result = _run_everyone(self, context, feat, position_encoding, checks, settle)
-            result = LoopOutput(*(part[:num_dst] for part in result))  # blocks may be left
+            if len(result.steps) > num_dst:  # nobody was left for the last blocks
+                result = LoopOutput(*(part[:num_dst] for part in result))
         else:
             frontier: Frontier
             if isinstance(checks, AsyncFiniteChecks):
