@@ -41,6 +41,16 @@ class LayerProblem:
     dim: int = 128  # features in and out
     heads: int = 4
 
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if there is no such graph, or no such layer."""
+        if self.heads < 1 or self.dim < 1 or self.dim % self.heads:
+            raise ValueError(f"{self.dim} features do not divide into {self.heads} heads")
+        if self.edges < 0 or not 1 <= (1 if self.seeds is None else self.seeds) <= self.nodes:
+            raise ValueError(
+                f"no graph has {self.nodes} nodes, {self.edges} edges and {self.seeds} seeds: give "
+                "at least one node, and from one to all of them as seeds"
+            )
+
     @cached_property
     def blocks(self) -> list[DGLGraph]:
         """The graph of each layer, the same at each call."""
