@@ -115,3 +115,14 @@ def test_contributing_keeps_tests_beside_their_modules() -> None:
         if module.with_name(f"test_{module.stem.strip('_')}.py") not in files
     }
     assert sorted(missing) == []
+
+
+def test_integrations_are_named_with_tests_that_exist() -> None:
+    page = (ROOT / ".github" / "INTEGRATIONS.md").read_text()
+    named = set(re.findall(r"`(test_\w+)`", page))
+    code = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if f"def {name}(" not in code] == []
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "---" not in line]
+    without = [row for row in rows if "`test_" not in row]
+    assert [row.split(" | ")[1] for row in without if " | how" not in row] == ["-"]

@@ -113,7 +113,6 @@ def edge_attention(
         graphs whose sources are their destinations.
     edge_feat : Tensor, optional
         `(E, F)` with an `edge_map`, or `(E, H, D)` without: added to key and value of edge id `e`.
-        Both need the attention weights, which not all backends have; see `backend`.
     edge_map : Tensor, optional
         `(H, D, F)`, `W`, by which features of edges become those of keys and values. No tensor of
         `E x H x D` is made: `q . (W e) = (W^T q) . e`, and `sum a (W e) = W sum a e`.
@@ -173,6 +172,8 @@ def edge_attention(
     check_call(layout, query, key, value, frontier, *bias, scale, dropout)
     if edge_feat is not None:
         check_edge_feat(layout, query, value, edge_feat, edge_map)
+    elif edge_map is not None:
+        raise ValueError("edge_map is for features of edges: give edge_feat too")
     if isinstance(scale, Tensor):
         query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
     if seed is None:

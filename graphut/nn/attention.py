@@ -269,7 +269,8 @@ class MultiHeadAttention(nn.Module):
         sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
         shift_after = value_shift if sum_to_one else None
         query = self._queries(layout, rows, frontier)
-        edge_feat, edge_map = self._edge_features(edge_feat)
+        by_head = (self.num_heads, self.head_feats)
+        of_edges = features_of_edges(edge_feat, self.edge, by_head)
         weights = None
         if isinstance(key_value, KeyValueMemory):
             attended = key_value.attend(layout, query, frontier, self.head_feats**-0.5)
@@ -291,8 +292,7 @@ class MultiHeadAttention(nn.Module):
                     value,
                     frontier=frontier,
                     edge_bias=edge_bias,
-                    edge_feat=edge_feat,
-                    edge_map=edge_map,
+                    **of_edges,
                     dropout=dropout,
                     get_attention=get_attention,
                     allow_zero_in_degree=self.allow_zero_in_degree,
@@ -316,32 +316,38 @@ class MultiHeadAttention(nn.Module):
         growth = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
         return (query * growth[:, :, None]).to(query.dtype)
 
-    def _edge_features(self, edge_feat: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Return features of edges and their map, or features as wide as keys and no map."""
-        if (edge_feat is None) != (self.edge is None):
-            raise ValueError(
-                "a layer with edge_dim needs edge_feat, and one without takes none; got "
-                f"edge_dim={self.edge_dim} and edge_feat="
-                f"{None if edge_feat is None else tuple(edge_feat.shape)}"
-            )
-        if edge_feat is None or self.edge is None:
-            return None, None
-        by_head = (self.num_heads, self.head_feats)
-        if is_plain_linear(self.edge):
-            return edge_feat, self.edge.weight.unflatten(0, by_head)
-        return self.edge(edge_feat).unflatten(1, by_head), None
-
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"
 
 
-def is_plain_linear(layer: nn.Module) -> bool:
+def features_of_edges(
+    feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
+) -> dict[str, Tensor]:
+    """Return arguments of `edge_attention` for features of edges that a layer maps to keys.
+
+    The weight of a plain map of this `kind` is handed on; any other layer is called.
+    """
+    if (feat is None) != (layer is None):
+        raise ValueError(
+            "a layer with edge_dim needs features of edges, and one without takes none; got "
+            f"{'no edge_dim' if layer is None else 'edge_dim'} and "
+            f"{'no features' if feat is None else f'features of shape {tuple(feat.shape)}'}"
+        )
+    if feat is None or layer is None:
+        return {}
+    if is_plain_linear(layer, kind):
+        weight: Tensor = layer.weight  # type: ignore[assignment]
+        return {"edge_feat": feat, "edge_map": weight.unflatten(0, by_head)}
+    return {"edge_feat": layer(feat).unflatten(-1, by_head)}
+
+
+def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
     """Return whether a call of `layer` is `linear` with its weight, and nothing else.
 
-    That is certain only for an `nn.Linear`: a wrapper, a hook or a parametrization may do anything.
+    A wrapper, a hook or a parametrization of the `kind` may do anything.
     """
-    return type(layer) is nn.Linear and not is_hooked(layer)
+    return type(layer) is kind and not is_hooked(layer)
 
 
 def is_hooked(layer: nn.Module) -> bool:

@@ -99,7 +99,8 @@ class AdaptiveLoop:
         halting = _Halting(self, state, checks, rows)
         if self.halted == "running" or isinstance(self.rule, FixedDepth) or not len(first):
             result = _run_everyone(self, context, feat, added, halting, settle)
-            result = LoopOutput(*(part[:num_dst] for part in result))  # blocks may be left
+            if len(result.steps) > num_dst:  # nobody was left for the last blocks
+                result = LoopOutput(*(part[:num_dst] for part in result))
         else:
             frontier: Frontier
             if isinstance(checks, AsyncFiniteChecks):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from torch import Tensor
-from torch_geometric import EdgeIndex
-from torch_geometric import nn as pyg
-from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from graphut.attention import edge_attention
-from graphut.nn.attention import is_hooked
+from graphut.nn.attention import features_of_edges
 from graphut.nn.edge_index import from_edge_index
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # PyG uses what torch deprecates
+    from torch_geometric import EdgeIndex
+    from torch_geometric import nn as pyg
+    from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 
 class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
@@ -98,12 +102,13 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         elif isinstance(edge_index, EdgeIndex):
             edge_index = edge_index.as_tensor()
         query, key = features["query"], features["key"]
+        by_head = (self.heads, self.out_channels)
         result: Any = edge_attention(  # type: ignore[call-overload]
             from_edge_index(edge_index.long(), (len(key), len(query))),
             query,
             key,
             features["value"],
-            **self._edge_features(edge_attr),
+            **features_of_edges(edge_attr, self.lin_edge, by_head, pyg.Linear),
             dropout=self.dropout if self.training else 0.0,
             get_attention=self._returns_weights,
             allow_zero_in_degree=True,
@@ -111,21 +116,6 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         if self._returns_weights:
             result, self._alpha = result
         return result
-
-    def _edge_features(self, edge_attr: Tensor | None) -> dict[str, Any]:
-        """Return features of edges, and the map by which they become those of keys and values."""
-        if (edge_attr is None) != (self.lin_edge is None):
-            raise ValueError(
-                "a layer with edge_dim needs edge_attr, and one without takes none; got "
-                f"edge_dim={self.edge_dim} and edge_attr="
-                f"{None if edge_attr is None else tuple(edge_attr.shape)}"
-            )
-        by_head = (self.heads, self.out_channels)
-        if edge_attr is None:
-            return {}
-        if type(self.lin_edge) is pyg.Linear and not is_hooked(self.lin_edge):
-            return {"edge_feat": edge_attr, "edge_map": self.lin_edge.weight.unflatten(0, by_head)}
-        return {"edge_feat": self.lin_edge(edge_attr).unflatten(-1, by_head)}
 
     def _is_attention(self, edge_index: Any) -> bool:
         """Return whether a call is attention, with nothing done to messages of single edges."""

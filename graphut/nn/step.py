@@ -65,6 +65,10 @@ class UniversalTransformerStep(nn.Module):
     torch.Size([5, 8])
     """
 
+    # Of the recurrence that calls the step as a module, during the call: no argument of `forward`,
+    # since hooks may copy those.
+    loop_context: GraphContext | None = None
+
     def __init__(
         self,
         attention: MultiHeadAttention,
@@ -114,7 +118,6 @@ class UniversalTransformerStep(nn.Module):
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
-        context: GraphContext | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Do one step of all nodes, or of those in `frontier`.
 
@@ -136,8 +139,6 @@ class UniversalTransformerStep(nn.Module):
             `(E, edge_dim)`, for self-attention with `edge_dim`.
         get_attention : bool
             Also return self-attention's weights, `(E, num_heads)`.
-        context : GraphContext, optional
-            Of a recurrence whose step has hooks: it holds all arguments but the first three.
 
         Returns
         -------
@@ -149,7 +150,7 @@ class UniversalTransformerStep(nn.Module):
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        rows, called = feat[: layout.num_dst], context is not None
+        rows, context = feat[: layout.num_dst], self.loop_context
         if frontier is not None:
             check_frontier(layout, frontier)
         if context is None:
@@ -157,7 +158,7 @@ class UniversalTransformerStep(nn.Module):
             context.edge_bias, context.edge_feat = edge_bias, edge_feat
             context.get_attention, context.frontier = get_attention, frontier
             context.combined = None if frontier is None else torch.zeros_like(rows)
-        if called or is_hooked(self.attention):
+        if self.loop_context is not None or is_hooked(self.attention):
             context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
         else:
             context.write(None, self.project(feat))
@@ -259,7 +260,11 @@ class HookedStep:
         states = context.key_value
         assert states is not None
         context.work.projections[-1] = (context.num_src, None)
-        out: Tensor = self.step(context.layout, states, frontier=context.frontier, context=context)
+        self.step.loop_context = context
+        try:
+            out: Tensor = self.step(context.layout, states, frontier=context.frontier)
+        finally:
+            self.step.loop_context = None
         return out
 
 

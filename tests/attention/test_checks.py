@@ -212,6 +212,10 @@ def test_check_finite_takes_features_whose_sum_overflows() -> None:
             {"edge_feat": torch.ones(3, 4), "edge_map": torch.ones(1, 4, 2)},
             r"\(3, F\) with an edge_map \(1, 2, F\), .* \(3, 4\) and \(1, 4, 2\)",
         ),
+        (
+            {"edge_map": torch.ones(1, 2, 4)},
+            "edge_map is for features of edges: give edge_feat too",
+        ),
         ({"edge_weight": torch.ones(4)}, r"edge_weight must be \(3,\) or \(3, 1\)"),
         ({"edge_weight": torch.tensor([1.0, torch.inf, 2.0])}, "edge_weight is inf for edge 1"),
         ({"edge_feat": torch.full((3, 1, 2), 3e38)}, "score of source 0 for destination 0, head 0"),

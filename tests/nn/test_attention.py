@@ -401,8 +401,8 @@ def test_attention_features_of_edges_under_autocast_are_summed_in_float32() -> N
 @pytest.mark.parametrize(
     ("edge_dim", "edge_feat", "words"),
     [
-        (3, None, "a layer with edge_dim needs edge_feat.* got edge_dim=3 and edge_feat=None"),
-        (None, torch.ones(7, 3), r"got edge_dim=None and edge_feat=\(7, 3\)"),
+        (3, None, "a layer with edge_dim needs features of edges.* got edge_dim and no features"),
+        (None, torch.ones(7, 3), r"got no edge_dim and features of shape \(7, 3\)"),
         (
             3,
             torch.ones(6, 3),

@@ -90,6 +90,15 @@ def test_blocks_all_nodes_halt_before_the_last_block(halted: str) -> None:
     assert check(case).tolist() == [1] * 3
 
 
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_blocks_hooks_act_at_every_step(halted: str) -> None:
+    case = case_of({"halted": halted})
+    plain, _ = case.layer(big_graph(), case.feat)
+    case.layer.step.attention.register_forward_hook(lambda module, args, out: out / 2)  # type: ignore
+    check(case)
+    assert not torch.allclose(case.layer(big_graph(), case.feat)[0], plain)
+
+
 def test_blocks_without_halting() -> None:
     case = case_of({})
     case.layer.halting = None

@@ -11,6 +11,7 @@ from tests.nn.cases import randomised
 
 pyg = pytest.importorskip("torch_geometric.nn")
 
+from torch_geometric import EdgeIndex  # noqa: E402
 from torch_geometric.data import HeteroData  # noqa: E402
 from torch_geometric.explain import Explainer, GNNExplainer  # noqa: E402
 
@@ -84,13 +85,22 @@ def test_transformer_conv_targets_without_features_are_zeros() -> None:
 
 @pytest.mark.parametrize(
     ("edge_dim", "edge_attr", "got"),
-    [(5, None, "edge_dim=5 and edge_attr=None"), (None, torch.ones(8, 5), "None and edge_attr=")],
+    [(5, None, "edge_dim and no features"), (None, torch.ones(8, 5), "no edge_dim and features")],
 )
 def test_transformer_conv_features_of_edges_that_do_not_fit(
     edge_dim: int | None, edge_attr: Tensor | None, got: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"with edge_dim needs edge_attr.* got .*{got}"):
+    with pytest.raises(ValueError, match=f"with edge_dim needs features.* got {got}"):
         TransformerConv(6, 4, edge_dim=edge_dim)(torch.ones(4, 6), EDGES, edge_attr)
+
+
+def test_transformer_conv_takes_pygs_edge_index_and_a_changed_map_of_edges() -> None:
+    (mine, other), x = both(6, 4, heads=2, edge_dim=5), normal(4, 6)
+    edges, edge_attr = EdgeIndex(EDGES, sparse_size=(4, 4)), normal(8, 5, seed=1)
+    expected = other(x, EDGES, edge_attr)
+    assert_same([mine(x, edges, edge_attr)], [expected], 1e-9)
+    mine.lin_edge.register_forward_hook(lambda module, args, out: 2 * out)
+    assert_same([mine(x, edges, edge_attr / 2)], [expected], 1e-9)
 
 
 @pytest.mark.parametrize("options", [{"aggr": "max"}, {"flow": "target_to_source"}], ids=str)

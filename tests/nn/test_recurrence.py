@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.func import functional_call
 
 from graphut._dgl import dgl
@@ -715,3 +720,32 @@ def test_recurrence_hooks_see_a_call_a_step_with_its_frontier() -> None:
     sizes = [int(size) for size in ponder.frontier_sizes if size]
     assert [rows for kind, rows in calls if kind is MultiHeadAttention] == sizes
     assert [rows for kind, rows in calls if kind is UniversalTransformerStep] == sizes
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
+    """A group of this process alone."""
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("halted", HALTED)
+def test_recurrence_sharded_by_step_is_the_plain_one(
+    halted: str, norm: str, alone: DeviceMesh
+) -> None:
+    plain, sharded = (build_case(halted=halted, norm=norm) for _ in range(2))
+    step = sharded.layer.step
+    for part in (step.output_norm, step, sharded.layer):  # the last norm is no part of a step
+        if part is not None:
+            fully_shard(part, mesh=alone)
+    results = []
+    for case in (plain, sharded):
+        found = engine(case.layer, case.graph, case.feat, **case.arguments)
+        (found[0].square().sum() + found[2].sum()).backward()
+        grads = [parameter.grad for parameter in case.layer.parameters()]
+        full = [grad.full_tensor() if isinstance(grad, DTensor) else grad for grad in grads]
+        results.append([*found, case.feat.grad, *full])
+    assert_same(*results)

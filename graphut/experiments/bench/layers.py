@@ -20,6 +20,7 @@ from graphut.experiments.machine import dated_machine
 from graphut.nn import DotGATConv, MultiHeadAttention, from_edge_index
 
 PEERS = ("dgl DotGatConv", "dgl GATConv", "pyg TransformerConv")
+_TWINS = {"DotGATConv": PEERS[0], "TransformerConv": PEERS[2]}  # they have the same weights
 _FANOUT = 10
 
 
@@ -39,6 +40,16 @@ class LayerProblem:
     seeds: int | None = None  # nodes of a mini-batch, with 10 sampled in-neighbours a layer
     dim: int = 128  # features in and out
     heads: int = 4
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if there is no such graph, or no such layer."""
+        if self.heads < 1 or self.dim < 1 or self.dim % self.heads:
+            raise ValueError(f"{self.dim} features do not divide into {self.heads} heads")
+        if self.edges < 0 or not 1 <= (1 if self.seeds is None else self.seeds) <= self.nodes:
+            raise ValueError(
+                f"no graph has {self.nodes} nodes, {self.edges} edges and {self.seeds} seeds: give "
+                "at least one node, and from one to all of them as seeds"
+            )
 
     @cached_property
     def blocks(self) -> list[DGLGraph]:
@@ -87,8 +98,7 @@ def bench_layers(problem: LayerProblem, *, repeats: int = 5) -> Report:
     ['DotGATConv', 'DotGATConv, own maps']
     """
     runs = _passes(problem)
-    twins = {"DotGATConv": PEERS[0], "TransformerConv": PEERS[2]}
-    errors = {name: _difference(runs[name](), runs[twin]()) for name, twin in twins.items()}
+    errors = {name: _difference(runs[name](), runs[twin]()) for name, twin in _TWINS.items()}
     times = interleaved(runs, repeats, CPU)
     peaks = {name: peak_bytes(run, CPU) for name, run in runs.items()}
     rows = [
@@ -113,9 +123,9 @@ def bench_layers(problem: LayerProblem, *, repeats: int = 5) -> Report:
 
 
 def _passes(problem: LayerProblem) -> dict[str, _Pass]:
-    from torch_geometric.nn import TransformerConv as PyGConv
+    from graphut.nn.pyg_layers import TransformerConv  # PyG is an extra
 
-    from graphut.nn.pyg_layers import TransformerConv
+    pygs: type[nn.Module] = TransformerConv.__base__
 
     dim, heads, blocks = problem.dim, problem.heads, problem.blocks
     edges = [torch.stack(block.edges()) for block in blocks]
@@ -140,7 +150,7 @@ def _passes(problem: LayerProblem) -> dict[str, _Pass]:
         "TransformerConv": ("pyg", lambda: TransformerConv(dim, feats, heads)),
         PEERS[0]: ("dgl", lambda: dgl.nn.DotGatConv(dim, feats, heads)),
         PEERS[1]: ("dgl", lambda: dgl.nn.GATConv(dim, feats, heads)),
-        PEERS[2]: ("pyg", lambda: PyGConv(dim, feats, heads)),
+        PEERS[2]: ("pyg", lambda: pygs(dim, feats, heads)),
     }  # fmt: skip
     torch.manual_seed(0)
     x = torch.randn(sizes[0][0], dim)
@@ -148,8 +158,8 @@ def _passes(problem: LayerProblem) -> dict[str, _Pass]:
         name: _Pass([make() for _ in blocks], calls[style], x)
         for name, (style, make) in made.items()
     }
-    for mine, peer in (("DotGATConv", PEERS[0]), ("TransformerConv", PEERS[2])):
-        for layer, other in zip(passes[mine].layers, passes[peer].layers, strict=True):
+    for mine, twin in _TWINS.items():
+        for layer, other in zip(passes[mine].layers, passes[twin].layers, strict=True):
             layer.load_state_dict(other.state_dict())
     return passes
 

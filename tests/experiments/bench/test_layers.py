@@ -18,6 +18,20 @@ def test_layer_problem_is_the_same_at_each_call() -> None:
     assert int(first[1].in_degrees().max()) <= 10
 
 
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"dim": 6}, "6 features do not divide into 4 heads"),
+        ({"nodes": 0}, "no graph has 0 nodes, 9 edges and None seeds"),
+        ({"seeds": 6}, "5 nodes, 9 edges and 6 seeds"),
+        ({"edges": -1}, "-1 edges"),
+    ],
+)
+def test_layer_problem_refuses_impossible_sizes(sizes: dict[str, int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        LayerProblem(**{"nodes": 5, "edges": 9, **sizes})
+
+
 def test_layer_problem_by_a_power_law_has_hubs() -> None:
     even, skewed = (
         LayerProblem(nodes=500, edges=5000, power_law=law).blocks[0] for law in (False, True)
