@@ -103,7 +103,8 @@ class GraphProblem(GraphTask):
     """A problem on random graphs, drawn anew for each epoch.
 
     The nodes of each graph are in random order, and each has an edge to itself. Validation and
-    test sets depend on the options alone.
+    test sets depend on the options alone. In larger graphs nodes need more steps than in training:
+    `graphut eval RUN --max-steps 2000`.
     """
 
     presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)

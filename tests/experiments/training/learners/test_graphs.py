@@ -30,7 +30,10 @@ TASKS: dict[str, Any] = {
     "node": GraphDistance(held_out=7, test_sizes="", sizes="3-9", families="near,path"),
     "edge": GraphBFS(held_out=7, test_sizes="", sizes="3-9"),
 }
-TINY = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 3 --epochs 2 --batch-size 8 --device cpu"
+TINY = (
+    "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 3 --epochs 2 --batch-size 8 --device cpu "
+)
+TINY += "--ponder-warmup 0"
 SMALL = "--epoch-size 16 --held-out 4 --sizes 3-6 --test-sizes 12 --test-nodes 24"
 
 
@@ -222,6 +225,7 @@ def test_graphs_are_trained_evaluated_and_shown(
     run = str(tmp_path / "run")
     assert main(["train", task, "--out", run, *TINY.split(), *SMALL.split()]) == 0
     text = capsys.readouterr().out
+    assert "never halts before the cap" not in text  # in training it should not
     assert "test, 4 graphs: " in text and "\nsteps " in text and "\nright   " in text
     asked = {"max_steps": 9, "evaluation_rule": "threshold:threshold=0.2,halt_from=output"}
     options = [word for name, value in asked.items() for word in (flag(name), str(value))]
