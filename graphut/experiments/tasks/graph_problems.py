@@ -283,17 +283,23 @@ class GraphPath(GraphProblem):
         return _marks(union, one) + _marks(union, other), between, depth
 
 
+@dataclass(frozen=True)
 class GraphBFS(GraphProblem):
     """Say for each node which in-edge leads back towards the marked node.
 
     It is one from a nearer neighbour, where several are right. The marked node answers with the
-    edge from itself.
+    edge from itself. Families and sizes are those of SALSA-CLRS (arXiv 2309.12253).
     """
 
     name: ClassVar[str] = "graph-bfs"
     # The answers take two more maps of states.
     presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 18})
     answers: ClassVar[Vocabulary] = Vocabulary([])
+
+    families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
+    sizes: str = option("4-16", "nodes of a graph: the fewest, a hyphen, and the most")
+    test_sizes: str = option("16,80,160,800,1600", "nodes of the graphs in further test sets")
+    test_families: str = option("erdos-renyi,watts-strogatz,delaunay", "families of these sets")
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
