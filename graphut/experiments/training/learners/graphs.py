@@ -124,13 +124,14 @@ def step_losses(
     flows through its target.
     """
     answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
-    states, weighted = steps[0].states, model.config.step_loss == "weighted"
+    layout, states = batch.layout.to(model.device), steps[0].states
+    weighted = model.config.step_loss == "weighted"
     asked = int((answer_of_node >= 0).sum())
     losses, halting, rows_asked = [], [], 0
     for rows in steps:
         is_all = len(rows.nodes) == len(states)
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
-        loss, right = batch.judge(model, model.read_out(batch.layout, states), label_smoothing)
+        loss, right = batch.judge(model, model.read_out(layout, states), label_smoothing)
         answer = answer_of_node[rows.nodes]
         here = answer >= 0
         loss = loss[answer[here]]
