@@ -332,6 +332,7 @@ class PrefixParity(GraphProblem):
     """
 
     name: ClassVar[str] = "prefix-parity"
+    presets = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS)
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["0", "1", "first-0", "first-1"])
     known_families = ("path",)
     directed = True
