@@ -84,9 +84,9 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
     """Return the graphs in a file, or in all files of a folder.
 
     A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
-    has a label, the graph has `label`. The attributes `train_mask`, `val_mask` and `test_mask` may
-    say which nodes are asked in which part. Edges of undirected graphs count in both directions,
-    and nodes without an edge from themselves get one.
+    has a label, the graph has `label`; an empty one and -1 are none. The attributes `train_mask`,
+    `val_mask` and `test_mask` may say which nodes are asked in which part. Edges of undirected
+    graphs count in both directions, and nodes without an edge from themselves get one.
 
     Raises
     ------

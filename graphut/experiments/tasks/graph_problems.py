@@ -103,7 +103,8 @@ class GraphProblem(GraphTask):
     """A problem on random graphs, drawn anew for each epoch.
 
     The nodes of each graph are in random order, and each has an edge to itself. Validation and
-    test sets depend on the options alone.
+    test sets depend on the options alone. In larger graphs nodes need more steps than in training:
+    `graphut eval RUN --max-steps 2000`.
     """
 
     presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
@@ -282,17 +283,23 @@ class GraphPath(GraphProblem):
         return _marks(union, one) + _marks(union, other), between, depth
 
 
+@dataclass(frozen=True)
 class GraphBFS(GraphProblem):
     """Say for each node which in-edge leads back towards the marked node.
 
     It is one from a nearer neighbour, where several are right. The marked node answers with the
-    edge from itself.
+    edge from itself. Families and sizes are those of SALSA-CLRS (arXiv 2309.12253).
     """
 
     name: ClassVar[str] = "graph-bfs"
     # The answers take two more maps of states.
     presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 18})
     answers: ClassVar[Vocabulary] = Vocabulary([])
+
+    families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
+    sizes: str = option("4-16", "nodes of a graph: the fewest, a hyphen, and the most")
+    test_sizes: str = option("16,80,160,800,1600", "nodes of the graphs in further test sets")
+    test_families: str = option("erdos-renyi,watts-strogatz,delaunay", "families of these sets")
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
@@ -325,6 +332,7 @@ class PrefixParity(GraphProblem):
     """
 
     name: ClassVar[str] = "prefix-parity"
+    presets = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS)
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["0", "1", "first-0", "first-1"])
     known_families = ("path",)
     directed = True

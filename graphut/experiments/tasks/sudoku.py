@@ -177,7 +177,7 @@ class Sudoku(GraphTask):
     givens : str
         The fewest and the most givens of a puzzle; never fewer than where all are needed.
     train_size : int
-        Puzzles to train on; each is drawn in about a fiftieth of a second, and kept in a cache.
+        Puzzles to train on; each is drawn in about a thirtieth of a second, and kept in a cache.
     held_out : int
         Puzzles in the validation set, and in each test set.
     """
@@ -201,17 +201,17 @@ class Sudoku(GraphTask):
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
         """Return the puzzles of an epoch."""
         random = np.random.default_rng([PARTS.index("train"), seed, epoch])
-        return [self._vary(*pair, random) for pair in self._puzzles("train")]
+        return [self._vary(*pair, random) for pair in self._puzzles["train"]]
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the puzzles of "validation" or "test"."""
         random = np.random.default_rng(PARTS.index(part))
-        return [self._vary(*pair, random) for pair in self._puzzles(part)]
+        return [self._vary(*pair, random) for pair in self._puzzles[part]]
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """`test`, and `minimal`."""
-        return {"test": self.test, "minimal": [_graph(*pair) for pair in self._puzzles("test")]}
+        return {"test": self.test, "minimal": [_graph(*pair) for pair in self._puzzles["test"]]}
 
     def _vary(self, puzzle: Cells, solution: Cells, random: np.random.Generator) -> LabelledGraph:
         least, _, most = self.givens.partition("-")
@@ -223,11 +223,8 @@ class Sudoku(GraphTask):
         order, names = _symmetry(random), np.concatenate([[0], random.permutation(9) + 1])
         return _graph(names[puzzle[order]], names[solution[order]])
 
-    def _puzzles(self, part: str) -> list[tuple[Cells, Cells]]:
-        return self._drawn[part]
-
     @cached_property
-    def _drawn(self) -> dict[str, list[tuple[Cells, Cells]]]:
+    def _puzzles(self) -> dict[str, list[tuple[Cells, Cells]]]:
         sizes = dict(zip(PARTS, (self.train_size, self.held_out, self.held_out), strict=True))
         key = key_of(self.name, _FORMAT, self.train_size, self.held_out, texts=[])
         arrays = cached(key, lambda: {part: _draw(part, size) for part, size in sizes.items()})

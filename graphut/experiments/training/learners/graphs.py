@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import exp
+from math import exp, isnan, nan
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,8 +30,10 @@ from graphut.nn.loop import FrontierRows
 
 _NUM_SHOWN = 3
 _BATCH_NODES = 20_000
-_DEPTHS = (0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 10**9)
-"""Where the rows of depths begin; the first is of depths 0 and 1."""
+_RANGES = [*pairwise((0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 10**9))]
+"""Of depths, each without its end: 0 and 1, 2 and 3, 4 to 6, ..."""
+
+Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,14 @@ def step_losses(
     flows through its target.
     """
     answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
-    states, weighted = steps[0].states, model.config.step_loss == "weighted"
+    layout, states = batch.layout.to(model.device), steps[0].states
+    weighted = model.config.step_loss == "weighted"
     asked = int((answer_of_node >= 0).sum())
     losses, halting, rows_asked = [], [], 0
     for rows in steps:
         is_all = len(rows.nodes) == len(states)
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
-        loss, right = batch.judge(model, model.read_out(batch.layout, states), label_smoothing)
+        loss, right = batch.judge(model, model.read_out(layout, states), label_smoothing)
         answer = answer_of_node[rows.nodes]
         here = answer >= 0
         loss = loss[answer[here]]
@@ -146,76 +149,73 @@ def step_losses(
 
 @dataclass(frozen=True)
 class GraphScores:
-    """Answers beside the right ones, and the steps of nodes beside those they need."""
+    """Answers beside the right ones, and the steps of nodes beside those they need.
 
-    right: NDArray[np.bool_]  # (A,), for each answer
-    log_probability: NDArray[np.float64]  # (A,), of the right answers, in nats
-    graph: NDArray[np.int64]  # (A,), the graph of each answer
+    The answer for a graph stands at its first node.
+    """
+
+    right: Column  # (N,), 1 for a right answer, 0 for a wrong one, NaN for a node that is not asked
+    log_probability: Column  # (N,), of the right answer, in nats, or NaN
+    steps: Column  # (N,)
+    depth: Column  # (N,), NaN where it is not known
+    graph: NDArray[np.int64]  # (N,)
     groups: list[str]  # of each graph
-    steps: NDArray[np.int64]  # (N,), for each node
-    depth: NDArray[np.int64]  # (N,), -1 where it is not known
-    node_right: NDArray[np.float32]  # (N,), 1 or 0, or NaN for a node that is not asked
     flops: int
     all_flops: int  # if every node had taken all steps
-    needed_flops: int | None  # if every node had stopped after depth + 1 steps; if all are known
+    needed_flops: float  # if every node had stopped after depth + 1 steps; NaN if not all are known
 
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
         """Return the scores of several batches as one."""
         first = np.cumsum([0, *(len(part.groups) for part in parts)])
-        needed = [part.needed_flops for part in parts if part.needed_flops is not None]
-        arrays = ("right", "log_probability", "steps", "depth", "node_right")
-        return cls(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays},
-            graph=np.concatenate([p.graph + start for p, start in zip(parts, first, strict=False)]),
-            groups=[group for part in parts for group in part.groups],
-            flops=sum(part.flops for part in parts),
-            all_flops=sum(part.all_flops for part in parts),
-            needed_flops=sum(needed) if len(needed) == len(parts) else None,
-        )
+        columns = ("right", "log_probability", "steps", "depth")
+        flops = ("flops", "all_flops", "needed_flops")
+        values: dict[str, Any] = {
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
+            **{name: sum(getattr(part, name) for part in parts) for name in flops},
+        }
+        graph = np.concatenate([p.graph + start for p, start in zip(parts, first, strict=False)])
+        return cls(**values, graph=graph, groups=[group for part in parts for group in part.groups])
 
     def metrics(self) -> dict[str, Any]:
         """Return the metrics of `GraphLearner`."""
-        wrong = np.bincount(self.graph[~self.right], minlength=len(self.groups))
-        known = self.depth >= 0
-        varied = known.any() and np.ptp(self.depth[known]) > 0 and np.ptp(self.steps[known]) > 0
+        known = ~np.isnan(self.depth)
+        depth, steps = self.depth[known], self.steps[known]
+        varied = len(set(depth)) > 1 and len(set(steps)) > 1
+        wrong = set(self.graph[self.right == 0])
         return {
-            "accuracy": float(self.right.mean()),
-            "graph_accuracy": float((wrong == 0).mean()),
-            "log_probability": float(self.log_probability.mean()),
+            "accuracy": float(np.nanmean(self.right)),
+            "graph_accuracy": 1 - len(wrong) / len(self.groups),
+            "log_probability": float(np.nanmean(self.log_probability)),
             "steps": float(self.steps.mean()),
-            "rank_correlation": float(spearmanr(self.depth[known], self.steps[known])[0])
-            if varied
-            else None,
-            "work_ratio": self.flops / self.needed_flops if self.needed_flops else None,
+            "rank_correlation": float(spearmanr(depth, steps)[0]) if varied else None,
+            "work_ratio": None if isnan(self.needed_flops) else self.flops / self.needed_flops,
         }
+
+    @property
+    def asked(self) -> Column:
+        """Return 1 or 0 for each node that is asked: whether its answer is right."""
+        return self.right[~np.isnan(self.right)]
 
     def by_depth(self) -> list[dict[str, Any]]:
         """Return accuracy and steps of the nodes of each range of depths."""
-        rows = []
-        for start, end in pairwise(_DEPTHS):
-            here = (self.depth >= start) & (self.depth < end)
-            if here.any():
-                asked = self.node_right[here & ~np.isnan(self.node_right)]
-                rows.append(
-                    {
-                        "from": start,
-                        "to": min(end - 1, int(self.depth.max())),
-                        "nodes": int(here.sum()),
-                        "accuracy": float(asked.mean()) if len(asked) else None,
-                        "steps": float(self.steps[here].mean()),
-                    }
-                )
-        return rows
+        deepest = np.nanmax(self.depth, initial=-1)
+        return [
+            {"from": low, "to": min(high - 1, int(deepest)), **self._means(here)}
+            for low, high in _RANGES
+            if (here := (self.depth >= low) & (self.depth < high)).any()
+        ]
 
     def by_group(self) -> list[dict[str, Any]]:
-        """Return the accuracy of each group of graphs."""
+        """Return accuracy and steps of the nodes of each group of graphs."""
         groups = np.array(self.groups)[self.graph]
-        return [
-            {"group": name, "answers": int(here.sum()), "accuracy": float(self.right[here].mean())}
-            for name in sorted(set(self.groups))
-            if (here := groups == name).any()
-        ]
+        return [{"group": name, **self._means(groups == name)} for name in sorted(set(self.groups))]
+
+    def _means(self, here: NDArray[np.bool_]) -> dict[str, Any]:
+        right = self.right[here & ~np.isnan(self.right)]
+        accuracy = float(right.mean()) if right.size else None
+        steps = float(self.steps[here].mean())
+        return {"nodes": int(here.sum()), "accuracy": accuracy, "steps": steps}
 
 
 class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer]):
@@ -303,14 +303,12 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @torch.no_grad()
     def show(self, model: UniversalGraphTransformer, task: GraphTask) -> Iterator[str]:
-        """Yield the answers to a few graphs, and how many of them are right."""
+        """Yield how many answers to a few graphs are right, and the steps of their nodes."""
         for graph in task.test[:_NUM_SHOWN]:
-            batch = GraphBatch.of([graph], task.answer_at)
-            with model.evaluating():
-                output = batch.run(model)
-            _, right = batch.judge(model, output.logits)
-            table = steps_table("answer", *_answers(batch, output, task))
-            yield f"{table}\nright   {int(right.sum())} of {len(right)}"
+            scores = score_graphs(model, [graph])
+            nodes = [str(number) for number in range(len(graph.nodes))]
+            table = steps_table("node", nodes, scores.steps.astype(int).tolist())
+            yield f"{table}\nright   {scores.right[scores.right == 1].size} of {scores.asked.size}"
 
     def generate(
         self,
@@ -339,7 +337,7 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
         partial(_score, model), graphs, size, lambda graph: len(graph.nodes), "graphs"
     )
     scores = GraphScores.joined(found)
-    if not len(scores.right):
+    if np.isnan(scores.right).all():
         raise ValueError("no node of the graphs has an answer to evaluate on")
     return scores
 
@@ -350,24 +348,25 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     batch = GraphBatch.of(graphs, model.config.answer_at)
     with model.evaluating():
         output = batch.run(model)
-    loss, right = (each.cpu() for each in batch.judge(model, output.logits))
-    ponder, whole = output.ponder, model.config.answer_at == "graph"
-    graph_of_node = torch.repeat_interleave(batch.layout.dst_lengths)
-    # The last entry is for nodes that are not asked.
-    node_right = torch.cat([right.float(), torch.tensor([torch.nan])])
-    depth = np.concatenate([_depth(graph) for graph in graphs])
-    known = bool((depth >= 0).all())
+    loss, right = (each.cpu().numpy() for each in batch.judge(model, output.logits))
+    lengths, ponder = batch.layout.dst_lengths, output.ponder
+    first_nodes = lengths.cumsum(0) - lengths
+    at = first_nodes[batch.asked] if model.config.answer_at == "graph" else batch.asked
+    columns = np.full((2, int(lengths.sum())), np.nan)
+    columns[:, at.numpy()] = right, -loss
+    depth = np.concatenate(
+        [np.full(len(g.nodes), -1) if g.depth is None else g.depth for g in graphs]
+    )
     return GraphScores(
-        right=right.numpy(),
-        log_probability=-loss.double().numpy(),
-        graph=(batch.asked if whole else graph_of_node[batch.asked]).numpy(),
+        right=columns[0],
+        log_probability=columns[1],
+        steps=ponder.steps.cpu().numpy().astype(np.float64),
+        depth=np.where(depth < 0, np.nan, depth),
+        graph=np.repeat(np.arange(len(graphs)), lengths),
         groups=[graph.group for graph in graphs],
-        steps=ponder.steps.cpu().numpy(),
-        depth=depth,
-        node_right=node_right[batch.answer_of_node(model.config.answer_at)].numpy(),
         flops=int(ponder.flops),
         all_flops=int(ponder.all_flops),
-        needed_flops=needed_flops(ponder, torch.from_numpy(depth)) if known else None,
+        needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),
     )
 
 
@@ -381,22 +380,3 @@ def needed_flops(ponder: Ponder, depth: Tensor) -> int:
     projected = steps.sum() + (steps < steps.max()).sum()
     edges = (steps * degrees).sum() * ponder.edge_flops
     return int(steps.sum() * ponder.node_flops + edges + projected * ponder.key_value_flops)
-
-
-def _depth(graph: LabelledGraph) -> NDArray[np.int64]:
-    return np.full(len(graph.nodes), -1) if graph.depth is None else graph.depth
-
-
-def _answers(
-    batch: GraphBatch, output: GraphOutput, task: GraphTask
-) -> tuple[list[str], list[int]]:
-    """Return the answers of a graph as texts, with the steps of each; at edges their sources."""
-    steps = output.ponder.steps.tolist()
-    if task.answer_at != "edge":
-        names = [task.answers.symbols[label] for label in output.logits.argmax(-1).tolist()]
-        return names, steps if task.answer_at == "node" else [max(steps)]
-    target, source, edge = batch.layout.in_edges()
-    likely = output.logits.cpu()[edge].argsort(stable=True)
-    best = torch.empty(len(steps), dtype=torch.int64)
-    best[target[likely]] = source[likely]  # of several values for a node, the last one stays
-    return [f"from-{number}" for number in best.tolist()], steps
