@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.experiments.tasks import Passage, Question, Text
+from graphut.experiments.tasks import GraphDistance, Passage, Question, Text
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learner import AnyLearner, Learner
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
@@ -20,6 +21,8 @@ from tests.experiments.training.together import run_together
 
 CONFIG = TrainingConfig(label_smoothing=0.1)
 EXTRA = "complete|star"
+GRAPHS = GraphDistance(sizes="2-9", test_sizes="", held_out=3).test
+OF_GRAPHS = {"num_kinds": 2, "classes": 2, "step_loss": "mean", "halting_loss": 0.5}
 # Of uneven lengths; a part of it may have one example, or none that is answered.
 CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
     "pairs": (
@@ -51,6 +54,12 @@ CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
         PassageLearner(),
         {"vocab_size": 9, "topology": EXTRA},
         [Passage([2, 3, 2, 4], 2), Passage([5], 6), Passage([6, 7], 7)],
+    ),
+    "answers of nodes": (GraphLearner(), OF_GRAPHS, GRAPHS),
+    "answers of graphs": (
+        GraphLearner(),
+        {**OF_GRAPHS, "answer_at": "graph"},
+        [graph._replace(labels=graph.labels[:1]) for graph in GRAPHS],
     ),
 }
 

@@ -119,16 +119,17 @@ def step_losses(
 ) -> tuple[Tensor, Tensor]:
     """Return the loss of the answers after every step, and that of the halting probabilities.
 
-    Each active node counts with the loss of its answer, or of its graph's: with the weight of its
-    state in the output where `step_loss` is "weighted" (arXiv 2107.05407, Eq. 7), and else all
-    alike. A halting probability should be that of a right answer at this step; no gradient
-    flows through its target.
+    A node counts in each step in which it is active, with the loss of its answer, or of its
+    graph's. Both are means over the nodes that are asked of the sum over steps: weighted as the
+    states are in the output where `step_loss` is "weighted" (arXiv 2107.05407, Eq. 7), and else
+    divided by `max_steps`. A halting probability should be that of a right answer at this step; no
+    gradient flows through its target.
     """
     answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
     layout, states = batch.layout.to(model.device), steps[0].states
     weighted = model.config.step_loss == "weighted"
-    asked = int((answer_of_node >= 0).sum())
-    losses, halting, rows_asked = [], [], 0
+    asked = max(1, int((answer_of_node >= 0).sum()))
+    losses, halting = [], []
     for rows in steps:
         is_all = len(rows.nodes) == len(states)
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
@@ -141,10 +142,9 @@ def step_losses(
             logit = torch.logit(rows.probability[here], eps=1e-6)
             target = right[answer[here]].to(logit.dtype)
             halting.append(binary_cross_entropy_with_logits(logit, target, reduction="sum"))
-        rows_asked += len(loss)
-    total, every = torch.stack(losses).sum(), max(1, rows_asked)
+    total, every = torch.stack(losses).sum(), asked * model.max_steps
     learned = torch.stack(halting).sum() / every if halting else total.new_zeros(())
-    return total / (max(1, asked) if weighted else every), learned
+    return total / (asked if weighted else every), learned
 
 
 @dataclass(frozen=True)
@@ -275,8 +275,23 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             loss=total,
             right=right.sum(),
             labels=len(loss),
+            learned=self._learned(model, union),
             ponders={"encoder": output.ponder},
         )
+
+    def counts(
+        self, model: UniversalGraphTransformer, batch: list[LabelledGraph]
+    ) -> dict[str, int]:
+        """Count what is asked, and the nodes."""
+        union = GraphBatch.of(batch, model.config.answer_at)
+        return {"loss": self._learned(model, union), "encoder": len(union.nodes)}
+
+    @staticmethod
+    def _learned(model: UniversalGraphTransformer, batch: GraphBatch) -> int:
+        """Return of how many answers, or of nodes after every step, the loss is the mean."""
+        if model.config.step_loss == "none":
+            return len(batch.asked)
+        return int((batch.answer_of_node(model.config.answer_at) >= 0).sum())
 
     def evaluate_in_detail(
         self,
