@@ -69,7 +69,6 @@ def test_main_by_python_dash_m() -> None:
         ("from graphut.experiments.cli import main; main()", None, "passive"),
         ("from graphut.experiments.cli import main; main()", "active", "active"),
         ("from graphut.experiments.cli import main; main(['info', 'nowhere'])", None, None),
-        ("import graphut.nn", None, None),
     ],
 )
 def test_main_of_a_process_lets_threads_sleep(
