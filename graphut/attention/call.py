@@ -50,7 +50,8 @@ class AttentionCall:
     @property
     def has_bias(self) -> bool:
         """True if a bias is added to the scores."""
-        return any(x is not None for x in (self.edge_bias, self.relative_bias, self.edge_feat))
+        biased = self.edge_bias is not None or self.relative_bias is not None
+        return biased or self.edge_feat is not None
 
     @property
     def is_plain(self) -> bool:

@@ -352,6 +352,7 @@ def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
 
 def is_hooked(layer: nn.Module) -> bool:
     """Return whether a call of `layer` is more than its class's `forward`."""
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks)
-    backward_hooks = (layer._backward_hooks, layer._backward_pre_hooks)
-    return "forward" in vars(layer) or any(hooks) or any(backward_hooks)
+    hooks = layer._forward_hooks or layer._forward_pre_hooks
+    return bool(hooks or layer._backward_hooks or layer._backward_pre_hooks) or (
+        "forward" in vars(layer)
+    )
