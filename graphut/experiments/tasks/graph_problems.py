@@ -292,8 +292,11 @@ class GraphBFS(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-bfs"
-    # The answers take two more maps of states.
-    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 18})
+    # A guess is often right, so that a node has to be surer. The answers take two more maps.
+    presets = with_baselines(
+        GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
+        NARROW_GRAPH_LAYERS | {"max_steps": 18},
+    )
     answers: ClassVar[Vocabulary] = Vocabulary([])
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
