@@ -71,7 +71,7 @@ def test_edge_index_a_recurrence_is_what_it_is_on_a_dgl_graph() -> None:
     graph = dgl.graph((EDGES[0], EDGES[1]), num_nodes=4)
     out, ponder = EdgeIndexLayer(case.layer)(case.feat, EDGES, positions=case.positions)
     expected = engine(case.layer, graph, case.feat, positions=case.positions)
-    assert_same([out, ponder.steps, ponder.remainder], expected)
+    assert_same([out, ponder.steps, ponder.remainder, ponder.cost], expected)
 
 
 def test_edge_index_a_batch_keeps_a_convolution_inside_its_graphs() -> None:
