@@ -25,7 +25,7 @@ def test_info_describes_a_run(finished_run: Path, capsys: pytest.CaptureFixture[
     assert "2 epochs, 4 updates" in progress and "best on the validation set" in progress
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(30_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.full)])
 def test_info_generate_and_resume_say_what_is_damaged(
     finished_run: Path, tmp_path: Path, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -37,7 +37,7 @@ def test_info_generate_and_resume_say_what_is_damaged(
     folder = shutil.copytree(finished_run, tmp_path / "run")
     names = sorted(own_files(folder))
     task, expected = Run.open(folder).task(), _states(folder, Run.open(folder).task())
-    for _ in range(count):
+    for index in range(count):
         name = random.choice(names)
         data = (folder / name).read_bytes()
         (folder / name).write_bytes(damaged(data, random))
@@ -45,7 +45,8 @@ def test_info_generate_and_resume_say_what_is_damaged(
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             assert main(["info", str(folder)]) in (0, 2)
-            assert main(["generate", str(folder), "b a", "--device", "cpu"]) in (0, 2)
+            if not index % 10:  # it reads what the others read, and takes long
+                assert main(["generate", str(folder), "b a", "--device", "cpu"]) in (0, 2)
             with suppress(OSError, ValueError):
                 found = _states(folder, task)
         capsys.readouterr()
