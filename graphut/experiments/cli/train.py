@@ -74,7 +74,7 @@ def _train(argv: Sequence[str]) -> int:
     ):
         run = open_run(lock)
         if is_first():
-            wait_for_all()  # who are in `_followed`
+            wait_for_all()  # the others wait in `_followed`
         if resume and not run.has_begun:
             print("nothing of its training was saved: it begins with the first update")
         resume = run.has_begun

@@ -62,10 +62,11 @@ def test_outcome_is_the_formula(smoothing: float) -> None:
     assert set(found.ponders) == {"encoder"}
 
 
-def test_outcome_of_a_passage_without_its_answer() -> None:
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_outcome_of_a_passage_without_its_answer(smoothing: float) -> None:
     model = make_model()
-    alone = LEARNER.outcome(model, BATCH, 0.0)
-    more = LEARNER.outcome(model, [*BATCH, Passage([2, 3], 9)], 0.0)
+    alone = LEARNER.outcome(model, BATCH, smoothing)
+    more = LEARNER.outcome(model, [*BATCH, Passage([2, 3], 9)], smoothing)
     torch.testing.assert_close(more.loss, alone.loss)
     assert (more.labels, more.right) == (4, alone.right)
     found, expected = (
@@ -73,7 +74,7 @@ def test_outcome_of_a_passage_without_its_answer() -> None:
         for outcome in (more, alone)
     )
     torch.testing.assert_close(found, expected)
-    assert LEARNER.outcome(model, [Passage([2, 3], 9)], 0.0).loss == 0
+    assert LEARNER.outcome(model, [Passage([2, 3], 9)], smoothing).loss == 0
 
 
 def test_score_passages_compares_what_the_model_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
