@@ -62,7 +62,7 @@ def writing(path: str | Path) -> Iterator[None]:
         raise  # another process has locked the file
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "name a folder in which you may write")
-        text = f"cannot write {path}: {error.strerror}: {advice}"
+        text = f"cannot write {path}: {error.strerror or error}: {advice}"
         raise OSError(error.errno, text) from error
 
 

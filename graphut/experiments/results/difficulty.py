@@ -23,16 +23,24 @@ class DifficultyScale:
 
     title: str
     unit: str  # what difficulty is counted in
-    entries: tuple[Entry, ...]
+    entries: Sequence[Entry]
     test_set: str
     rows: str  # the key of the evaluation's rows, and of `_DIFFICULTY`
     steps: str  # the key of the steps in a row
     published: Mapping[int, float] | None = None
 
 
+_TREES = "near-1000"  # a test set
+
+
+def _middle(row: Row) -> float:
+    middle: float = (row["from"] + row["to"]) / 2
+    return middle
+
+
 _DIFFICULTY: Mapping[str, Callable[[Row], float]] = {
-    "by_source_length": lambda row: (row["from"] + row["to"]) / 2,
-    "by_surprisal": lambda row: (row["from"] + row["to"]) / 2,
+    "by_source_length": _middle,
+    "by_surprisal": _middle,
     "by_supporting": lambda row: float(row["supporting"]),
     "by_group": lambda row: float(row["group"].split()[0]),
 }
@@ -86,6 +94,23 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
             if (records := _adaptive(scale, runs))
         ],
     )
+
+
+def distance_chart(runs: Sequence[RunRecord]) -> Chart:
+    """Return a chart of steps against distance in large trees, trained with noise and without."""
+    entry = TASK_TABLES["graphs"].entries[0]
+    found = {
+        "trained with noise": entry.best(entry.variant("small"), _TREES, runs),
+        "without": entry.best(("small", (("noise", 0.0),)), _TREES, runs),
+    }
+    series = [
+        Series(label, [(_middle(row), row["steps"]) for row in rows])
+        for label, record in found.items()
+        if record is not None and (rows := record.evaluations[_TREES]["by_depth"])
+    ]
+    panel = Panel("trees of 1000 nodes, trained on 4 to 24", "edges to the marked node",
+                  "mean steps", series)  # fmt: skip
+    return Chart("Steps that a node takes, by its distance", [panel] if series else [])
 
 
 def _adaptive(scale: DifficultyScale, runs: Sequence[RunRecord]) -> list[RunRecord]:

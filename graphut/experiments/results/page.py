@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping
 from graphut.experiments.results.babi import ENTRIES, babi_table
 from graphut.experiments.results.benchmark_tables import attention_table, model_table, scaling_table
 from graphut.experiments.results.depth import depth_chart, depth_table
-from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
+from graphut.experiments.results.difficulty import (
+    difficulty_chart,
+    difficulty_table,
+    distance_chart,
+)
 from graphut.experiments.results.lengths import lengths_chart
 from graphut.experiments.results.line_chart import Chart
 from graphut.experiments.results.records import Records
@@ -17,7 +21,12 @@ from graphut.experiments.results.task_tables import TASK_TABLES
 
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table: \S+|end) -->")
-_CHARTS = {"lengths": lengths_chart, "depth": depth_chart, "difficulty": difficulty_chart}
+_CHARTS = {
+    "lengths": lengths_chart,
+    "distance": distance_chart,
+    "depth": depth_chart,
+    "difficulty": difficulty_chart,
+}
 """Charts, by the name of the picture's file without `.png`."""
 _TABLES: Mapping[str, Callable[[Records], str]] = {
     "babi-1k": lambda records: babi_table(records.runs, "1k", joint=False),

@@ -120,7 +120,8 @@ def test_generate_puts_steps_under_input_and_output() -> None:
 def test_read_pairs_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("b a\ta b\n")
     letters = Copy().source_vocabulary
-    found = LEARNER.read(str(tmp_path / "pairs.tsv"), Copy().vocabularies)
+    config = make_model().config
+    found = LEARNER.read(str(tmp_path / "pairs.tsv"), Copy().vocabularies, config)
     assert found == [(letters.encode("ba"), letters.encode("ab"))]
 
 
