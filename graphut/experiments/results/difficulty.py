@@ -104,11 +104,11 @@ def distance_chart(runs: Sequence[RunRecord]) -> Chart:
         "without": entry.best(("small", (("noise", 0.0),)), _TREES, runs),
     }
     series = [
-        Series(label, [(_middle(row), row["steps"]) for row in rows])
+        Series(label, [(row["depth"], row["steps"]) for row in rows])
         for label, record in found.items()
         if record is not None and (rows := record.evaluations[_TREES]["by_depth"])
     ]
-    panel = Panel("trees of 1000 nodes, trained on 4 to 24", "edges to the marked node",
+    panel = Panel("trees of 1000 nodes", "edges to the marked node",
                   "mean steps", series)  # fmt: skip
     return Chart("Steps that a node takes, by its distance", [panel] if series else [])
 

@@ -198,10 +198,15 @@ class GraphScores:
         return self.right[~np.isnan(self.right)]
 
     def by_depth(self) -> list[dict[str, Any]]:
-        """Return accuracy and steps of the nodes of each range of depths."""
+        """Return depth, accuracy and steps, as means, of the nodes of each range of depths."""
         deepest = np.nanmax(self.depth, initial=-1)
         return [
-            {"from": low, "to": min(high - 1, int(deepest)), **self._means(here)}
+            {
+                "from": low,
+                "to": min(high - 1, int(deepest)),
+                "depth": float(self.depth[here].mean()),
+                **self._means(here),
+            }
             for low, high in _RANGES
             if (here := (self.depth >= low) & (self.depth < high)).any()
         ]
