@@ -24,7 +24,6 @@ from graphut.models import UniversalTransformer, UniversalTransformerConfig
 _VOCABULARY = 100
 _VOCABULARIES = {"source_vocab": _VOCABULARY, "target_vocab": _VOCABULARY}
 _TOLERANCE = 1e-4  # of losses in float32
-_START = "spawn"  # a fork would have the threads of this process, but none that runs
 
 _prepared: list[Callable[[], float]] = []  # the update of this process, by `_join`
 
@@ -46,7 +45,8 @@ def bench_processes(
 
         def start(count: int) -> Callable[[], float]:
             threads, store = processes // count, f"file://{folder}/{count}"
-            context = multiprocessing.get_context(_START)
+            # A fork would wait for ever for the threads of this process.
+            context = multiprocessing.get_context("spawn")
             members = [
                 stack.enter_context(
                     ProcessPoolExecutor(

@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.bench import Sizes, bench_processes, processes
+from graphut.experiments.bench import Sizes, bench_processes
 from graphut.experiments.bench.report import report_text
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.full)])
-def test_bench_processes_compares_two_with_one(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_START", start)  # a fork has everything imported
+def test_bench_processes_compares_two_with_one() -> None:
     found = bench_processes(sizes=Sizes(3, 2, 4), dim=8, heads=2, repeats=1)
     assert [(row["processes"], row["threads"]) for row in found["rows"]] == [(1, 2), (2, 1)]
     one, two = (row["seconds"]["median"] for row in found["rows"])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import multiprocessing
 
@@ -26,6 +27,7 @@ def run_together(function: Callable[..., None], folder: Path, *args: Any, count:
 
 
 def _run(rank: int, function: Callable[..., None], store: str, count: int, args: Any) -> None:
+    torch.set_num_threads(1)  # a fork waits for ever for the threads of its parent
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=count)
     function(*args)
     dist.destroy_process_group()
