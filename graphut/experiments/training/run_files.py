@@ -70,9 +70,13 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     return metrics
 
 
-def drop_metrics_after(path: str | Path, update: int) -> int:
-    """Remove the lines of later updates, which a resumed run writes again; count the others."""
-    kept = [line for line in read_metrics(path) if line["update"] <= update]
+def drop_metrics_after(path: str | Path, update: int, epochs: int) -> int:
+    """Remove the lines that a resumed run writes again; count the others.
+
+    They are those of later updates, and that of an epoch which was not yet done when its last
+    update was saved.
+    """
+    kept = [line for line in read_metrics(path) if line["update"] <= update][:epochs]
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
     return len(kept)
 

@@ -227,7 +227,7 @@ class Trainer:
                 update_rate(self.optimizer, self.scheduler)
             lines = self.progress.epoch
             if is_first():
-                lines = drop_metrics_after(self.folder / METRICS, self.progress.update)
+                lines = drop_metrics_after(self.folder / METRICS, self.progress.update, lines)
         self._owns_folder = True
         self.saved_update = self.progress.update
         lost = "nothing" if self.progress.stopped else "what was done after that"

@@ -121,9 +121,17 @@ def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     for update in (2, 4, 6):
         append_metrics(path, {"update": update})
-    drop_metrics_after(path, 4)
+    assert drop_metrics_after(path, 4, epochs=2) == 2
     append_metrics(path, {"update": 5})
     assert read_metrics(path) == [{"update": 2}, {"update": 4}, {"update": 5}]
+
+
+def test_drop_metrics_after_an_update_whose_epoch_was_not_done(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    for update in (2, 4):
+        append_metrics(path, {"update": update})
+    assert drop_metrics_after(path, 4, epochs=1) == 1
+    assert read_metrics(path) == [{"update": 2}]
 
 
 def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
