@@ -305,12 +305,12 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the answers are; at edges, the answer of a node is one of its in-edges."""
+        """The place of the answers; at edges, the answer of a node is one of its in-edges."""
         return "node"
 
     @property
     def num_feats(self) -> int:
-        """How many features a node has; 0 where nodes have kinds."""
+        """The number of features of a node; 0 where nodes have kinds."""
         return 0
 
     @property

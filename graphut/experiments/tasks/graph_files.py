@@ -42,7 +42,7 @@ class GraphFile:
 
     @property
     def has_kinds(self) -> bool:
-        """Whether the nodes have kinds, or nothing, in place of features."""
+        """True if nodes have kinds, or nothing, in place of features."""
         return self.features is None or isinstance(self.features[0], str)
 
     @property

@@ -306,7 +306,7 @@ class GraphBFS(GraphProblem):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the answers are: "edge"."""
+        """The place of the answers: "edge"."""
         return "edge"
 
     def solve(

@@ -59,12 +59,12 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node" or "graph"."""
+        """The place of the labels: "node" or "graph"."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property
     def num_feats(self) -> int:
-        """How many features a node has."""
+        """The number of features of a node."""
         return 0 if self._files[0].has_kinds else self._graphs[0].nodes.shape[1]
 
     @cached_property
