@@ -156,8 +156,10 @@ class GraphContext:
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
         if is_hooked(layer):
-            table = rows.new_zeros(self.num_dst, rows.shape[1])
-            table = rows if self.frontier is None else table.index_copy(0, self.frontier, rows)
+            table = rows
+            if self.frontier is not None:
+                zeros = rows.new_zeros(self.num_dst, rows.shape[1])
+                table = zeros.index_copy(0, self.frontier, rows)
             read: Tensor = layer(
                 self.cross_layout, (self.encoded.feat, table), frontier=self.frontier
             )

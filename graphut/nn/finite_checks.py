@@ -30,7 +30,7 @@ class FiniteChecks:
         if not probability.numel():
             return
         low, high = probability.detach().aminmax()
-        if low.item() >= 0.0 and high.item() <= 1.0:  # not so for NaN
+        if bool((low >= 0.0) & (high <= 1.0)):  # not so for NaN; waits for a device once
             return
         row = int(_wrong_probabilities(probability).nonzero()[0])
         node = row if nodes is None else int(nodes[row])

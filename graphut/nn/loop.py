@@ -25,7 +25,7 @@ from graphut.nn.step import UniversalTransformerStep
 
 
 class StepAdditions(NamedTuple):
-    """What is added to the states of nodes at the steps of one call."""
+    """Terms that are added to the states of nodes at the steps of one call."""
 
     encodings: Tensor | None  # (N_src, d): position signals and injected states
     signals: Tensor | None  # (max_steps, d), those of steps

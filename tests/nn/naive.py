@@ -30,7 +30,7 @@ def signal(coordinate: float, dim: int) -> Tensor:
 
 
 def signal_of(which: Any, coordinate: float, dim: int) -> Tensor:
-    """What a position or step signal of a recurrence says of a coordinate."""
+    """Return the position or step signal of a recurrence at a coordinate."""
     if which is None:
         return torch.zeros(dim).double()
     if isinstance(which, SinusoidalSignal):

@@ -82,7 +82,7 @@ class BatchGradient:
 
 
 class _PartLoss(nn.Module):
-    """What a part of a batch adds to the loss: a module, since only modules are distributed."""
+    """The share of a part of a batch in the loss; only modules are distributed, so it is one."""
 
     def __init__(self, model: AdaptiveModel, learner: AnyLearner, config: TrainingConfig) -> None:
         super().__init__()

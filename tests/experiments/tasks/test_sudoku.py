@@ -20,7 +20,7 @@ def digits(text: str) -> list[int]:
 
 
 def sees(one: int, other: int) -> bool:
-    """Whether two cells are in one row, column or box."""
+    """Return if two cells are in one row, column or box."""
     (row, column), (row2, column2) = divmod(one, 9), divmod(other, 9)
     box = (row // 3, column // 3) == (row2 // 3, column2 // 3)
     return row == row2 or column == column2 or box
