@@ -26,7 +26,7 @@ COMMANDS = {
 _THREADS = [
     "",
     "The environment: OMP_NUM_THREADS is the number of threads; GOMP_SPINCOUNT says how often one",
-    "that waits looks again before it sleeps (default: 10000, unless OMP_WAIT_POLICY is given).",
+    "that waits looks again before it sleeps (default: 30000, unless OMP_WAIT_POLICY is given).",
 ]
 
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Where other programs run too, threads that spin for long as they wait keep each other from
         # working: a training step took 12 times as long. Those that sleep at once wake up late.
         if "OMP_WAIT_POLICY" not in os.environ:
-            os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+            os.environ.setdefault("GOMP_SPINCOUNT", "30000")
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Each command's module is imported when it is called for.
     command = _parser().parse_args(arguments[:1]).command

@@ -66,7 +66,7 @@ def test_main_by_python_dash_m() -> None:
 @pytest.mark.parametrize(
     ("code", "given", "expected"),
     [
-        ("from graphut.experiments.cli import main; main()", {}, "10000"),
+        ("from graphut.experiments.cli import main; main()", {}, "30000"),
         ("from graphut.experiments.cli import main; main()", {"GOMP_SPINCOUNT": "7"}, "7"),
         ("from graphut.experiments.cli import main; main()", {"OMP_WAIT_POLICY": "passive"}, None),
         ("from graphut.experiments.cli import main; main(['info', 'nowhere'])", {}, None),

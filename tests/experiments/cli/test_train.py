@@ -312,16 +312,21 @@ def test_train_goes_on_where_a_file_could_not_be_written(
 
 
 @pytest.fixture
-def read_only(finished_run: Path) -> Iterator[Path]:
-    """A folder with a run in which nobody may write, and this process is not root either."""
+def read_only(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The current folder holds a run, nobody may write there, and this process is not root.
+
+    ``monkeypatch`` is asked for here, so that it goes back to the former folder, where perhaps
+    only root may go, after this process is root again.
+    """
     with TemporaryDirectory() as folder:
         copytree(finished_run, Path(folder, "run"))
         for path in (Path(folder), Path(folder, "run")):
             path.chmod(0o555)
+        monkeypatch.chdir(folder)
         user = os.geteuid()
         if user == 0:
             os.seteuid(65534)
-        yield Path(folder)
+        yield
         os.seteuid(user)
         Path(folder, "run").chmod(0o755)
 
@@ -337,13 +342,19 @@ def read_only(finished_run: Path) -> Iterator[Path]:
     ],
 )
 def test_train_and_eval_say_that_a_folder_is_read_only(
-    read_only: Path,
+    finished_run: Path,
+    tmp_path: Path,
     argv: list[str],
     file: str | None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.chdir(read_only)
+    copytree(finished_run, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    main(argv)  # imports all that the command needs, from where perhaps only root may read
+    capsys.readouterr()
+    request.getfixturevalue("read_only")
     assert main(argv) == (2 if file else 0)
     message = f"graphut: [Errno 13] cannot write {file}: Permission denied: name a folder in which"
     said = capsys.readouterr().err
