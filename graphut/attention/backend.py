@@ -45,7 +45,6 @@ class Backend:
     returns_weights: bool = True  # if not, calls that need attention weights go to "torch"
     traceable: bool = True  # whether `torch.compile` can trace it
     transformable: bool = False  # whether it runs in torch.func and has forward-mode derivatives
-    checks_finite: bool = False  # whether it raises where a number that is not finite has an effect
     # Whether the packages or files that it needs are there; called last, and may warn.
     is_installed: Callable[[], bool] = lambda: True
     # From a call to the place in the order in which "auto" takes the backends that can do it,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isfinite
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from graphut.attention.call import AttentionCall
-from graphut.attention.edge_sums import edge_dot
+from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.transforms import in_vmap, outside_transforms, plain
 
@@ -101,28 +102,33 @@ def has_no_numbers() -> bool:
     return torch.compiler.is_compiling() or in_vmap()
 
 
-def check_features(call: AttentionCall) -> None:
-    """Raise if a feature is not a finite number, or a score not one that its dtype holds."""
+def norm_of_rows(table: Tensor) -> float:
+    """Return at least the norm of each row `(H, D)`."""
+    dims = None if table.is_contiguous() else (1, 2)  # one norm is slow where rows have gaps
+    wide = torch.promote_types(table.dtype, torch.float32)
+    return float(vector_norm(table.detach(), dim=dims, dtype=wide).sum())
+
+
+def check_features(call: AttentionCall, norm: Callable[[Tensor], float] = norm_of_rows) -> None:
+    """Raise if a feature is not a finite number, or a score or a sum not one of its dtype.
+
+    `norm` returns at least the norm of each row of a table, or what is not finite.
+    """
     if has_no_numbers():
         return
     # |q . k| <= |q| |k|: one pass over each. So little does not take a finite bias to infinity.
     width = torch.finfo(call.score_dtype)
-    bound = _norm(call.query, call) * _norm(call.key, call) * max(1.0, abs(call.scale))
+    bound = norm(call.query) * norm(call.key) * max(1.0, abs(call.scale))
     if call.edge_query is not None and call.edge_feat is not None:
-        bound += _norm(call.edge_query, call) * _norm(call.edge_feat, call)
-    if bound < width.max * width.eps / 4 and isfinite(call.value.detach().sum().item()):
+        bound += norm(call.edge_query) * norm(call.edge_feat)
+    if bound < width.max * width.eps / 4 and isfinite(norm(call.value)):
         return
     check_finite(query=call.query, key=call.key, value=call.value)
-    _check_overflow(call)
+    _check_scores(call)
+    _check_sums(call)
 
 
-def _norm(table: Tensor, call: AttentionCall) -> float:
-    """Return at least the norm of each row; that of all is slow where rows have gaps."""
-    dims = None if table.is_contiguous() else (1, 2)
-    return float(vector_norm(table.detach(), dim=dims, dtype=call.score_dtype).sum())
-
-
-def _check_overflow(call: AttentionCall) -> None:
+def _check_scores(call: AttentionCall) -> None:
     row, source, _ = call.edges
     query, key = (x.detach().abs().double() for x in (call.query, call.key))
     terms = edge_dot(query, key, row, source) * max(1.0, abs(call.scale))
@@ -132,12 +138,34 @@ def _check_overflow(call: AttentionCall) -> None:
     wrong = (~(terms <= torch.finfo(call.score_dtype).max)).nonzero().tolist()
     if wrong:
         edge, head = wrong[0]
-        node = row[edge] if call.frontier is None else call.frontier[row[edge]]
+        node = _node(call, row[edge])
         raise ValueError(
-            f"the score of source {int(source[edge])} for destination {int(node)}, head {head}, "
+            f"the score of source {int(source[edge])} for destination {node}, head {head}, "
             f"has terms of {terms[edge, head].item():.2g} in all, too many for "
             f"{call.score_dtype}: make queries, keys or bias smaller"
         )
+
+
+def _check_sums(call: AttentionCall) -> None:
+    # A backend may sum values before it divides by the sum of weights.
+    row, source, _ = call.edges
+    value, factors = call.value.detach().abs().double(), call.weight_factors()
+    weights = value.new_ones(len(row), value.shape[1])
+    if factors is not None:
+        weights = weights * factors.detach().abs()
+    sums = edge_sum(weights, value, row, source, call.query.shape[0])
+    wrong = (~(sums <= torch.finfo(call.score_dtype).max)).nonzero().tolist()
+    if wrong:
+        first, head, feature = wrong[0]
+        raise ValueError(
+            f"the values that destination {_node(call, first)} attends to, head {head}, are "
+            f"{sums[first, head, feature].item():.2g} in all, too many for {call.score_dtype}: "
+            "make values smaller"
+        )
+
+
+def _node(call: AttentionCall, row: Tensor | int) -> int:
+    return int(row if call.frontier is None else call.frontier[row])
 
 
 def check_finite(**tables: Tensor) -> None:

@@ -15,6 +15,7 @@ from graphut.attention.checks import check_call, check_edge_feat, check_features
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.native import fast_norm
 from graphut.attention.transforms import plain
 
 
@@ -150,8 +151,8 @@ def edge_attention(
     TypeError, ValueError
         If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is
         unknown, or if a destination has no in-edge (or none whose score is above `-inf`). On the
-        CPU also if a feature or a scale is not finite, or a score too large for its dtype; the
-        backend "native" lets such a number pass where it has no effect on the result.
+        CPU also if a feature or a scale is not finite, or a score or a sum of values too large for
+        its dtype. A compiled program looks at no numbers, but for those that kernels find wrong.
     RuntimeError
         If the backend of that name is not for torch.func's transforms.
 
@@ -197,9 +198,9 @@ def edge_attention(
     if not allow_zero_in_degree:
         check_live(call)
     chosen = choose(backend, call)
-    # A GPU is not waited for. A backend that checks its own result needs no pass over the features.
-    if query.device.type == "cpu" and not chosen.checks_finite:
-        check_features(call)  # torch's attention gives zeros for NaN
+    # A GPU is not waited for.
+    if query.device.type == "cpu":
+        check_features(call, fast_norm)
     with torch.autocast(query.device.type, enabled=False):
         out, weights = chosen.attend(call)
         if call.edge_feat is not None and weights is not None:

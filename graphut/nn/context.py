@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -122,6 +123,19 @@ class GraphContext:
             self.layout = self.blocks[step - 1]
             if self.key_value is not None:
                 self.key_value = self.key_value[: self.num_src]
+
+    def branch(self) -> GraphContext:
+        """Return a copy for one step, with an empty record of work and weights."""
+        own = copy(self)
+        own.work, own.weights = Work(), []
+        return own
+
+    def join(self, after: GraphContext) -> None:
+        """Take over what a step has done on a branch."""
+        self.combined = after.combined
+        self.weights += after.weights
+        self.work.attended += after.work.attended
+        self.work.cross_attended += after.work.cross_attended
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         """Replace the keys and values of `nodes`, or of all."""

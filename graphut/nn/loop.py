@@ -70,6 +70,7 @@ class AdaptiveLoop:
     step_signal: Signal | None
     inject_input: bool
     noise: InputNoise | None
+    checkpoint_steps: bool
 
     def run(
         self,
@@ -115,6 +116,11 @@ class AdaptiveLoop:
     def is_hooked(self) -> bool:
         """True if hooks act on a step or on its attention."""
         return any(step.is_hooked for step in self.steps)
+
+    @property
+    def calls_steps(self) -> bool:
+        """True if each step is called as a module, with the states of all nodes."""
+        return self.checkpoint_steps or self.is_hooked
 
     def step(self, repetition: int) -> UniversalTransformerStep:
         """Return the step of repetition 1, 2, ..., `max_steps`."""

@@ -23,7 +23,7 @@ from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, FixedDepth, GraphMembers, HaltingRule
 from graphut.nn.rules.base import graph_members
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
-from graphut.nn.step import HookedStep, UniversalTransformerStep
+from graphut.nn.step import CalledStep, UniversalTransformerStep
 
 HALTED = ("copied", "frozen", "stale", "running")
 
@@ -75,6 +75,10 @@ class AdaptiveRecurrence(nn.Module):
         Add the first states again at every step: :math:`y_i = x_i + P(pos_i, t) + x^0_i`.
     noise : InputNoise, optional
         Noise on the first states, or on those that are added again, in training.
+    checkpoint_steps : bool
+        Keep only the states between steps for the backward pass, which does each step again
+        (arXiv 1604.06174): less memory for more time. Each step projects all nodes then. Without
+        gradients nothing changes. May be changed later.
 
     Raises
     ------
@@ -113,6 +117,7 @@ class AdaptiveRecurrence(nn.Module):
         step_signal: Signal | str | None = "sinusoidal",
         inject_input: bool = False,
         noise: InputNoise | None = None,
+        checkpoint_steps: bool = False,
     ) -> None:
         super().__init__()
         if halted not in HALTED:
@@ -134,6 +139,7 @@ class AdaptiveRecurrence(nn.Module):
         self.step_signal = make_signal(step_signal, "step_signal", width, max_steps)
         self.inject_input = inject_input
         self.noise = noise
+        self.checkpoint_steps = checkpoint_steps
         self._set_rules(rule, evaluation_rule)
 
     def reset_parameters(self) -> None:
@@ -247,8 +253,9 @@ class AdaptiveRecurrence(nn.Module):
             positions = positions.to(feat.device, non_blocking=True)
         num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
         called = loop
-        if loop.is_hooked:
-            called = replace(loop, steps=[HookedStep(step) for step in loop.steps])  # type: ignore[misc]
+        if loop.calls_steps:
+            again = loop.checkpoint_steps
+            called = replace(loop, steps=[CalledStep(s, checkpointed=again) for s in loop.steps])  # type: ignore[misc]
         rows: list[FrontierRows] | None = [] if get_steps else None
         found = called.run(
             context,
@@ -294,7 +301,7 @@ class AdaptiveRecurrence(nn.Module):
         If not, keys and values are written in place where the backend reads them so.
         """
         by_edge = context.edge_bias is not None or context.edge_feat is not None
-        if context.blocks or by_edge or context.get_attention or loop.is_hooked:
+        if context.blocks or by_edge or context.get_attention or loop.calls_steps:
             return FiniteChecks()
         step = loop.step(1)
         takes_counts = step.attention.takes_counts(context.layout, feat)
@@ -431,6 +438,7 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
         step_signal=layer.step_signal,
         inject_input=layer.inject_input,
         noise=layer.noise if layer.training else None,
+        checkpoint_steps=layer.checkpoint_steps and torch.is_grad_enabled(),
     )
 
 

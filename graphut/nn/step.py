@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from torch.utils.checkpoint import checkpoint
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
@@ -236,17 +237,19 @@ class UniversalTransformerStep(nn.Module):
         return f"norm={self.norm!r}"
 
 
-class HookedStep:
+class CalledStep:
     """A step in the adaptive loop that is called as a module, so that all its hooks act.
 
-    States take the place of keys and values in the context, and each call projects them.
+    States take the place of keys and values in the context, and each call projects them. With
+    `checkpointed`, nothing but states is kept of a call: the backward pass does it again.
     """
 
     has_linear_projection = False
 
-    def __init__(self, step: UniversalTransformerStep) -> None:
+    def __init__(self, step: UniversalTransformerStep, *, checkpointed: bool) -> None:
         self.step = step
         self.readout = step.readout
+        self.checkpointed = checkpointed
 
     def project(self, rows: Tensor) -> Tensor:
         """Return the states, which the call projects."""
@@ -260,6 +263,24 @@ class HookedStep:
         states = context.key_value
         assert states is not None
         context.work.projections[-1] = (context.num_src, None)
+        if not self.checkpointed:
+            return self._call(context, states)
+        cross = self.step.cross_attention
+        if cross is not None and context.encoded is not None and not is_hooked(cross):
+            context.encoded.key_value(cross)  # once for all steps, so not inside of one
+        # What is done again gets a context as it is now, and none that will know later states:
+        # those would keep the graph alive that keeps them.
+        before = context.branch()
+
+        def call(states: Tensor) -> tuple[Tensor, GraphContext]:
+            own = before.branch()
+            return self._call(own, states), own
+
+        out, after = checkpoint(call, states, use_reentrant=False)
+        context.join(after)
+        return out  # type: ignore[no-any-return]
+
+    def _call(self, context: GraphContext, states: Tensor) -> Tensor:
         self.step.loop_context = context
         try:
             out: Tensor = self.step(context.layout, states, frontier=context.frontier)

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphut.attention import edge_attention
-from graphut.attention.backends import BACKENDS
 from graphut.topology import Causal, Complete
 from tests.attention.naive import GRAPHS, ON_CPU
 from tests.helpers import layout_of
@@ -128,13 +127,9 @@ def test_check_finite_names_the_first_wrong_number(
         edge_attention(Complete().graph([3]), **tensors, get_attention=get_attention)
 
 
-# The others check their own results: a number that has no effect may pass.
-CHECKED_BEFORE = [name for name in ON_CPU if not BACKENDS[name].checks_finite]
-
-
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 @pytest.mark.parametrize("name", ["key", "value"])
-@pytest.mark.parametrize("backend", CHECKED_BEFORE)
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
 def test_check_features_also_of_a_source_that_nobody_attends_to(
     backend: str, name: str, value: float
 ) -> None:
@@ -154,7 +149,7 @@ OVERFLOWS = {
 
 
 @pytest.mark.parametrize("case", OVERFLOWS)
-@pytest.mark.parametrize("backend", CHECKED_BEFORE)
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
 @pytest.mark.parametrize("graph", ["complete", "rows"])
 def test_check_features_of_scores_that_overflow(graph: str, backend: str, case: str) -> None:
     layout, (query, key) = GRAPHS[graph], map(torch.tensor, OVERFLOWS[case])
@@ -168,23 +163,40 @@ def test_check_features_of_scores_that_overflow(graph: str, backend: str, case: 
     assert bool(wide.isfinite().all())
 
 
-@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
-@given(st.lists(st.sampled_from([0.0, 1.0, -3.0, 1e18, -1e19, 3e38, nan, inf]), min_size=18))
-def test_check_features_lets_no_wrong_number_into_a_result(
-    backend: str, numbers: list[float]
-) -> None:
-    tensors = torch.tensor(numbers[:18]).view(3, 3, 1, 2)
+FINITE = [0.0, 1.0, -3.0, 1e18, -1e19, 3e38]
 
-    def said(name: str) -> str:
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
+@settings(max_examples=40)
+@given(
+    st.one_of(
+        st.lists(st.sampled_from(numbers), min_size=20, max_size=20)
+        for numbers in (FINITE, [*FINITE, nan, inf, -inf])
+    ),
+    st.sets(st.integers(0, 2)),
+    st.sampled_from([0.0, 0.5]),
+)
+def test_check_features_refuses_the_same_calls_in_the_same_words_in_all_backends(
+    backend: str, dtype: torch.dtype, numbers: list[float], nodes: set[int], dropout: float
+) -> None:
+    layout = layout_of([(0, 0), (2, 0), (2, 1), (0, 2), (2, 2)], 3, 3)  # nobody attends to node 1
+    query, key, value = torch.tensor(numbers[:18], dtype=dtype).view(3, 3, 1, 2)
+    bias = torch.tensor([0.0, *numbers[18:], 0.0, 0.0], dtype=dtype)
+    frontier = torch.tensor(sorted(nodes), dtype=torch.int64)
+    options = {"frontier": frontier, "dropout": dropout, "seed": 1, "scale": 1.0}
+
+    def said(name: str, **more: Any) -> str:
         try:
-            out = edge_attention(LAYOUT, *tensors, backend=name, scale=1.0)
+            out = edge_attention(
+                layout, query[frontier], key, value, **options, **more, backend=name
+            )
         except ValueError as error:
             return str(error)
         return "finite" if bool(out.isfinite().all()) else "not finite"
 
-    found = said(backend)
-    assert found == said("dense") or (backend not in CHECKED_BEFORE and found == "finite")
-    assert found != "not finite"
+    assert said(backend) == said("dense") != "not finite"
+    assert said(backend, edge_bias=bias) == said("dense", edge_bias=bias) != "not finite"
 
 
 @pytest.mark.parametrize("backend", ["auto", *ON_CPU])

@@ -2,5 +2,6 @@
 
 from graphut.attention.native.attention import NATIVE
 from graphut.attention.native.library import compiled
+from graphut.attention.native.ops import fast_norm
 
-__all__ = ["NATIVE", "compiled"]
+__all__ = ["NATIVE", "compiled", "fast_norm"]

@@ -44,6 +44,37 @@ int backward(const Call& call) {
     return 0;
 }
 
+constexpr int64_t OWN_THREAD = 1 << 15;  // numbers that are worth waking a thread for
+
+template <class S, class T>
+double square_sum(const Rows& table, int64_t rows, int64_t heads, int64_t feats, int64_t threads) {
+    constexpr int W = LANES<T>, N = 4;
+    if (table.head == feats) feats *= heads, heads = 1;  // they lie side by side
+    threads = std::min(threads, 1 + rows * heads * feats / OWN_THREAD);
+    double total = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : total)
+    {
+        Vec<T> sums[N] = {};
+#pragma omp for
+        for (int64_t i = 0; i < rows; ++i)
+            for (int64_t h = 0; h < heads; ++h) {
+                const S* from = table.at<S>(i, h);
+                int64_t f = 0;
+                for (; f + N * W <= feats; f += N * W)
+                    for (int n = 0; n < N; ++n) {
+                        const Vec<T> x = load<T>(from + f + n * W);
+                        sums[n] += x * x;
+                    }
+                for (; f < feats; f += W) {
+                    const Vec<T> x = load<T>(from + f, feats - f);
+                    sums[0] += x * x;
+                }
+            }
+        for (int n = 0; n < N; ++n) total += lane_sum<T>(sums[n]);
+    }
+    return total;
+}
+
 }  // namespace
 }  // namespace graphut
 
@@ -67,5 +98,13 @@ int graphut_backward(const Call* call, int dtype) {
     if (dtype == FLOAT64) return backward<double, double>(*call);
     if (dtype == BFLOAT16) return backward<bfloat16, float>(*call);
     return backward<float, float>(*call);
+}
+
+// The sum of squares of a table's numbers, whose features lie side by side.
+double graphut_square_sum(Rows table, int64_t rows, int64_t heads, int64_t feats, int64_t threads,
+                          int dtype) {
+    if (dtype == FLOAT64) return square_sum<double, double>(table, rows, heads, feats, threads);
+    if (dtype == BFLOAT16) return square_sum<bfloat16, float>(table, rows, heads, feats, threads);
+    return square_sum<float, float>(table, rows, heads, feats, threads);
 }
 }

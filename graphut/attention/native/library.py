@@ -9,6 +9,7 @@ from contextlib import suppress
 from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_uint32, c_void_p
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from math import sqrt
 from pathlib import Path
 
 import torch
@@ -52,10 +53,13 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
-        if self._dll.graphut_call_size() != ctypes.sizeof(Call):
+        same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
+        if not (same and hasattr(self._dll, "graphut_square_sum")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
         for function in (self._dll.graphut_forward, self._dll.graphut_backward):
             function.argtypes = (POINTER(Call), c_int)
+        self._dll.graphut_square_sum.argtypes = (Rows, *[c_int64] * 4, c_int)
+        self._dll.graphut_square_sum.restype = c_double
 
     def lanes(self, dtype: torch.dtype) -> int:
         """Return how many numbers a vector register holds."""
@@ -68,6 +72,15 @@ class Library:
     def backward(self, call: Call, dtype: torch.dtype) -> None:
         """Write the gradients."""
         self._dll.graphut_backward(call, DTYPES[dtype])
+
+    def reads(self, table: Tensor) -> bool:
+        """Return whether the kernels read `(N, H, D)` where it lies."""
+        return table.device.type == "cpu" and table.dtype in DTYPES and table.stride(2) == 1
+
+    def norm(self, table: Tensor) -> float:
+        """Return the norm of all numbers of `(N, H, D)`, infinity if it has no such square."""
+        threads, dtype = torch.get_num_threads(), DTYPES[table.dtype]
+        return sqrt(self._dll.graphut_square_sum(Rows.of(table), *table.shape, threads, dtype))
 
 
 def find_library() -> Library | None:

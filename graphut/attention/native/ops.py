@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, get_type_hints
 import torch
 from torch import Tensor
 
-from graphut.attention.checks import check_finite
+from graphut.attention.checks import check_finite, norm_of_rows
 from graphut.attention.dropout import drop_below, seed_hash
 from graphut.attention.native.library import Call, Library, Rows, compiled
+from graphut.attention.transforms import in_transform
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
 
@@ -91,12 +92,7 @@ def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     out, lse, finite = attend(tensors, numbers)
     if not finite:
         check_finite(query=tensors.query, key=tensors.key, value=tensors.value)
-        wrong = ~out.isfinite().flatten(1).all(1)
-        row = int((wrong if bool(wrong.any()) else ~lse.isfinite().all(1)).nonzero()[0])
-        raise ValueError(
-            f"a score of destination {row if tensors.frontier is None else tensors.frontier[row]} "
-            f"is too large for {lse.dtype}: make queries, keys or bias smaller"
-        )
+        raise ValueError(f"scores or values are too large for {lse.dtype}: make them smaller")
     return out, lse
 
 
@@ -269,6 +265,14 @@ def zero_gradients(table: Tensor) -> Tensor:
 def trim_gradients(sums: Tensor, like: Tensor) -> Tensor:
     """Return what `zero_gradients` has become, in the shape and dtype of the table."""
     return sums[..., : like.shape[-1]].to(like.dtype).contiguous()
+
+
+def fast_norm(table: Tensor) -> float:
+    """Return at least the norm of each row `(H, D)`, by the kernels where they read the table."""
+    library = compiled()
+    if library is None or not library.reads(table) or in_transform():
+        return norm_of_rows(table)
+    return library.norm(table)
 
 
 def _library() -> Library:

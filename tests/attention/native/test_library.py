@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,10 +16,10 @@ from graphut.attention import edge_attention
 from graphut.attention.backends import candidates
 from graphut.attention.call import AttentionCall
 from graphut.attention.native import library, ops
-from graphut.attention.native.library import Call, Library, find_library
+from graphut.attention.native.library import DTYPES, Call, Library, compiled, find_library
 from graphut.topology import Causal
 from tests.attention.naive import inputs
-from tests.helpers import assert_same
+from tests.helpers import assert_same, normal
 
 BUILDS = {"AVX512": ["avx512", "avx2", "base"], "AVX2": ["avx2", "base"], "DEFAULT": ["base"]}
 
@@ -99,6 +100,30 @@ def test_dtypes_that_are_not_compiled_for_are_refused(dtype: torch.dtype) -> Non
     tables = [x.detach().to(dtype) for x in inputs(layout)]
     with pytest.raises(TypeError, match=f"got {dtype}"):
         edge_attention(layout, *tables, backend="native")
+
+
+@pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_library_norm_is_that_of_torch_by_any_strides(dtype: torch.dtype) -> None:
+    this = compiled()
+    table = normal(700, 4, 34, dtype=dtype).detach()
+    views = [
+        table,
+        table[::3],
+        table[:, 1:3],
+        table[..., 3:20],
+        table[:0],
+        table[:1].expand(9, 4, 34),
+    ]
+    for rows in (*views, table.transpose(0, 1)):
+        assert this.reads(rows)
+        assert this.norm(rows) == pytest.approx(float(rows.double().norm()), rel=1e-4)
+        for number in (inf, -inf, nan):
+            if rows.numel():
+                wrong = rows.clone()
+                wrong[-1, -1, -1] = number
+                assert (isnan if isnan(number) else inf.__eq__)(this.norm(wrong))
+    assert not this.reads(table.transpose(1, 2)) and not this.reads(table.half())
 
 
 @pytest.mark.parametrize("name", BUILDS["AVX512"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -107,6 +108,18 @@ def test_layers_on_edge_attention_op_compile(graph: str, compiler: str) -> None:
         for frontier in (None, nodes):
             run = partial(layer, layout, frontier=frontier)
             same_when_compiled(run, [feat], compiler)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_edge_attention_op_refuses_in_a_compiled_program(compiler: str) -> None:
+    torch._dynamo.reset()
+    layout, query = GRAPHS["rows"](), normal(8, 2, 4, dtype=torch.float32).detach()
+    options = {"fullgraph": True, "backend": compiler}
+    run = torch.compile(lambda x: edge_attention(layout, x, x, x, backend="native"), **options)
+    with pytest.raises(ValueError, match="query is nan in row 3, head 0"):
+        run(query.index_fill(0, torch.tensor(3), math.nan))
+    with pytest.raises(ValueError, match=r"too large for torch\.float32: make them"):
+        run(1e25 * query)
 
 
 def test_edge_attention_op_without_second_derivatives_names_backends_that_have_them() -> None:
