@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UniversalTransformerLMConfig,
         UniversalTransformerPointer,
         UniversalTransformerPointerConfig,
+        load,
     )
     from graphut.sentences import sentence_graph
 
@@ -42,6 +43,7 @@ __all__ = [
     "as_layout",
     "attention",
     "edge_attention",
+    "load",
     "models",
     "nn",
     "plotting",

@@ -10,6 +10,7 @@ from graphut.models.config import (
 )
 from graphut.models.graph_transformer import UniversalGraphTransformer
 from graphut.models.language_model import UniversalTransformerLM
+from graphut.models.loading import load
 from graphut.models.pointer import UniversalTransformerPointer
 from graphut.models.universal_transformer import UniversalTransformer
 
@@ -24,4 +25,5 @@ __all__ = [
     "UniversalTransformerLMConfig",
     "UniversalTransformerPointer",
     "UniversalTransformerPointerConfig",
+    "load",
 ]

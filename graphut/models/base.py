@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from graphut._files import blaming
 from graphut.models.config import ModelConfig
+from graphut.models.hub import model_folder, push_folder
+from graphut.models.model_card import CARD, model_card
 from graphut.models.positions import draw_positions
 from graphut.models.pretrained import (
     CONFIG,
@@ -116,18 +119,24 @@ class AdaptiveModel(nn.Module):
         Each file is written under a temporary name, flushed and renamed. A model with a learned
         row for each step keeps the `max_steps` that it was made with.
         """
-        values = {"max_steps": self.max_steps, **self._rules_now()}
-        if self.config.step_signal == "learned":
-            values["max_steps"] = self.config.max_steps
-        config = self.config_class.from_dict({**self.config.to_dict(), **values})
-        save_model(folder, type(self).__name__, config.to_dict(), self)
+        save_model(folder, type(self).__name__, self._config_now().to_dict(), self)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Self:
+    def from_pretrained(cls, folder: str | Path, *, revision: str | None = None) -> Self:
         """Return the model that `save_pretrained` wrote, in evaluation mode.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder; if there is no such folder, the name of a repository on the Hugging Face
+            hub, such as "name/repo".
+        revision : str, optional
+            The branch, tag or commit of a repository.
 
         Raises
         ------
+        ImportError, OSError
+            If there is no such folder, and the repository cannot be downloaded.
         ValueError
             If the folder is not a model, or its files are damaged or another model's. A file of
             weights without a checksum, of an older version, is loaded with a warning.
@@ -142,10 +151,11 @@ class AdaptiveModel(nn.Module):
         ...     UniversalTransformer.from_pretrained(folder).config == config
         True
         """
+        folder = model_folder(folder, revision)
         values = read_config(folder, cls.__name__)
-        path = Path(folder) / WEIGHTS
+        path = folder / WEIGHTS
         shapes = read_shapes(path)
-        with blaming(Path(folder) / CONFIG, ""):
+        with blaming(folder / CONFIG, ""):
             config = cls.config_class.from_dict(values)
             if not config.share_weights and config.max_steps > len(shapes):
                 raise ValueError(f"{path} lacks weights of {config.max_steps} layers")
@@ -156,6 +166,60 @@ class AdaptiveModel(nn.Module):
         model = cls(config)
         load_weights(folder, model)
         return model.eval()
+
+    def push_to_hub(
+        self,
+        repository: str,
+        *,
+        private: bool | None = None,
+        commit_message: str = "Add the model",
+    ) -> str:
+        """Upload the model to a repository of the Hugging Face hub, and return its address.
+
+        It gets a model card too, unless the repository has one.
+
+        Parameters
+        ----------
+        repository : str
+            A name such as "name/repo"; the repository is made if it is not there.
+        private : bool, optional
+            Whether only its owner may see a repository that is made.
+        commit_message : str
+            A line for its history.
+
+        Raises
+        ------
+        ImportError
+            If `huggingface_hub` is not installed.
+        OSError
+            If the hub cannot be reached, or does not take the model.
+
+        Examples
+        --------
+        >>> from graphut import UniversalTransformer, UniversalTransformerConfig
+        >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
+        >>> model = UniversalTransformer(config)
+        >>> model.push_to_hub("name/repo", private=True)  # doctest: +SKIP
+        "https://huggingface.co/name/repo"
+        """
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            Path(folder, CARD).write_text(model_card(repository, self, self._config_now()))
+            return push_folder(
+                folder,
+                repository,
+                [CONFIG, WEIGHTS, CARD],
+                private=private,
+                commit_message=commit_message,
+                keep=[CARD],
+            )
+
+    def _config_now(self) -> ModelConfig:
+        """Return the configuration with what may be changed after training as it is now."""
+        values = {"max_steps": self.max_steps, **self._rules_now()}
+        if self.config.step_signal == "learned":
+            values["max_steps"] = self.config.max_steps
+        return self.config_class.from_dict({**self.config.to_dict(), **values})
 
     def _rules_now(self) -> dict[str, str]:
         """Return the rules as texts; those of the configuration where they still hold."""

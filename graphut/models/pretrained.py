@@ -36,15 +36,24 @@ def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.
 
 def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
     """Return the configuration in a folder; raise `ValueError` without a model of the kind."""
-    folder = Path(folder)
+    found, config = _read(Path(folder))
+    if found != kind:
+        raise ValueError(f"{Path(folder, CONFIG)} describes {found!r}, not a {kind}")
+    return config
+
+
+def read_kind(folder: str | Path) -> str:
+    """Return the name of the model's class, as `config.json` has it."""
+    return str(_read(Path(folder))[0])
+
+
+def _read(folder: Path) -> tuple[object, dict[str, Any]]:
+    """Return the name of the model's class, which may be anything, and its configuration."""
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise ValueError(f"{folder} is not a model: it has no {name}")
     config = read_json(folder / CONFIG)
-    found = config.pop("model", None) if isinstance(config, dict) else None
-    if found != kind:
-        raise ValueError(f"{folder / CONFIG} describes {found!r}, not a {kind}")
-    return config  # type: ignore[no-any-return]
+    return (config.pop("model", None), config) if isinstance(config, dict) else (None, {})
 
 
 def load_weights(folder: str | Path, model: nn.Module) -> None:

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
+from torch.optim import SGD
+from torch.utils.data import DataLoader
 
 from graphut.models import UniversalTransformer
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import PonderNet, Quantile, Threshold
+from tests.helpers import assert_same
 from tests.models.cases import (
     SOURCES,
+    TARGETS,
     assert_same_generations,
     build_model,
     logits_of,
@@ -81,3 +88,64 @@ def test_adaptive_model_refuses_the_configuration_of_another() -> None:
 
     with pytest.raises(TypeError, match="Model takes a UniversalTransformerConfig, got a ModelC"):
         Model(ModelConfig())
+
+
+def loss_of(model: UniversalTransformer, pairs: list[tuple[list[int], list[int]]]) -> torch.Tensor:
+    graph = model.sentence_graph(*zip(*pairs, strict=True))
+    out = model(graph)
+    loss = cross_entropy(out.logits, graph.nodes["target"].data["label"])
+    return loss + 0.01 * (out.encoder.cost + out.decoder.cost)
+
+
+def batches() -> DataLoader[Any]:
+    return DataLoader(list(zip(SOURCES, TARGETS, strict=True)), batch_size=2, collate_fn=list)
+
+
+def weights_after(model: UniversalTransformer) -> list[torch.Tensor]:
+    """The weights after an epoch of plain training."""
+    optimizer = SGD(model.train().parameters(), lr=0.1)
+    for pairs in batches():
+        optimizer.zero_grad()
+        loss_of(model, pairs).backward()
+        optimizer.step()
+    return list(model.parameters())
+
+
+def test_adaptive_model_trains_under_accelerate(model: UniversalTransformer) -> None:
+    accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
+    expected = weights_after(build_model())
+    optimizer = SGD(model.train().parameters(), lr=0.1)
+    wrapped, optimizer, loader = accelerator.prepare(model, optimizer, batches())
+    for pairs in loader:
+        optimizer.zero_grad()
+        accelerator.backward(loss_of(wrapped, pairs))
+        optimizer.step()
+    assert_same(list(model.parameters()), expected)
+
+
+# What Lightning itself uses, torch has deprecated; and it would like more workers.
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+def test_adaptive_model_trains_under_lightning(model: UniversalTransformer) -> None:
+    lightning = pytest.importorskip("pytorch_lightning")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def training_step(self, pairs: list[tuple[list[int], list[int]]], _: int) -> torch.Tensor:
+            return loss_of(self.model, pairs)
+
+        def configure_optimizers(self) -> SGD:
+            return SGD(self.parameters(), lr=0.1)
+
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(Module(), batches())
+    assert_same(list(model.parameters()), weights_after(build_model()))

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import graphut
+from graphut.models import UniversalTransformer, UniversalTransformerLM
+from graphut.models.hub import model_folder, push_folder
+from graphut.nn import Threshold
+from tests.models.cases import build_model, logits_of
+from tests.models.hub_server import Hub, running_hub
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.chdir(tmp_path)  # where there is no folder called ann
+    with running_hub(tmp_path / "cache", monkeypatch) as server:
+        yield server
+
+
+def test_push_to_hub_and_from_pretrained(hub: Hub) -> None:
+    model = build_model()
+    model.max_steps, model.evaluation_rule = 9, Threshold(0.4)
+    address = model.push_to_hub("ann/sort", private=True, commit_message="A first try")
+    assert address == f"{hub.address}/ann/sort"
+    assert hub.made == [{"organization": "ann", "name": "sort", "visibility": "private"}]
+    assert hub.messages == ["A first try"]
+    assert sorted(hub.files("ann/sort")[1]) == ["README.md", "config.json", "model.safetensors"]
+    for again in (UniversalTransformer.from_pretrained("ann/sort"), graphut.load("ann/sort")):
+        assert isinstance(again, UniversalTransformer)
+        assert (again.max_steps, again.evaluation_rule) == (9, Threshold(0.4))
+        assert torch.equal(logits_of(again), logits_of(model))
+    assert sorted(hub.downloads) == ["config.json", "model.safetensors"]  # once, and nothing else
+
+
+def test_push_to_hub_writes_a_card_and_keeps_one(hub: Hub) -> None:
+    build_model().push_to_hub("ann/sort")
+    card = hub.files("ann/sort")[1]["README.md"].decode()
+    assert card.startswith("---\nlibrary_name: graphut\n") and 'load("ann/sort")' in card
+    hub.commit("ann/sort", **{"README.md": b"by hand"})
+    build_model(seed=1).push_to_hub("ann/sort")
+    assert hub.files("ann/sort")[1]["README.md"] == b"by hand"
+    assert torch.equal(logits_of(graphut.load("ann/sort")), logits_of(build_model(seed=1)))
+
+
+def test_from_pretrained_takes_a_revision(hub: Hub) -> None:
+    models = build_model(), build_model(seed=1)
+    commits = []
+    for model in models:
+        model.push_to_hub("ann/sort")
+        commits.append(hub.files("ann/sort")[0])
+    for model, commit in zip(models, commits, strict=True):
+        again = UniversalTransformer.from_pretrained("ann/sort", revision=commit)
+        assert torch.equal(logits_of(again), logits_of(model))
+
+
+def test_from_pretrained_checks_what_the_hub_gives(hub: Hub) -> None:
+    build_model().push_to_hub("ann/sort")
+    with pytest.raises(ValueError, match="'UniversalTransformer', not a UniversalTransformerLM"):
+        UniversalTransformerLM.from_pretrained("ann/sort")
+    data = hub.files("ann/sort")[1]["model.safetensors"]
+    hub.commit("ann/sort", **{"model.safetensors": data[:-1] + bytes([data[-1] ^ 1])})
+    with pytest.raises(ValueError, match=r"model.safetensors is damaged"):
+        graphut.load("ann/sort")
+
+
+def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub, tmp_path: Path) -> None:
+    build_model().push_to_hub("ann/sort")
+    build_model(seed=1).save_pretrained("ann/sort")
+    assert model_folder("ann/sort") == Path("ann/sort")
+    assert torch.equal(logits_of(graphut.load("ann/sort")), logits_of(build_model(seed=1)))
+    with pytest.raises(ValueError, match=r"revision='v1' is for a repository .* folder ann/sort"):
+        model_folder("ann/sort", "v1")
+
+
+def test_model_folder_without_a_network_is_what_was_downloaded_before(hub: Hub) -> None:
+    build_model().push_to_hub("ann/sort")
+    folder = model_folder("ann/sort")
+    hub.shutdown()
+    hub.server_close()
+    assert model_folder("ann/sort") == folder
+    with pytest.raises(OSError, match="there is no folder ann/copy, and no ann/copy on the Hugg"):
+        model_folder("ann/copy")
+
+
+@pytest.mark.parametrize(
+    ("name", "revision", "message"),
+    [
+        ("ann/copy", None, r"no folder ann/copy, and no ann/copy on .* hub: check the name, and"),
+        ("ann/sort", "v9", r"no ann/sort on .* hub at revision 'v9': .*Revision Not Found"),
+        ("ann/so--rt", None, "ann/so--rt on the Hugging Face hub: .*so--rt"),
+    ],
+)
+def test_model_folder_names_what_is_not_on_the_hub(
+    name: str, revision: str | None, message: str, hub: Hub
+) -> None:
+    hub.commit("ann/sort")
+    with pytest.raises(OSError, match=message):
+        graphut.load(name, revision=revision)
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_model_folder_refuses_a_repository_without_a_model(missing: str, hub: Hub) -> None:
+    build_model().save_pretrained("model")
+    files = {path.name: path.read_bytes() for path in Path("model").iterdir()}
+    del files[missing]
+    hub.commit("ann/sort", **files)
+    with pytest.raises(ValueError, match=f"ann/sort on the .* is not a model: it has no {missing}"):
+        graphut.load("ann/sort")
+
+
+@pytest.mark.parametrize("name", ["nowhere", "./no/where", "a/b/c", "../b", "/a/b", "a/"])
+def test_model_folder_asks_the_hub_for_no_path(name: str, hub: Hub) -> None:
+    with pytest.raises(ValueError, match=r"is not a model: it has no config.json"):
+        graphut.load(name)
+
+
+def test_push_folder_says_why_it_is_refused(hub: Hub, tmp_path: Path) -> None:
+    hub.refuses = True
+    with pytest.raises(OSError, match=r"upload to ann/sort on the .* hub: .*\b401 "):
+        build_model().push_to_hub("ann/sort")
+    assert hub.commits == {}
+
+
+def test_the_hub_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ImportError, match=r"no folder ann/sort; .* pip install 'graphut\[hub\]'"):
+        graphut.load("ann/sort")
+    with pytest.raises(ImportError, match=r"upload to ann/sort; .* pip install 'graphut\[hub\]'"):
+        push_folder(tmp_path, "ann/sort", [], private=None, commit_message="")
