@@ -366,6 +366,11 @@ class UniversalGraphTransformerConfig(ModelConfig):
         "weight of a loss that makes the halting probability at each step that of being right; "
         "best with --rule fixed in training and --evaluation-rule threshold",
     )
+    halting_target: Literal["right", "stays_right"] = option(
+        "right",
+        "what the halting probability learns: that the answer is right at this step, or at this "
+        "and all later ones",
+    )
 
     def _check_values(self) -> None:
         super()._check_values()
