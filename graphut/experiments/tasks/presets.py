@@ -109,3 +109,32 @@ def with_baselines(
     layers = fixed | {"share_weights": False} | transformer
     presets = {SMALL: small, FIXED: fixed, TRANSFORMER: layers}
     return presets if paper is None else presets | {PAPER: paper}
+
+
+_FINAL_ANSWERS: Preset = {"step_loss": "none", "halting_loss": 0.0, "evaluation_rule": ""}
+_LAYERS: Preset = {"preset": FIXED, "share_weights": False}
+
+HALTING_WAYS: dict[str, tuple[str, Preset]] = {
+    "threshold": ("each node halts when it is sure, as the task's preset has it", {}),
+    "no-noise": ("the same, trained without noise", {"noise": 0.0}),
+    "act": (
+        "Adaptive Computation Time, 1603.08983",
+        {**_FINAL_ANSWERS, "rule": "act", "halting_bias": -2.0, "ponder_weight": 0.005},
+    ),
+    "ponder_net": (
+        "PonderNet, 2107.05407",
+        {**_FINAL_ANSWERS, "rule": "ponder_net", "step_loss": "weighted", "ponder_weight": 1.0},
+    ),
+    "fixed": ("all nodes take all steps", {"preset": FIXED}),
+    "fixed-8": ("all nodes take 8 steps", {"preset": FIXED, "max_steps": 8}),
+    "layers": ("layers with weights of their own, as many as steps", _LAYERS),
+    "narrow-layers": ("thinner layers, as many weights in all", {"preset": TRANSFORMER}),
+    "gat": (
+        "the same layers with DGL's GATConv in the place of attention",
+        _LAYERS | {"layer": "gat"},
+    ),
+    "gat-8": ("8 of these layers", _LAYERS | {"layer": "gat", "max_steps": 8}),
+    "gin": ("the same layers with DGL's GINConv", _LAYERS | {"layer": "gin"}),
+    "gin-8": ("8 of these layers", _LAYERS | {"layer": "gin", "max_steps": 8}),
+}
+"""Ways to halt, and baselines: what they are, and options of `graphut train` that choose them."""
