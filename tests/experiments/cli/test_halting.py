@@ -20,7 +20,7 @@ SMALL = shlex.split(
 def test_halting_compare_trains_each_way_and_prints_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ways = ["threshold", "act", "ponder_net", "gat-8"]
+    ways = ["threshold", "act", "ponder_net", "gat"]
     argv = ["halting", "compare", "graph-distance", "--out", str(tmp_path), *SMALL, "--ways"]
     assert main([*argv, *ways, "--seeds", "1", "2", "--max-steps", "20"]) == 0
     out = capsys.readouterr().out

@@ -75,4 +75,4 @@ def test_halting_ways_are_options_of_models_that_fit(way: str) -> None:
     model = learner.model_kind(build(learner.config_kind, values, **sizes))
     known = {field.name for kind in (TrainingConfig, learner.config_kind) for field in fields(kind)}
     assert set(options) <= known
-    assert model.max_steps == (8 if way.endswith("-8") else 14 if way == "narrow-layers" else 16)
+    assert model.max_steps == (14 if way == "narrow-layers" else 16)
