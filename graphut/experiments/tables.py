@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, pstdev
 
 NOT_MEASURED = "-"
 
@@ -108,3 +109,16 @@ def milliseconds(seconds: float) -> str:
 def mebibytes(size: int | None) -> str:
     """Return a number of bytes in MiB, without the unit; "?" if it is not known."""
     return "?" if size is None else f"{size / (1 << 20):.1f}"
+
+
+def mean_and_deviation(values: Sequence[float]) -> str:
+    """Return the mean of some numbers, with their standard deviation if they are several.
+
+    Examples
+    --------
+    >>> mean_and_deviation([0.5, 1.0]), mean_and_deviation([0.5]), mean_and_deviation([])
+    ('.750 ± .250', '.500', '')
+    """
+    if len(values) < 2:
+        return "".join(map(share, values))
+    return f"{share(fmean(values))} ± {share(pstdev(values))}"

@@ -353,6 +353,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
     num_feats: int = option(0, "features of a node; 0 where nodes have kinds")
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
+    layer: Literal["attention", "gat", "gin"] = option(
+        "attention", "layer by which a node reads its neighbours; or GATConv or GINConv of DGL"
+    )
     step_loss: Literal["none", "mean", "weighted"] = option(
         "none",
         "train the answers after every step, by the mean over steps of active nodes, or each step "
@@ -362,6 +365,11 @@ class UniversalGraphTransformerConfig(ModelConfig):
         0.0,
         "weight of a loss that makes the halting probability at each step that of being right; "
         "best with --rule fixed in training and --evaluation-rule threshold",
+    )
+    halting_target: Literal["right", "stays_right"] = option(
+        "right",
+        "what the halting probability learns: that the answer is right at this step, or at this "
+        "and all later ones",
     )
 
     def _check_values(self) -> None:

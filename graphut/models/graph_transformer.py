@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
-from graphut._dgl import DGLGraph
+from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphOutput
 from graphut.models.recurrence import make_recurrence
+from graphut.nn import ConvAsAttention
 
 
 class UniversalGraphTransformer(AdaptiveModel):
@@ -41,7 +44,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
             self.embedding = nn.Embedding(config.num_kinds, config.d_model)
-        self.encoder = make_recurrence(config)
+        other = None if config.layer == "attention" else partial(_conv, config)
+        self.encoder = make_recurrence(config, make_attention=other)
         if config.answer_at == "edge":
             self.query = nn.Linear(config.d_model, config.d_model)
             self.key = nn.Linear(config.d_model, config.d_model)
@@ -112,3 +116,11 @@ class UniversalGraphTransformer(AdaptiveModel):
             )
         feat: Tensor = self.dropout(self.embedding(nodes))
         return feat
+
+
+def _conv(config: UniversalGraphTransformerConfig) -> ConvAsAttention:
+    """Return the layer of DGL that takes the place of attention."""
+    feats, heads = config.d_model, config.num_heads
+    if config.layer == "gat":
+        return ConvAsAttention(dgl.nn.GATConv(feats, feats // heads, heads), feats)
+    return ConvAsAttention(dgl.nn.GINConv(nn.Linear(feats, feats)), feats)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from graphut.models.config import ModelConfig
 from graphut.nn import (
@@ -26,6 +28,7 @@ def make_recurrence(
     causal: bool = False,
     cross_attention: bool = False,
     extra_nodes: bool = False,
+    make_attention: Callable[[], Any] | None = None,
 ) -> AdaptiveRecurrence:
     """Make the adaptive recurrence of an encoder or a decoder.
 
@@ -39,6 +42,8 @@ def make_recurrence(
         Whether there is cross-attention to the output of another recurrence.
     extra_nodes : bool
         Whether some nodes are no tokens: they read nothing by cross-attention.
+    make_attention : callable, optional
+        Makes what a step has in the place of attention.
 
     Examples
     --------
@@ -59,7 +64,7 @@ def make_recurrence(
         # Extra nodes see no source; the sentence graph has checked that all tokens do.
         cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
-            attention(),
+            attention() if make_attention is None else make_attention(),
             _transition(config, causal=causal),
             cross_attention=cross,
             norm=config.norm,

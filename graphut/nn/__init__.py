@@ -2,7 +2,7 @@
 
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.coordinates import coordinate_signal
-from graphut.nn.dgl_layers import DotGATConv, OutputOnly
+from graphut.nn.dgl_layers import ConvAsAttention, DotGATConv, OutputOnly
 from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
@@ -32,6 +32,7 @@ __all__ = [
     "ACT",
     "HALTING_PRESETS",
     "AdaptiveRecurrence",
+    "ConvAsAttention",
     "Convergence",
     "Decision",
     "DotGATConv",

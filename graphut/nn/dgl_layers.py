@@ -1,4 +1,4 @@
-"""For code on DGL: a layer in the place of `GATConv`, and a recurrence that returns one tensor."""
+"""For code on DGL: a layer in the place of `GATConv`, and layers of DGL in a recurrence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphut._dgl import DGLGraph
+from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.backends import check_backend
 from graphut.nn.ponder import Ponder
@@ -188,6 +188,108 @@ class DotGATConv(nn.Module):
         """Return the settings that `print` shows."""
         heads, feats = self.by_head
         return f"num_heads={heads}, out_feats={feats}, backend={self.backend!r}"
+
+
+class ConvAsAttention(nn.Module):
+    """A layer of DGL in the place of attention in a step, so that its nodes have their own depth.
+
+    A node's result may depend on its own features, its in-edges and their sources alone, as in
+    `dgl.nn.GATConv`, `GINConv` and `SAGEConv`.
+
+    Parameters
+    ----------
+    conv : Module
+        The layer: called with a DGL block and the pair of features of its sources and
+        destinations, it returns `(N_dst, feats)`, or `(N_dst, H, D)` with `feats = H * D`.
+    feats : int
+        Features of a node.
+
+    Examples
+    --------
+    >>> from graphut._dgl import dgl
+    >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, PositionwiseTransition
+    >>> from graphut.nn import UniversalTransformerStep
+    >>> conv = ConvAsAttention(dgl.nn.GINConv(nn.Linear(8, 8)), 8)
+    >>> step = UniversalTransformerStep(conv, PositionwiseTransition(8, 32))
+    >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), max_steps=6)
+    >>> graph = dgl.add_self_loop(dgl.rand_graph(5, 9))
+    >>> layer(graph, torch.randn(5, 8))[0].shape
+    torch.Size([5, 8])
+    """
+
+    key_value = None  # nothing is projected
+    key_value_flops = 0
+
+    def __init__(self, conv: nn.Module, feats: int) -> None:
+        super().__init__()
+        self.conv = conv
+        self.in_feats, self.out_feats = (feats, feats), feats
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, of each part that can do so."""
+        for part in reversed([*self.conv.modules()]):  # a layer after its maps
+            if callable(reset := getattr(part, "reset_parameters", None)):
+                reset()
+
+    @property
+    def node_flops(self) -> int:
+        """Floating-point operations for one active node: two for each weight of a matrix."""
+        return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
+
+    @property
+    def edge_flops(self) -> int:
+        """Floating-point operations for one edge: two for each feature."""
+        return 2 * self.out_feats
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        """Return the features as they are."""
+        return feat_src
+
+    def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
+        """Return False: DGL needs to know the number of rows."""
+        return False
+
+    def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> None:
+        """Return None: features are handed to the layer as one tensor."""
+
+    def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
+        """Call the layer on a graph; the options are those of `attend`."""
+        layout, frontier = as_layout(graph), options.get("frontier")
+        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
+        return self.attend(layout, rows, feat, **options)[0]
+
+    def attend(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        feat_src: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        **others: Any,
+    ) -> tuple[Tensor, None]:
+        """Call the layer for destination rows `(A, feats)` of all nodes, or of the frontier.
+
+        ValueError if anything else is asked for, such as an edge bias: the layer knows of none.
+        """
+        asked = [name for name, value in others.items() if value is not None and value is not False]
+        if asked:
+            raise ValueError(
+                f"{type(self.conv).__name__} in the place of attention has no {asked[0]}"
+            )
+        if frontier is None:
+            block, sources = layout.derive(_block)
+        else:
+            block, sources = _block(layout, frontier)
+        out: Tensor = self.conv(block, (feat_src[sources], rows))
+        return out.flatten(1), None
+
+
+def _block(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Any, Tensor]:
+    """Return in-edges of all nodes, or of some, as a DGL block, and the nodes they come from."""
+    row, source, _ = layout.in_edges(frontier)
+    sources, place = source.unique(return_inverse=True)
+    num_dst = layout.num_dst if frontier is None else len(frontier)
+    return dgl.create_block((place, row), len(sources), num_dst), sources
 
 
 class OutputOnly(nn.Module):

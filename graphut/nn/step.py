@@ -36,7 +36,7 @@ class UniversalTransformerStep(nn.Module):
     Parameters
     ----------
     attention : MultiHeadAttention
-        Self-attention.
+        Self-attention, or a layer of DGL in its place: `ConvAsAttention`.
     transition : PositionwiseTransition or SeparableConvTransition
         What follows it.
     cross_attention : MultiHeadAttention, optional

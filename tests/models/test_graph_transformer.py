@@ -156,3 +156,31 @@ def test_graph_transformer_names_a_node_without_in_edge() -> None:
 def test_graph_transformer_config_quotes_bad_values(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         UniversalGraphTransformerConfig(**options)
+
+
+@pytest.mark.parametrize("layer", ["gat", "gin"])
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_graph_transformer_has_layers_of_dgl(layer: str, adaptive: bool, tmp_path: Path) -> None:
+    model = build(layer=layer, adaptive=adaptive, share_weights=adaptive, halted="frozen")
+    kind = {"gat": dgl.nn.GATConv, "gin": dgl.nn.GINConv}[layer]
+    convs = [part for part in model.modules() if isinstance(part, kind)]
+    assert len(convs) == (1 if adaptive else 5)
+    found = model(graph(), NODES)
+    alone = [
+        model(own, n) for own, n in zip(dgl.unbatch(graph()), NODES.split([4, 3]), strict=True)
+    ]
+    assert_same([found.logits], [torch.cat([each.logits for each in alone])])
+    assert all(weight.any() for weight in gradients([found.logits], convs[-1].parameters()))
+    model.save_pretrained(tmp_path)
+    again = UniversalGraphTransformer.from_pretrained(tmp_path)
+    assert torch.equal(again(graph(), NODES).logits, found.logits)
+
+
+def test_graph_transformer_sees_as_many_edges_away_as_it_has_layers() -> None:
+    path = dgl.add_self_loop(dgl.to_bidirected(dgl.graph(([0, 1, 2, 3, 4], [1, 2, 3, 4, 5]))))
+    nodes = [torch.tensor([mark, 0, 0, 0, 0, 0]) for mark in (0, 1)]
+    for layer in ("attention", "gat", "gin"):
+        model = build(layer=layer, adaptive=False, share_weights=False, max_steps=3)
+        found, other = (model(path, each).logits for each in nodes)
+        differs = (found - other).abs().sum(1) > 1e-12
+        assert differs.tolist() == [True, True, True, True, False, False]

@@ -9,7 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import dgl
-from graphut.nn import DotGATConv, EdgeIndexLayer, OutputOnly
+from graphut.nn import (
+    AdaptiveRecurrence,
+    ConvAsAttention,
+    DotGATConv,
+    EdgeIndexLayer,
+    OutputOnly,
+    PositionwiseTransition,
+    ScheduledHalting,
+    Threshold,
+    UniversalTransformerStep,
+)
 from tests.helpers import assert_same, gradients, normal
 from tests.nn.cases import FEATS, build_case, randomised
 
@@ -129,6 +139,65 @@ def test_dot_gat_conv_one_layer_for_each_edge_type() -> None:
     found = dgl.nn.HeteroGraphConv(layers, aggregate="sum")(graph, feat)
     parts = [layers["x"](graph["x"], (feat["a"], feat["b"])), layers["y"](graph["y"], feat["b"])]
     assert_same([found["b"]], [parts[0] + parts[1]])
+
+
+CONVS: dict[str, Any] = {
+    "gat": lambda: dgl.nn.GATConv(FEATS, FEATS // 2, 2),
+    "gin": lambda: dgl.nn.GINConv(nn.Linear(FEATS, FEATS)),
+    "sage": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "mean"),
+}
+
+
+def conv_step(name: str, norm: str = "post") -> UniversalTransformerStep:
+    conv: Any = ConvAsAttention(CONVS[name](), FEATS)
+    return randomised(UniversalTransformerStep(conv, PositionwiseTransition(FEATS, 12), norm=norm))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("name", CONVS)
+def test_conv_as_attention_in_a_recurrence_equals_masks(name: str, norm: str) -> None:
+    step, feat, depth = conv_step(name, norm), normal(4, FEATS), torch.tensor([3, 1, 4, 2])
+    conv: Any = step.attention
+    options: Any = {"halted": "frozen", "position_signal": None, "step_signal": None}
+    layer = AdaptiveRecurrence(
+        step, ScheduledHalting(depth), rule=Threshold(0.5), max_steps=5, **options
+    )
+    out, ponder = layer(GRAPH, feat)
+    states = feat
+    for t in range(1, 5):
+        if norm == "post":
+            rows = step.attention_norm(states + conv.conv(GRAPH, states).flatten(1))
+            rows = step.transition_norm(rows + step.transition.layers(rows))
+        else:
+            rows = states + conv.conv(GRAPH, step.attention_norm(states)).flatten(1)
+            rows = rows + step.transition.layers(step.transition_norm(rows))
+        states = torch.where((depth >= t)[:, None], rows, states)
+    assert torch.equal(ponder.steps, depth)
+    expected, weights = step.readout(states), [feat, *step.parameters()]
+    assert_same([out], [expected])
+    assert_same(gradients([out], weights), gradients([expected], weights))
+    assert int(ponder.computed) == 10 and 0 < ponder.flops < ponder.all_flops
+
+
+def test_conv_as_attention_calls_hooks_and_draws_anew() -> None:
+    step, feat = conv_step("gat"), normal(4, FEATS)
+    plain, calls = step(GRAPH, feat), []
+    step.attention.register_forward_hook(lambda *_: calls.append(1))
+    assert_same([step(GRAPH, feat)], [plain])
+    assert calls == [1]
+    before = [weight.clone() for weight in step.attention.parameters()]
+    step.attention.reset_parameters()
+    assert not any(
+        torch.equal(a, b) for a, b in zip(before, step.attention.parameters(), strict=True)
+    )
+
+
+def test_conv_as_attention_refuses_what_the_layer_does_not_know() -> None:
+    step, feat = conv_step("gin"), normal(4, FEATS)
+    with pytest.raises(ValueError, match="GINConv in the place of attention has no edge_bias"):
+        step(GRAPH, feat, edge_bias=torch.zeros(9))
+    with pytest.raises(ValueError, match="has no get_attention"):
+        step(GRAPH, feat, get_attention=True)
 
 
 def record_of(layer: OutputOnly) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.func import functional_call
+from torch.nn.functional import conv1d
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
@@ -31,13 +32,14 @@ from graphut.nn import (
     PonderNet,
     PositionwiseTransition,
     ScheduledHalting,
+    SeparableConvTransition,
     Threshold,
     UniversalTransformerStep,
     coordinate_signal,
     dense_recurrence,
 )
 from graphut.nn.context import GraphContext
-from graphut.topology import Causal, Complete
+from graphut.topology import Causal, Complete, Window
 from tests.helpers import (
     Pairs,
     assert_same,
@@ -49,7 +51,17 @@ from tests.helpers import (
     normal,
     relative_error,
 )
-from tests.nn.cases import FEATS, HEADS, MODES, SIGNALS, Case, build_case, build_step, engine
+from tests.nn.cases import (
+    FEATS,
+    HEADS,
+    MODES,
+    SIGNALS,
+    Case,
+    build_case,
+    build_step,
+    engine,
+    randomised,
+)
 from tests.topology.brute import batches, topologies
 
 HALTED = MODES["halted"]
@@ -536,6 +548,29 @@ def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> No
 
 
 # The module.
+
+
+def test_recurrence_whose_attention_is_the_identity_is_a_neural_gpu() -> None:
+    """By arXiv 1807.03819, section 4: a convolution is repeated as often as there are tokens."""
+    length, conv = 6, SeparableConvTransition(FEATS, 12, kernel_size=3)
+    step = UniversalTransformerStep(MultiHeadAttention(FEATS, HEADS), conv, norm="pre")
+    step = randomised(step)
+    for weight in step.attention.output.parameters():
+        nn.init.zeros_(weight)  # what is left is the residual
+    layer = AdaptiveRecurrence(step, max_steps=length, position_signal=None, step_signal=None)
+    feat = normal(2 * length, FEATS)
+    out, _ = layer(Window(0).graph([length, length]), feat)
+    first, last = conv.layers[0], conv.layers[-1]
+    states = feat.view(2, length, FEATS).mT
+    for _ in range(length):
+        rows = step.transition_norm(states.mT).mT
+        rows = conv1d(rows, conv.depthwise.T[:, None], padding=1, groups=FEATS)
+        rows = conv1d(rows, first.weight[..., None], first.bias).relu()
+        states = states + conv1d(rows, last.weight[..., None], last.bias)
+    expected = step.readout(states.mT.flatten(0, 1))
+    weights = [feat, *conv.parameters()]
+    assert_same([out], [expected])
+    assert_same(gradients([out], weights), gradients([expected], weights))
 
 
 def test_recurrence_parameters_are_drawn_anew() -> None:

@@ -36,15 +36,21 @@ def main(argv: Sequence[str]) -> int:
             data: run.learner.read(data, run.vocabularies, model.config)
         }
     else:
-        sets = run.task().test_sets
-        if name is not None:
-            if name not in sets:
-                has = ", ".join(sets)
-                raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {has}")
-            sets = {name: sets[name]}
+        sets = test_sets(run, name)
     for label, examples in sets.items():
         evaluate_set(run, model, label, examples, options, changed, keep=data is None)
     return 0
+
+
+def test_sets(run: Run, name: str | None) -> Mapping[str, Sequence[Any]]:
+    """Return the test sets of a run's task, or the one of a name."""
+    sets = run.task().test_sets
+    if name is None:
+        return sets
+    if name not in sets:
+        has = ", ".join(sets)
+        raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {has}")
+    return {name: sets[name]}
 
 
 def evaluate_set(

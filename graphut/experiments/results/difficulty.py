@@ -30,9 +30,6 @@ class DifficultyScale:
     published: Mapping[int, float] | None = None
 
 
-_TREES = "near-1000"  # a test set
-
-
 def _middle(row: Row) -> float:
     middle: float = (row["from"] + row["to"]) / 2
     return middle
@@ -94,23 +91,6 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
             if (records := _adaptive(scale, runs))
         ],
     )
-
-
-def distance_chart(runs: Sequence[RunRecord]) -> Chart:
-    """Return a chart of steps against distance in large trees, trained with noise and without."""
-    entry = TASK_TABLES["graphs"].entries[0]
-    found = {
-        "trained with noise": entry.best(entry.variant("small"), _TREES, runs),
-        "without": entry.best(("small", (("noise", 0.0),)), _TREES, runs),
-    }
-    series = [
-        Series(label, [(row["depth"], row["steps"]) for row in rows])
-        for label, record in found.items()
-        if record is not None and (rows := record.evaluations[_TREES]["by_depth"])
-    ]
-    panel = Panel("trees of 1000 nodes", "edges to the marked node",
-                  "mean steps", series)  # fmt: skip
-    return Chart("Steps that a node takes, by its distance", [panel] if series else [])
 
 
 def _adaptive(scale: DifficultyScale, runs: Sequence[RunRecord]) -> list[RunRecord]:

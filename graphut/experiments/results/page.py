@@ -8,10 +8,15 @@ from collections.abc import Callable, Mapping
 from graphut.experiments.results.babi import ENTRIES, babi_table
 from graphut.experiments.results.benchmark_tables import attention_table, model_table, scaling_table
 from graphut.experiments.results.depth import depth_chart, depth_table
-from graphut.experiments.results.difficulty import (
-    difficulty_chart,
-    difficulty_table,
-    distance_chart,
+from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
+from graphut.experiments.results.halting import (
+    distances_table,
+    halting_chart,
+    other_runs,
+    problems_table,
+    runs_by_way,
+    sweep_table,
+    ways_table,
 )
 from graphut.experiments.results.lengths import lengths_chart
 from graphut.experiments.results.line_chart import Chart
@@ -23,7 +28,7 @@ _TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table: \S+|end) -->")
 _CHARTS = {
     "lengths": lengths_chart,
-    "distance": distance_chart,
+    "distance": halting_chart,
     "depth": depth_chart,
     "difficulty": difficulty_chart,
 }
@@ -33,6 +38,10 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "babi-1k-joint": lambda records: babi_table(records.runs, "1k", joint=True),
     "babi-10k": lambda records: babi_table(records.runs, "10k", joint=False),
     "babi-10k-joint": lambda records: babi_table(records.runs, "10k", joint=True),
+    "ways": lambda records: ways_table(records.runs),
+    "distances": lambda records: distances_table(records.runs),
+    "sweep": lambda records: sweep_table(records.runs),
+    "problems": lambda records: problems_table(records.runs),
     "depth": lambda records: depth_table(records.runs),
     "difficulty": lambda records: difficulty_table(records.runs),
     "attention": lambda records: attention_table(records.benches),
@@ -50,6 +59,8 @@ def unshown(records: Records) -> list[RunRecord]:
         for found in entry.variants(records.runs).values()
         for record in found
     }
+    shown |= {record.name for found in runs_by_way(records.runs).values() for record in found}
+    shown |= {record.name for record in other_runs(records.runs)}
     return [record for record in records.runs if record.name not in shown]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -49,6 +49,8 @@ class RunRecord:
     metrics: dict[str, Any]  # columns of the metrics of at most `MOST_EPOCHS` epochs
     validation: dict[str, Any]  # the evaluation of the best epoch
     evaluations: dict[str, dict[str, Any]]  # the evaluation on each test set
+    # What `graphut halting sweep` found on a test set: the evaluation under each rule.
+    sweeps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: str | Path, name: str | None = None) -> RunRecord:
@@ -82,7 +84,10 @@ class RunRecord:
             end=progress.end(run.training),
             metrics=thinned(lines, progress.best_epoch - 1),
             validation=rounded(lines[progress.best_epoch - 1]["validation"]),
-            evaluations=rounded(_evaluations(run.folder)),
+            evaluations=rounded(_judged(run.folder, "evaluation")),
+            sweeps={
+                name: sweep["rows"] for name, sweep in rounded(_judged(run.folder, "sweep")).items()
+            },
         )
         return record if name else replace(record, name=record.setup.name)
 
@@ -188,16 +193,18 @@ def _columns(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _evaluations(folder: Path) -> dict[str, dict[str, Any]]:
+def _judged(folder: Path, what: str) -> dict[str, dict[str, Any]]:
+    """Return what was found on each test set, from the files that bear this name."""
     found = {}
-    for path in sorted(folder.glob("evaluation-*.json")):
-        evaluation = read_json(path)
-        found[evaluation.pop("set")] = evaluation
-    again = f"graphut eval {shlex.quote(str(folder))}"
-    if not found:
+    for path in sorted(folder.glob(f"{what}-*.json")):
+        judged = read_json(path)
+        found[judged.pop("set")] = judged
+    command = "graphut halting sweep" if what == "sweep" else "graphut eval"
+    again = f"{command} {shlex.quote(str(folder))}"
+    if not found and what == "evaluation":
         raise ValueError(f"{folder} has no evaluation: {again}")
     now = model_digest(folder)
-    stale = [name for name, evaluation in found.items() if evaluation.pop("model", None) != now]
+    stale = [name for name, judged in found.items() if judged.pop("model", None) != now]
     if stale:
         raise ValueError(f"another model than {folder} has now was judged on {stale[0]}: {again}")
     return found

@@ -130,18 +130,6 @@ TASK_TABLES: Mapping[str, RunTable] = {
             _BOTH_STEPS,
         ],
     ),
-    "graphs": RunTable(
-        # More steps than a tree of 1000 nodes is long.
-        [Entry("graph-distance", eval_options={"max_steps": 2000}, baselines=False)],
-        [
-            Column("4-24 nodes", "test", _numbers("accuracy")),
-            Column("100 nodes", "near-100", _numbers("accuracy")),
-            Column("1000 nodes", "near-1000", _numbers("accuracy")),
-            Column("rank correlation", "near-1000", _numbers("rank_correlation")),
-            Column("work by need", "near-1000", _numbers("work_ratio"), two_decimals),
-            _steps("near-1000", "steps"),
-        ],
-    ),
     "letters": RunTable([Entry(name) for name in ("copy", "reverse", "sort")],
                         _pairs({"test": "test"})),
 }

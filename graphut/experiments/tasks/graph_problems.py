@@ -15,7 +15,13 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges
-from graphut.experiments.tasks.presets import GRAPHS, NARROW_GRAPH_LAYERS, with_baselines
+from graphut.experiments.tasks.presets import (
+    COUNTING_GRAPHS,
+    GRAPHS,
+    NARROW_COUNTING_LAYERS,
+    NARROW_GRAPH_LAYERS,
+    with_baselines,
+)
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
 _PLACES = Vocabulary(["plain", "marked"])
@@ -267,6 +273,7 @@ class GraphPath(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-path"
+    presets = with_baselines(COUNTING_GRAPHS, NARROW_COUNTING_LAYERS)
     known_families = tuple(TREES)
 
     def solve(

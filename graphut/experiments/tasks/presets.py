@@ -79,6 +79,16 @@ GRAPHS: Preset = (
 )
 NARROW_GRAPH_LAYERS: Preset = model_size(8, 16, 14)
 
+# A sum counts neighbours, which a mean cannot: parts of a tree without a mark are cut off from the
+# leaves on, where all neighbours but one are cut off. A right guess may turn wrong.
+COUNTING_GRAPHS: Preset = GRAPHS | {
+    "layer": "gin",
+    "max_steps": 24,
+    "halting_target": "stays_right",
+    "evaluation_rule": "threshold:threshold=0.97,halt_from=output",
+}
+NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
+
 # One graph alone is one update an epoch.
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
 NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
@@ -109,3 +119,29 @@ def with_baselines(
     layers = fixed | {"share_weights": False} | transformer
     presets = {SMALL: small, FIXED: fixed, TRANSFORMER: layers}
     return presets if paper is None else presets | {PAPER: paper}
+
+
+_FINAL_ANSWERS: Preset = {"step_loss": "none", "halting_loss": 0.0, "evaluation_rule": ""}
+_LAYERS: Preset = {"preset": FIXED, "share_weights": False}
+
+HALTING_WAYS: dict[str, tuple[str, Preset]] = {
+    "threshold": ("each node halts when it is sure, as the task's preset has it", {}),
+    "no-noise": ("the same, trained without noise", {"noise": 0.0}),
+    "act": (
+        "Adaptive Computation Time, 1603.08983",
+        {**_FINAL_ANSWERS, "rule": "act", "halting_bias": -2.0, "ponder_weight": 0.005},
+    ),
+    "ponder_net": (
+        "PonderNet, 2107.05407",
+        {**_FINAL_ANSWERS, "rule": "ponder_net", "step_loss": "weighted", "ponder_weight": 1.0},
+    ),
+    "fixed": ("all nodes take all steps", {"preset": FIXED}),
+    "layers": ("layers with weights of their own, as many as steps", _LAYERS),
+    "narrow-layers": ("thinner layers, as many weights in all", {"preset": TRANSFORMER}),
+    "gat": (
+        "the same layers with DGL's GATConv in the place of attention",
+        _LAYERS | {"layer": "gat"},
+    ),
+    "gin": ("the same layers with DGL's GINConv", _LAYERS | {"layer": "gin"}),
+}
+"""Ways to halt, and baselines: what they are, and options of `graphut train` that choose them."""

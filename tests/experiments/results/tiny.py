@@ -8,7 +8,7 @@ from typing import Any
 
 from graphut.experiments.cli.options import build, field_names
 from graphut.experiments.results import RunRecord
-from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, GraphTask, preset_of
 from graphut.experiments.tasks.presets import with_baselines
 from graphut.experiments.training import TrainingConfig, learner_of
 
@@ -22,12 +22,19 @@ TINY_PRESETS = {
     "algorithmic-copy": with_baselines(_TINY, {"d_model": 4}),
     "agreement": with_baselines(_TINY, {"d_model": 4}),
 }
-VALIDATION = {
+VALIDATION: dict[str, dict[str, Any]] = {
     "babi": {"accuracy": 0.5, "log_probability": -1.0, "groups": 1, "failed": 1, "steps": 1.0,
              "question_steps": 1.0},
     "char-lm": {"nats": 1.0, "accuracy": 0.5, "steps": 1.5},
     "agreement": {"accuracy": 0.5, "balanced_accuracy": 0.5, "nats": 1.0, "steps": 1.0,
                   "verb_steps": 1.0},
+}  # fmt: skip
+VALIDATION |= {
+    task: {
+        "accuracy": 0.5, "graph_accuracy": 0.25, "log_probability": -1.0, "steps": 3.0,
+        "rank_correlation": 0.5, "work_ratio": 1.5,
+    }
+    for task in ("graph-distance", "graph-path", "graph-bfs")
 }  # fmt: skip
 PAIRS = {
     "sequence_accuracy": 0.5,
@@ -47,7 +54,10 @@ def make_record(
     **evaluations: Mapping[str, Any],
 ) -> RunRecord:
     """A record with some evaluations; its validation is half right, unless said otherwise."""
-    kind, sizes = learner_of(TASKS[task]).config_kind, learner_of(TASKS[task]).from_task
+    learner = learner_of(TASKS[task])
+    sizes = dict.fromkeys(learner.from_task, 28)
+    if issubclass(TASKS[task], GraphTask):
+        sizes = learner.sizes(TASKS[task]())
     chosen = {**(preset_of(task, preset) if TASK_PRESETS.get(task) else {}), **(options or {})}
     judged = {**VALIDATION.get(task, PAIRS), **(validation or {})}
     return RunRecord(
@@ -55,7 +65,7 @@ def make_record(
         task=task,
         task_options={name: chosen[name] for name in field_names(TASKS[task]) if name in chosen},
         training=asdict(build(TrainingConfig, {**chosen, "seed": seed})),
-        model=build(kind, chosen, **dict.fromkeys(sizes, 28)).to_dict(),
+        model=build(learner.config_kind, chosen, **sizes).to_dict(),
         weights=1234,
         graphut="0.1.0",
         machines=[{"cpu": "Abacus 9", "gpu": None, "threads": 2}],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import exp, isnan, nan
 from typing import Any, ClassVar
 
@@ -122,14 +122,14 @@ def step_losses(
     A node counts in each step in which it is active, with the loss of its answer, or of its
     graph's. Both are means over the nodes that are asked of the sum over steps: weighted as the
     states are in the output where `step_loss` is "weighted" (arXiv 2107.05407, Eq. 7), and else
-    divided by `max_steps`. A halting probability should be that of a right answer at this step; no
-    gradient flows through its target.
+    divided by `max_steps`. A halting probability should be that of an answer
+    which is right, now or for good, as `halting_target` says; no gradient flows through its target.
     """
     answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
     layout, states = batch.layout.to(model.device), steps[0].states
     weighted = model.config.step_loss == "weighted"
     asked = max(1, int((answer_of_node >= 0).sum()))
-    losses, halting = [], []
+    losses, logits, rights = [], [], []
     for rows in steps:
         is_all = len(rows.nodes) == len(states)
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
@@ -139,10 +139,15 @@ def step_losses(
         loss = loss[answer[here]]
         losses.append((loss * rows.weights[here] if weighted else loss).sum())
         if rows.probability is not None:
-            logit = torch.logit(rows.probability[here], eps=1e-6)
-            target = right[answer[here]].to(logit.dtype)
-            halting.append(binary_cross_entropy_with_logits(logit, target, reduction="sum"))
+            logits.append((torch.logit(rows.probability[here], eps=1e-6), answer[here]))
+            rights.append(right)
     total, every = torch.stack(losses).sum(), asked * model.max_steps
+    if model.config.halting_target == "stays_right":
+        rights = [*accumulate(reversed(rights), torch.logical_and)][::-1]
+    halting = [
+        binary_cross_entropy_with_logits(logit, right[answer].to(logit.dtype), reduction="sum")
+        for (logit, answer), right in zip(logits, rights, strict=True)
+    ]
     learned = torch.stack(halting).sum() / every if halting else total.new_zeros(())
     return total / (asked if weighted else every), learned
 

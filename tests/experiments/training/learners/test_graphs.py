@@ -139,6 +139,24 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
 
 
+def test_step_losses_learn_when_an_answer_stays_right() -> None:
+    task = TASKS["node"]
+    options: Any = {"rule": "fixed:halt_from=output", "step_loss": "mean", "max_steps": 4}
+    options |= {"inject_input": True, "noise": 3.0, "noise_on": "every_step"}  # answers change
+    now, later = (make_model(task, **options, halting_target=x) for x in ("right", "stays_right"))
+    batch = GraphBatch.of(task.test, "node")
+    steps = batch.run(later.train(), get_steps=True).steps
+    assert steps is not None
+    answers = torch.stack([later.read_out(batch.layout, rows.states).argmax(1) for rows in steps])
+    right = answers == batch.labels
+    wanted = torch.stack([right[t:].all(0) for t in range(4)])
+    assert (wanted != right).any() and wanted[:-1].any()
+    for model, target in ((now, right), (later, wanted)):
+        p = torch.stack([rows.probability for rows in steps])
+        expected = -torch.where(target, p, 1 - p).log().mean()
+        torch.testing.assert_close(step_losses(model, batch, steps)[1], expected)
+
+
 def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
     task = TASKS["node"]
     plain, both = (make_model(task, halting_loss=weight) for weight in (0.0, 0.5))
