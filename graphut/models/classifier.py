@@ -54,13 +54,17 @@ class UniversalTransformerClassifier(EncoderModel):
         super().reset_parameters()
         nn.init.normal_(self.mask, mean=1.0)
 
-    def forward(self, documents: Sequence[Sentences]) -> ClassifierOutput:
+    def forward(
+        self, documents: Sequence[Sentences], *, get_attention: bool = False
+    ) -> ClassifierOutput:
         """Compute the logits of the classes of each document.
 
         Parameters
         ----------
         documents : sequence of sequences of sequences of int
             The words of each sentence of each document, as token ids.
+        get_attention : bool
+            Also keep the attention weights between sentences, as `output.ponder.attention`.
 
         Raises
         ------
@@ -72,7 +76,8 @@ class UniversalTransformerClassifier(EncoderModel):
             sentences than `config.max_length`.
         """
         words, sizes, lengths = self._read(documents)
-        _, last, steps, ponder = self._encode(self._first_states(words, sizes), lengths)
+        feat = self._first_states(words, sizes)
+        _, last, steps, ponder = self._encode(feat, lengths, get_attention)
         return ClassifierOutput(self.output(last), ponder, steps, lengths)
 
     @torch.no_grad()

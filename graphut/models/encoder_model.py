@@ -26,7 +26,9 @@ class EncoderModel(AdaptiveModel):
         self.topology = parse(config.topology)
         self.encoder = make_recurrence(config)
 
-    def _encode(self, feat: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Ponder]:
+    def _encode(
+        self, feat: Tensor, lengths: Tensor, get_attention: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Ponder]:
         """Return states, the last state of each text, steps, and the record of all nodes.
 
         `feat`, `(nodes, d)`, are first states, and `lengths`, `(batch,)` int64 on the CPU, the
@@ -36,10 +38,11 @@ class EncoderModel(AdaptiveModel):
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
-        out, ponder = self.encoder(
+        out, ponder, *_ = self.encoder(
             nodes.checked_layout(self.topology.layout(lengths)),
             nodes.first_states(lambda _: feat),
             positions=nodes.positions(self._drawn_positions(lengths), position),
+            get_attention=get_attention,
         )
         states = nodes.select_tokens(out)
         last = states[(lengths.cumsum(0) - 1).to(self.device)]

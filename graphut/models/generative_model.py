@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from graphut.models.decoding.search import SearchOptions, sample
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence
 from graphut.nn.recurrence import adaptive_loop
-from graphut.sentences import BOS, EOS, Sentences
+from graphut.sentences import BOS, EOS, Sentences, flatten
 from graphut.topology import Topology
 
 
@@ -44,6 +44,7 @@ class GenerativeModel(AdaptiveModel):
         temperature: float | None = None,
         top_p: float | None = None,
         generator: torch.Generator | None = None,
+        get_attention: bool = False,
     ) -> list[Generation]:
         """Answer sources or continue prompts: greedily, by beam search, or by sampling.
 
@@ -67,6 +68,10 @@ class GenerativeModel(AdaptiveModel):
             Draw among the likeliest tokens that together have this probability.
         generator : torch.Generator, optional
             Of the drawn tokens, on the CPU; torch's own if not given.
+        get_attention : bool
+            Also keep the attention weights, as `result.encoder.attention`,
+            `result.decoder.attention` and `result.decoder.cross_attention`. The decoder's cache has
+            none: each sequence is run once more, by itself, with the tokens that were chosen.
 
         Raises
         ------
@@ -86,10 +91,19 @@ class GenerativeModel(AdaptiveModel):
             max_length, beam_size, length_penalty, temperature, top_p, generator
         )
         with self.evaluating():
-            return self._generate(sequences, options)
+            found = self._generate(sequences, options)
+            if not get_attention:
+                return found
+            tokens, lengths = flatten(sequences, "sequences")
+            own = [part.tolist() for part in tokens.split(lengths.tolist())]
+            return [self._run_again(*each) for each in zip(own, found, strict=True)]
 
     @abstractmethod
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]: ...
+
+    @abstractmethod
+    def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
+        """Return an answer with the records of its encoder and decoder, and their attention."""
 
     def _search(
         self, decoder: TokenDecoder, first: Tensor, options: SearchOptions, steps: list[list[int]]

@@ -59,6 +59,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         nodes: Tensor,
         *,
         positions: Tensor | None = None,
+        get_attention: bool = False,
         get_steps: bool = False,
     ) -> GraphOutput:
         """Compute the logits of all answers.
@@ -72,6 +73,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             `(N,)` int64, the kind of each node; or `(N, num_feats)`, features.
         positions : Tensor, optional
             `(N,)` or `(N, k)`, coordinates of each node.
+        get_attention : bool
+            Also keep the attention weights along the edges, as `output.ponder.attention`.
         get_steps : bool
             Also return the states of active nodes after every step; `read_out` answers from them.
 
@@ -81,10 +84,14 @@ class UniversalGraphTransformer(AdaptiveModel):
             If kinds or features are not those of the configuration, or do not fit the graph.
         """
         layout = as_layout(graph).to(self.device)
-        states, ponder, *steps = self.encoder(
-            layout, self._first_states(nodes), positions=positions, get_steps=get_steps
+        states, ponder, *more = self.encoder(
+            layout,
+            self._first_states(nodes),
+            positions=positions,
+            get_attention=get_attention,
+            get_steps=get_steps,
         )
-        return GraphOutput(self.read_out(layout, states), ponder, *steps)
+        return GraphOutput(self.read_out(layout, states), ponder, more[-1] if get_steps else None)
 
     def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
         """Return the logits of states `(N, d)`; of edges, as in the graph, log-probabilities."""

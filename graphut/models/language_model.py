@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -44,7 +47,9 @@ class UniversalTransformerLM(GenerativeModel):
             self.output.weight = self.embedding.weight
         self.reset_parameters()
 
-    def forward(self, texts: Sentences, *, ends: bool = True) -> LMOutput:
+    def forward(
+        self, texts: Sentences, *, ends: bool = True, get_attention: bool = False
+    ) -> LMOutput:
         """Predict every token of each text from those before it.
 
         Parameters
@@ -54,6 +59,8 @@ class UniversalTransformerLM(GenerativeModel):
         ends : bool
             Whether `eos` is to be predicted at the end of each text; `False` for windows out of
             longer texts.
+        get_attention : bool
+            Also keep the attention weights between tokens, as `output.ponder.attention`.
 
         Raises
         ------
@@ -64,10 +71,11 @@ class UniversalTransformerLM(GenerativeModel):
             vocabulary, or a text is longer than `config.max_length`.
         """
         nodes, labels = self._read(texts, ends)
-        out, ponder = self.decoder(
+        out, ponder, *_ = self.decoder(
             nodes.checked_layout(causal_layout(self.topology, nodes.lengths)),
             nodes.first_states(self._embed_token),
             positions=nodes.positions(self._drawn_positions(nodes.lengths)),
+            get_attention=get_attention,
         )
         steps = nodes.select_tokens(ponder.steps)
         return LMOutput(self.output(nodes.select_tokens(out)), labels, ponder, steps, nodes.lengths)
@@ -107,6 +115,10 @@ class UniversalTransformerLM(GenerativeModel):
             steps = [[column[i] for column in columns] for i in range(len(alike))]
             found.update(zip(alike, self._search(decoder, last, options, steps), strict=True))
         return [found[i] for i in range(len(lengths))]
+
+    def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
+        text = [*sequence, *answer.tokens]
+        return replace(answer, decoder=self([text], ends=answer.ended, get_attention=True).ponder)
 
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
         """Return the input nodes and their labels."""

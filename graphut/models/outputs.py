@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torch import Tensor
 
 from graphut.nn import Ponder
 from graphut.nn.loop import FrontierRows
+from graphut.nn.notebook import steps_html
 
 
 class SequenceOutput(NamedTuple):
@@ -163,9 +164,25 @@ class Generation:
         Ponder steps of each generated token, `eos` included if it came.
     source_steps : list of int
         Ponder steps of each source token, or of each token of the prompt.
+    encoder, decoder : Ponder, optional
+        How the nodes of the sequence pondered, with the attention weights, if asked for. A language
+        model has no encoder.
     """
 
     tokens: list[int]
     score: float
     steps: list[int]
     source_steps: list[int]
+    encoder: Ponder | None = field(default=None, compare=False, repr=False)
+    decoder: Ponder | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def ended(self) -> bool:
+        """True if `eos` came before the longest length was reached."""
+        return len(self.steps) > len(self.tokens)
+
+    def _repr_html_(self) -> str:
+        """Return the tokens shaded by their steps: what a notebook shows."""
+        read = range(1, len(self.source_steps) + 1)
+        written = [*self.tokens, "eos"][: len(self.steps)]
+        return steps_html({"read": (read, self.source_steps), "written": (written, self.steps)})

@@ -41,13 +41,15 @@ class UniversalTransformerPointer(EncoderModel):
         self.question = nn.Linear(config.d_model, config.d_model)
         self.reset_parameters()
 
-    def forward(self, passages: Sentences) -> PointerOutput:
+    def forward(self, passages: Sentences, *, get_attention: bool = False) -> PointerOutput:
         """Compute the log-probability of each position of a passage.
 
         Parameters
         ----------
         passages : sequence of sequences of int
             The words before the answer, as token ids: lists, 1-D tensors or arrays.
+        get_attention : bool
+            Also keep the attention weights between words, as `output.ponder.attention`.
 
         Raises
         ------
@@ -63,7 +65,7 @@ class UniversalTransformerPointer(EncoderModel):
         self._check_length(int(lengths.max()), "a passage")
         tokens = tokens.to(self.device)
         feat = self._embed(self.embedding, tokens, "word")
-        states, last, steps, ponder = self._encode(feat, lengths)
+        states, last, steps, ponder = self._encode(feat, lengths, get_attention)
         passage = _passages(lengths, self.device)
         scores = (states * self.question(last)[passage]).sum(-1) * self.config.d_model**-0.5
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -88,10 +91,13 @@ class UniversalTransformer(GenerativeModel):
             cross=self.cross_topology,
         )
 
-    def forward(self, graph: DGLGraph) -> SequenceOutput:
+    def forward(self, graph: DGLGraph, *, get_attention: bool = False) -> SequenceOutput:
         """Predict the token that comes next at every target token.
 
-        The graph is from `sentence_graph`, with targets; its edges say who attends to whom.
+        The graph is from `sentence_graph`, with targets; its edges say who attends to whom. With
+        `get_attention` the output also keeps the attention weights of each step: of the encoder as
+        `output.encoder.attention`, of the decoder as `output.decoder.attention`, and between the
+        two as `output.decoder.cross_attention`.
 
         Raises
         ------
@@ -110,12 +116,13 @@ class UniversalTransformer(GenerativeModel):
         source = self._nodes(graph, "source")
         target = self._nodes(graph, "target")
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
-        memory, encoder = self._encode(graph, source, drawn)
-        out, decoder = self.decoder(
+        memory, encoder = self._encode(graph, source, drawn, get_attention)
+        out, decoder, *_ = self.decoder(
             target.checked_layout(as_layout(graph, "decode")),
             target.first_states(self._embed_target),
             positions=target.positions(drawn),
             cross=(as_layout(graph, "cross").to(self.device), memory),
+            get_attention=get_attention,
         )
         return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
 
@@ -131,15 +138,26 @@ class UniversalTransformer(GenerativeModel):
         inner = slice(1, -1) if self.config.frame_source else slice(None)
         return self._search(decoder, first, options, [own.tolist()[inner] for own in steps])
 
+    def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
+        # The last token of an answer without an end was not fed back.
+        target = answer.tokens if answer.ended else answer.tokens[:-1]
+        output = self(self.sentence_graph([sequence], [target]), get_attention=True)
+        return replace(answer, encoder=output.encoder, decoder=output.decoder)
+
     def _encode(
-        self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None
+        self,
+        graph: DGLGraph,
+        source: SentenceNodes,
+        drawn: Tensor | None,
+        get_attention: bool = False,
     ) -> tuple[Tensor, Ponder]:
-        out: tuple[Tensor, Ponder] = self.encoder(
+        out, ponder, *_ = self.encoder(
             source.checked_layout(as_layout(graph, "encode")),
             source.first_states(self._embed_source),
             positions=self._source_positions(source, drawn),
+            get_attention=get_attention,
         )
-        return out
+        return out, ponder
 
     def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
         """Return positions from the start, or `(num_nodes, 2)` from both ends; `bos` is at 0."""

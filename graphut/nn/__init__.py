@@ -1,6 +1,7 @@
 """Graph layers with a depth of their own: attention, transitions, halting, the recurrence."""
 
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.attention_record import AttentionRecord
 from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.dgl_layers import ConvAsAttention, DotGATConv, OutputOnly
 from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
@@ -32,6 +33,7 @@ __all__ = [
     "ACT",
     "HALTING_PRESETS",
     "AdaptiveRecurrence",
+    "AttentionRecord",
     "ConvAsAttention",
     "Convergence",
     "Decision",

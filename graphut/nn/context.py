@@ -89,7 +89,7 @@ class GraphContext:
     # (E,) or (E, H), added to the scores of self-attention; with blocks one for each.
     edge_bias: Tensor | Sequence[Tensor] | None = None
     edge_feat: Tensor | Sequence[Tensor] | None = None  # (E, edge_dim); with blocks one for each
-    get_attention: bool = False  # whether to keep the weights of each self-attention
+    get_attention: bool = False  # whether to keep the weights of each attention
     # What self-attention reads, (N_src, d), if it is called as a module to project it by itself.
     sources: Tensor | None = None
     in_place: KeyValueMemory | None = None  # where the backend reads them without a copy a step
@@ -99,6 +99,7 @@ class GraphContext:
     key_value: Tensor | None = field(default=None, init=False)
     combined: Tensor | None = field(default=None, init=False)  # what a convolution reads, (N, d)
     weights: list[Tensor] = field(default_factory=list, init=False)  # (E, H) of each attention
+    cross_weights: list[Tensor] = field(default_factory=list, init=False)  # (E_cross, H)
     work: Work = field(init=False)
     _step: int = field(default=1, init=False)
 
@@ -169,19 +170,23 @@ class GraphContext:
         """Return attention of packed rows over the encoder's output."""
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
+        options: dict[str, Any] = {"frontier": self.frontier, "get_attention": self.get_attention}
+        out: Tensor
         if is_hooked(layer):
             table = rows
             if self.frontier is not None:
                 zeros = rows.new_zeros(self.num_dst, rows.shape[1])
                 table = zeros.index_copy(0, self.frontier, rows)
-            read: Tensor = layer(
-                self.cross_layout, (self.encoded.feat, table), frontier=self.frontier
+            result = layer(self.cross_layout, (self.encoded.feat, table), **options)
+            out, weights = result if self.get_attention else (result, None)
+        else:
+            key_value = self.encoded.key_value(layer)
+            out, weights = layer.attend(
+                self.cross_layout, rows, key_value, count=self.count, **options
             )
-            return read
-        key_value = self.encoded.key_value(layer)
-        return layer.attend(
-            self.cross_layout, rows, key_value, frontier=self.frontier, count=self.count
-        )[0]
+        if weights is not None:
+            self.cross_weights.append(weights)
+        return out
 
     def transit(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the transition of packed rows; it may read neighbouring tokens."""

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
+from graphut.nn.attention_record import AttentionRecord
+from graphut.nn.notebook import steps_html
 
 
 @dataclass
@@ -49,6 +51,12 @@ class Ponder:
         each in-edge of a computed node.
     encoded_flops : int
         Floating-point operations to project the encoder's output, for a decoder.
+    attention, cross_attention : AttentionRecord, optional
+        The weights of self-attention and of cross-attention in each step, if they were asked for
+        with `get_attention=True`; not of sampled blocks.
+    halting : Tensor, optional
+        With them: `(steps done, N)`, the halting probabilities, NaN where a node had halted. `None`
+        without a halting module.
 
     Examples
     --------
@@ -76,6 +84,9 @@ class Ponder:
     key_value_flops: int
     edge_flops: int
     encoded_flops: int = 0
+    attention: AttentionRecord | None = None
+    cross_attention: AttentionRecord | None = None
+    halting: Tensor | None = None
 
     @property
     def mean_steps(self) -> Tensor:
@@ -128,6 +139,11 @@ class Ponder:
             for layout in self.layouts
         )
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
+
+    def _repr_html_(self) -> str:
+        """Return the nodes, by number, shaded by their steps: what a notebook shows."""
+        steps = self.steps.tolist()
+        return steps_html({"steps of nodes": (range(len(steps)), steps)})
 
     def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:
         return torch.as_tensor(sum(counts), device=self.steps.device)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.transforms import in_vmap
+from graphut.nn.attention_record import AttentionRecord
 from graphut.nn.blocks import block_layouts
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import GraphContext
@@ -188,7 +189,7 @@ class AdaptiveRecurrence(nn.Module):
             `(N_dst,)` int64, the graph of each node, for a rule that asks for it; without it, as
             in the DGL batch.
         get_attention : bool
-            Also return self-attention's weights.
+            Also return self-attention's weights; the record has them too, and more.
         get_steps : bool
             Also return the rows of every step, for a loss at each of them.
 
@@ -197,7 +198,8 @@ class AdaptiveRecurrence(nn.Module):
         Tensor
             `(N_dst, d)` output states; of a list, those of the last block's destinations.
         Ponder
-            Steps and remainder of each node, the cost, and the work that was done.
+            Steps and remainder of each node, the cost, and the work that was done. With
+            `get_attention` also the weights of all attention, and the halting probabilities.
         list of Tensor
             With `get_attention`: `(E, num_heads)` for each step that was done, zero for edges
             into halted nodes.
@@ -256,7 +258,7 @@ class AdaptiveRecurrence(nn.Module):
         if loop.calls_steps:
             again = loop.checkpoint_steps
             called = replace(loop, steps=[CalledStep(s, checkpointed=again) for s in loop.steps])  # type: ignore[misc]
-        rows: list[FrontierRows] | None = [] if get_steps else None
+        rows: list[FrontierRows] | None = [] if get_steps or get_attention else None
         found = called.run(
             context,
             feat,
@@ -268,6 +270,8 @@ class AdaptiveRecurrence(nn.Module):
         )
         checks.close()
         ponder = self._ponder(loop.step(1), context, found)
+        if get_attention and not context.blocks:
+            ponder = replace(ponder, **_seen_inside(context, rows or []))
         asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
         return found.out, ponder, *asked
 
@@ -440,6 +444,18 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
         noise=layer.noise if layer.training else None,
         checkpoint_steps=layer.checkpoint_steps and torch.is_grad_enabled(),
     )
+
+
+def _seen_inside(context: GraphContext, rows: Sequence[FrontierRows]) -> dict[str, Any]:
+    """Return the fields of a `Ponder` that are asked for with `get_attention`."""
+    seen: dict[str, Any] = {"attention": AttentionRecord(context.layout, context.weights)}
+    if context.cross_layout is not None:
+        seen["cross_attention"] = AttentionRecord(context.cross_layout, context.cross_weights)
+    found = [(step.nodes, step.probability) for step in rows if step.probability is not None]
+    if found:
+        nothing = found[0][1].new_full((context.num_dst,), torch.nan)
+        seen["halting"] = torch.stack([nothing.index_copy(0, *step) for step in found])
+    return seen
 
 
 def _check_halting(step: UniversalTransformerStep, halting: HaltingUnit) -> None:

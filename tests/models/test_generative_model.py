@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from graphut.models import UniversalTransformer, generative_model
+from graphut.models import (
+    UniversalTransformer,
+    UniversalTransformerLM,
+    UniversalTransformerLMConfig,
+    generative_model,
+)
 from graphut.models.decoding.prefix import PrefixDecoder
+from tests.helpers import assert_same
 from tests.models.cases import (
     EOS,
     SEARCHES,
@@ -165,3 +172,45 @@ def test_generate_is_free_of_dropout_and_gradients() -> None:
 def test_generate_takes_tensors(model: UniversalTransformer) -> None:
     tensors = [torch.tensor(source) for source in SOURCES]
     assert model.generate(tensors, max_length=3) == model.generate(SOURCES, max_length=3)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("frame_source", [False, True])
+def test_generate_gives_the_attention_of_the_tokens_it_chose(
+    search: dict[str, Any], frame_source: bool
+) -> None:
+    model = build_model(frame_source=frame_source)
+    found = model.generate(SOURCES, max_length=5, get_attention=True, **seeded(search))
+    assert found == model.generate(SOURCES, max_length=5, **seeded(search))
+    output = model(
+        model.sentence_graph(SOURCES, [answer.tokens for answer in found]), get_attention=True
+    )
+    for number, answer in enumerate(found):
+        assert answer.encoder is not None and answer.decoder is not None
+        inner = slice(1, -1) if frame_source else slice(None)
+        assert answer.encoder.steps.tolist()[inner] == answer.source_steps
+        assert answer.decoder.steps.tolist() == answer.steps
+        both = [(answer.encoder.attention, output.encoder.attention)]
+        both.append((answer.decoder.attention, output.decoder.attention))
+        both.append((answer.decoder.cross_attention, output.decoder.cross_attention))
+        for own, batch in both:
+            assert own is not None and batch is not None
+            assert_same([own.dense()], [trimmed(batch.dense(number), own.dense())])
+
+
+def trimmed(table: Tensor, like: Tensor) -> Tensor:
+    """The first steps, queries and keys: others in the batch go on, or a token was cut off."""
+    assert not table[len(like) :, :, : like.shape[2]].any()
+    return table[: like.shape[0], :, : like.shape[2], : like.shape[3]]
+
+
+@pytest.mark.parametrize("prompts", [[[2, 3], [], [4]], [torch.tensor([2, 3, 4])]], ids=str)
+def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
+    sizes = {"vocab_size": 7, "d_model": 8, "num_heads": 2, "max_steps": 5}
+    model = UniversalTransformerLM(UniversalTransformerLMConfig(**sizes))
+    for text in model.generate(prompts, max_length=4, get_attention=True):
+        assert text.encoder is None
+        assert text.decoder.steps.tolist() == text.source_steps + text.steps
+        assert torch.equal(
+            text.decoder.halting.isnan()[0], torch.zeros_like(text.decoder.steps) > 0
+        )

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from graphut import (
+    UniversalGraphTransformer,
+    UniversalGraphTransformerConfig,
     UniversalTransformer,
     UniversalTransformerClassifier,
     UniversalTransformerClassifierConfig,
@@ -14,7 +18,12 @@ from graphut import (
     UniversalTransformerPointer,
     UniversalTransformerPointerConfig,
 )
+from graphut._dgl import dgl
 from graphut.models import outputs
+from graphut.nn import AttentionRecord, Ponder
+from tests.helpers import assert_same
+from tests.models.cases import SOURCES, TARGETS, build_classifier, build_model
+from tests.nn.cases import randomised
 
 PAIRS = UniversalTransformer(UniversalTransformerConfig(source_vocab=9, target_vocab=9))
 TEXTS = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=9))
@@ -39,3 +48,89 @@ WORDS = UniversalTransformerPointer(UniversalTransformerPointerConfig(vocab_size
 )
 def test_outputs_has_the_result_of_every_model(found: Any, kind: type) -> None:
     assert type(found()) is kind
+
+
+def build_small(kind: type[Any], config: type[Any], **options: Any) -> Any:
+    model = randomised(kind(config(d_model=8, num_heads=2, max_steps=5, **options)), seed=10)
+    for name, parameter in model.named_parameters():
+        if name.endswith("halting.linear.bias"):
+            parameter.data.fill_(-0.3)
+    return model.eval()
+
+
+def run_pairs(**options: Any) -> Any:
+    model = build_model(decoder_topology="binary_partition:1&causal", encoder_topology="star")
+    return model(model.sentence_graph(SOURCES, TARGETS), **options)
+
+
+def run_texts(**options: Any) -> Any:
+    model = build_small(UniversalTransformerLM, UniversalTransformerLMConfig, vocab_size=7)
+    return model(TARGETS, **options)
+
+
+def run_documents(**options: Any) -> Any:
+    return build_classifier()([SOURCES[:2], SOURCES[1:2]], **options)
+
+
+def run_passages(**options: Any) -> Any:
+    kinds = (UniversalTransformerPointer, UniversalTransformerPointerConfig)
+    return build_small(*kinds, vocab_size=7)(SOURCES, **options)
+
+
+def run_graph(**options: Any) -> Any:
+    kinds = (UniversalGraphTransformer, UniversalGraphTransformerConfig)
+    graph = dgl.add_self_loop(dgl.graph(([0, 1, 3], [1, 2, 2])))
+    return build_small(*kinds, num_kinds=2, classes=3)(graph, torch.tensor([0, 1, 0, 1]), **options)
+
+
+def ponders_of(output: Any) -> list[Ponder]:
+    return [part for part in output if isinstance(part, Ponder)]
+
+
+def records_of(ponder: Ponder) -> list[AttentionRecord]:
+    return [x for x in (ponder.attention, ponder.cross_attention) if x is not None]
+
+
+RUNS = [run_pairs, run_texts, run_documents, run_passages, run_graph]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_outputs_are_the_same_with_attention(run: Callable[..., Any]) -> None:
+    plain, looked = run(), run(get_attention=True)
+    first = plain[0].detach()
+    assert_same([looked[0]], [first])
+    for before, after in zip(ponders_of(plain), ponders_of(looked), strict=True):
+        assert torch.equal(before.steps, after.steps)
+        assert before.attention is before.cross_attention is before.halting is None
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_outputs_have_attention_that_sums_to_one_while_a_node_is_active(
+    run: Callable[..., Any],
+) -> None:
+    for ponder in ponders_of(run(get_attention=True)):
+        steps = torch.arange(1, int(ponder.steps.max()) + 1)[:, None]
+        active = steps <= ponder.steps
+        assert ponder.halting is not None and torch.equal(~ponder.halting.isnan(), active)
+        for record in records_of(ponder):
+            sentences = range(len(record.layout.dst_lengths))
+            total = torch.cat([record.dense(s).sum(-1) for s in sentences], -1)  # steps, heads, N
+            sees = active & (record.layout.in_degrees > 0)  # no extra node sees a source
+            assert_same([total], [sees[:, None].expand_as(total).double()])
+
+
+def test_outputs_of_graphs_have_steps_and_attention() -> None:
+    found = run_graph(get_attention=True, get_steps=True)
+    assert len(found.steps) == len(found.ponder.attention.weights)
+    assert run_graph(get_attention=True).steps is None
+
+
+def test_generation_ended() -> None:
+    assert outputs.Generation([5], -1.0, [2, 1], [3]).ended
+    assert not outputs.Generation([5], -1.0, [2], [3]).ended
+
+
+def test_generation_shows_its_steps_in_a_notebook() -> None:
+    html = outputs.Generation([5, 6], -1.0, [2, 1, 4], [3, 2])._repr_html_()
+    for cell in ("1<sub>3</sub>", "2<sub>2</sub>", "5<sub>2</sub>", "6<sub>1</sub>", "eos<sub>4"):
+        assert cell in html

@@ -77,3 +77,8 @@ def test_ponder_the_cost_is_a_mean_over_nodes_with_the_gradient_of_the_remainder
     (by_remainder,) = torch.autograd.grad(ponder.remainder.mean(), bias)
     torch.testing.assert_close(found, by_remainder)
     assert found.item() < 0  # more probability at each step leaves less for the last
+
+
+def test_ponder_shows_the_steps_of_nodes_in_a_notebook() -> None:
+    html = PONDER._repr_html_()
+    assert [f"{node}<sub>{step}</sub>" in html for node, step in enumerate((1, 3, 2))] == [True] * 3

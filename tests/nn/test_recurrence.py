@@ -27,10 +27,12 @@ from graphut.nn import (
     AdaptiveRecurrence,
     Convergence,
     FixedDepth,
+    HaltingRule,
     HaltingUnit,
     MultiHeadAttention,
     PonderNet,
     PositionwiseTransition,
+    Sampled,
     ScheduledHalting,
     SeparableConvTransition,
     Threshold,
@@ -632,6 +634,20 @@ def test_recurrence_attention_weights_of_each_step(halted: str) -> None:
         assert_same([total], [seen.double()[:, None].expand(-1, HEADS)])
 
 
+@pytest.mark.parametrize("halted", HALTED)
+@pytest.mark.parametrize("rule", [ACT(), FixedDepth(), Sampled()], ids=str)
+def test_recurrence_halting_probabilities_of_each_step(halted: str, rule: HaltingRule) -> None:
+    case = build_case(halted=halted, rule=rule)
+    _, ponder, _, rows = case.layer(
+        case.graph, case.feat, **case.arguments, get_attention=True, get_steps=True
+    )
+    step = torch.arange(1, len(rows) + 1)[:, None]
+    assert torch.equal(ponder.halting.isnan(), step > ponder.steps)
+    for probability, own in zip(ponder.halting, rows, strict=True):
+        assert torch.equal(probability[own.nodes], own.probability)
+    assert case.layer(case.graph, case.feat)[1].halting is None
+
+
 @settings(max_examples=20)
 @given(multigraphs(live=True), st.data())
 def test_recurrence_new_numbers_for_nodes_and_edges_change_nothing_else(
@@ -757,6 +773,7 @@ def test_recurrence_hooks_see_a_call_a_step_with_its_frontier() -> None:
         case.graph, case.feat, get_attention=True, **given
     )
     assert_same([out, ponder.steps, *weights], [expected, same.steps, *wanted])
+    assert all(map(torch.equal, ponder.attention.weights, weights))
     sizes = [int(size) for size in ponder.frontier_sizes if size]
     assert [rows for kind, rows in calls if kind is MultiHeadAttention] == sizes
     assert [rows for kind, rows in calls if kind is UniversalTransformerStep] == sizes
