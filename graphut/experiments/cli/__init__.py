@@ -18,7 +18,7 @@ COMMANDS = {
     "generate": "answer sequences with the model in a folder, and show its steps",
     "info": "say what is in a folder",
     "bench": "measure which backend is fastest here, and what halting saves",
-    "halting": "compare ways of halting on a task",
+    "halting": "compare ways of halting on a task, or rules on one model",
     "topology": "look at who attends to whom",
     "results": "keep what was measured, and make the page of it",
 }

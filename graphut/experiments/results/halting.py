@@ -61,16 +61,9 @@ def other_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 def ways_table(runs: Sequence[RunRecord]) -> str:
     """Return the table of ways to halt: mean and deviation over seeds."""
-    head = [
-        "way",
-        "what it is",
-        "4-24 nodes",
-        "100 nodes",
-        "1000 nodes",
-        "steps",
-        "rank correlation",
-    ]
-    head += ["work by need", "weights", "updates", "minutes", "seeds", "command"]
+    head = ["way", "what it is", "4-24 nodes", "100 nodes", "1000 nodes", "steps"]
+    head += ["rank correlation", "work by need", "weights", "updates", "minutes"]
+    head += ["seeds", "command"]
     found = runs_by_way(runs)
     rows = [
         [name, meaning, *_way_cells(name, found[name])]
