@@ -79,9 +79,8 @@ def make_recurrence(
         gain=config.halting_gain,
         norm=config.halting_norm,
     )
-    layers = [False] * (config.max_steps - 1) + [True]
     return AdaptiveRecurrence(
-        step() if config.share_weights else [step(is_last) for is_last in layers],
+        step() if config.share_weights else [step(t == 1) for t in range(config.max_steps, 0, -1)],
         halting if config.adaptive else None,
         rule=parse_rule(config.rule) if config.adaptive else None,
         evaluation_rule=parse_rule(config.evaluation_rule) if config.evaluation_rule else None,

@@ -27,6 +27,7 @@ STAR = "star&causal"
         ("d_hidden", 0),
         ("kernel_size", 0),
         ("max_steps", 0),
+        ("max_steps", 1_000_001),
         ("max_steps", True),
         ("max_length", 0),
         ("max_offset", -1),
