@@ -156,3 +156,16 @@ def test_graph_transformer_names_a_node_without_in_edge() -> None:
 def test_graph_transformer_config_quotes_bad_values(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         UniversalGraphTransformerConfig(**options)
+
+
+@pytest.mark.parametrize("inputs", MODES["inputs"])
+def test_graph_transformer_without_halting_compiles_as_a_whole(inputs: str) -> None:
+    model, layout = build(inputs, adaptive=False, max_steps=2), as_layout(graph())
+    torch._dynamo.reset()
+
+    def logits(nodes: Tensor) -> Tensor:
+        return model(layout, nodes).logits  # type: ignore[no-any-return]
+
+    nodes = inputs_of(model)
+    found = torch.compile(logits, fullgraph=True, backend="aot_eager")(nodes)
+    assert_same([found], [logits(nodes)])
