@@ -78,9 +78,9 @@ class AdaptiveRecurrence(nn.Module):
         Noise on the first states, or on those that are added again, in training.
     checkpoint_steps : bool
         Keep only the states between steps for the backward pass, which does each step again
-        (arXiv 1604.06174): less memory for more time. Each step projects all nodes then. Without
-        gradients nothing changes, and a compiled program keeps what the compiler chooses. May be
-        changed later.
+        (arXiv 1604.06174): less memory for more time. Each step projects all nodes and the
+        encoder's output anew. Without gradients nothing changes, and a compiled program keeps
+        what the compiler chooses. May be changed later.
 
     Raises
     ------
