@@ -31,7 +31,7 @@ def as_pytree(cls: T) -> T:
     >>> layout = Causal().layout([2])
     >>> leaves, spec = pytree.tree_flatten(layout)
     >>> len(leaves), pytree.tree_unflatten(leaves, spec) is layout
-    (6, True)
+    (7, True)
     """
     make: Any = cls
     indices = (*make._index_names, "edge_ids", "dst_lengths", "src_lengths")
