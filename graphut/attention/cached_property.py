@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from graphut.attention.transforms import outside_transforms
+from graphut.attention.transforms import is_exporting, outside_transforms
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -39,7 +39,8 @@ else:
                 return self
             with outside_transforms():
                 value = self.make(instance)
-            object.__setattr__(instance, self.make.__name__, value)  # dataclasses may be frozen
+            if not is_exporting():
+                object.__setattr__(instance, self.make.__name__, value)  # frozen dataclasses too
             return value
 
 

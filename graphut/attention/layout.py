@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention.cached_property import cached_property
-from graphut.attention.transforms import in_transform, outside_transforms, plain
+from graphut.attention.pytrees import as_pytree
+from graphut.attention.transforms import in_transform, is_exporting, outside_transforms, plain
 
 Device = torch.device | str
 T = TypeVar("T")
@@ -48,6 +49,7 @@ class EdgeLayout(ABC):
     _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     _index_names: ClassVar[tuple[str, ...]]  # the fields that hold index tensors
+    _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that no tensor has
 
     def __post_init__(self) -> None:
         """Refuse wrong indices; find out the facts, if they are not another device's."""
@@ -166,13 +168,18 @@ class EdgeLayout(ABC):
     def derive(self, make: Callable[..., T], *sizes: int) -> T:
         """Return `make(layout, *sizes)`, made once and kept with the layout."""
         key = (make, sizes) if sizes else make
-        if key not in self._derived:
+        made: T
+        if key in self._derived:
+            made = self._derived[key]
+        else:
             with outside_transforms():
-                self._derived[key] = make(self, *sizes)
-        made: T = self._derived[key]
+                made = make(self, *sizes)
+            if not is_exporting():
+                self._derived[key] = made
         return made
 
 
+@as_pytree
 @dataclass(frozen=True, eq=False, kw_only=True)
 class IntervalLayout(EdgeLayout):
     """Destination `i` attends to the sources `lo[i], ..., hi[i] - 1`.
@@ -192,6 +199,7 @@ class IntervalLayout(EdgeLayout):
     lo: Tensor  # (num_dst,) int64
     hi: Tensor  # (num_dst,) int64; as `lo` where there is no in-edge
     _index_names: ClassVar = ("lo", "hi")
+    _size_names: ClassVar = ("num_src", "num_edges")
 
     def _check_rows(self) -> None:
         lo, hi = self.lo, self.hi
@@ -238,6 +246,7 @@ class IntervalLayout(EdgeLayout):
         return torch.arange(shift.numel(), device=self.device) + shift
 
 
+@as_pytree
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CSRLayout(EdgeLayout):
     """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`."""

@@ -20,7 +20,7 @@ from torch._C._functorch import (
 )
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd import forward_ad
-from torch.compiler import is_compiling
+from torch.compiler import is_compiling, is_dynamo_compiling
 
 
 def in_transform() -> bool:
@@ -40,6 +40,11 @@ def in_vmap() -> bool:
     return _in_torch_func() and any(
         layer.key() == TransformType.Vmap for layer in get_interpreter_stack() or ()
     )
+
+
+def is_exporting() -> bool:
+    """Return whether `torch.export` runs the code on tensors without numbers, not to be kept."""
+    return is_compiling() and not is_dynamo_compiling()
 
 
 def outside_transforms() -> AbstractContextManager[Any]:

@@ -243,7 +243,9 @@ class AdaptiveModel(nn.Module):
 
     def _look_up(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
         """Return scaled embeddings of tokens."""
-        least, largest = torch.stack(token.aminmax()).tolist()  # a GPU is waited for once
+        least = largest = 0
+        if not torch.compiler.is_compiling():
+            least, largest = torch.stack(token.aminmax()).tolist()  # a GPU is waited for once
         if largest >= embedding.num_embeddings or least < 0:
             wrong = largest if largest >= embedding.num_embeddings else least
             raise ValueError(

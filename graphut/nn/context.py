@@ -126,14 +126,15 @@ class GraphContext:
                 self.key_value = self.key_value[: self.num_src]
 
     def branch(self) -> GraphContext:
-        """Return a copy for one step, with an empty record of work and weights."""
+        """Return a copy for one step, which projects all it reads and has an empty record."""
         own = copy(self)
         own.work, own.weights = Work(), []
+        own.encoded = None if self.encoded is None else EncoderOutput(self.encoded.feat)
         return own
 
     def join(self, after: GraphContext) -> None:
         """Take over what a step has done on a branch."""
-        self.combined = after.combined
+        self.combined, self.encoded = after.combined, after.encoded
         self.weights += after.weights
         self.work.attended += after.work.attended
         self.work.cross_attended += after.work.cross_attended

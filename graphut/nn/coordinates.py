@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 
 def coordinate_signal(
@@ -41,8 +42,8 @@ def coordinate_signal(
     if dim < 1:
         raise ValueError(f"dim must be at least 1, got {dim}")
     given = torch.as_tensor(values)
-    if given.device.type != "cpu":  # to find out how many differ, the host would have to wait
-        return _sinusoid(given, dim, dtype)
+    if given.device.type != "cpu" or is_compiling():
+        return _sinusoid(given, dim, dtype)  # the host would wait to find out how many differ
     # Sines are slow and positions repeat from sentence to sentence: each is taken once.
     unique, inverse = torch.unique(given, return_inverse=True)
     return _sinusoid(unique, dim, dtype)[inverse]
@@ -63,7 +64,7 @@ def position_encoding(positions: Tensor, dim: int, dtype: torch.dtype = torch.fl
     coordinates = 1 if positions.dim() == 1 else positions.shape[1]
     if coordinates < 1 or dim % coordinates:
         raise ValueError(f"{dim} features do not divide into {coordinates} coordinates")
-    return coordinate_signal(positions, dim // coordinates, dtype).reshape(len(positions), dim)
+    return coordinate_signal(positions, dim // coordinates, dtype).reshape(positions.shape[0], dim)
 
 
 def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:

@@ -27,7 +27,7 @@ class FiniteChecks:
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Raise if a halting probability, `(A,)`, is not a number from 0 to 1."""
-        if not probability.numel():
+        if not probability.numel() or has_no_numbers():
             return
         low, high = probability.detach().aminmax()
         if bool((low >= 0.0) & (high <= 1.0)):  # not so for NaN; waits for a device once

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from graphut.attention.checks import has_no_numbers
 from graphut.nn.checks import check_one_a_row
 from graphut.nn.context import AttentionContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
@@ -98,9 +99,9 @@ class AdaptiveLoop:
         first = feat[: context.num_dst]
         state = RuleState(self.rule, first, members)
         halting = _Halting(self, state, checks, rows)
-        if self.halted == "running" or isinstance(self.rule, FixedDepth) or not len(first):
+        if self.halted == "running" or isinstance(self.rule, FixedDepth) or not first.shape[0]:
             result = _run_everyone(self, context, feat, added, halting, settle)
-            if len(result.steps) > num_dst:  # nobody was left for the last blocks
+            if result.steps.shape[0] > num_dst:  # nobody was left for the last blocks
                 result = LoopOutput(*(part[:num_dst] for part in result))
         else:
             frontier: Frontier
@@ -250,22 +251,22 @@ def _run_everyone(
     for t in range(1, loop.max_steps + 1):
         context.begin_step(t)
         before, states = _step_of_everyone(loop, context, states, feat, added, t)
-        if len(states) < len(active):  # the destinations of sampled blocks become fewer
+        if context.num_dst < active.shape[0]:  # the destinations of sampled blocks become fewer
             active, steps, remainder, cost = (
-                x[: len(states)] for x in (active, steps, remainder, cost)
+                x[: context.num_dst] for x in (active, steps, remainder, cost)
             )
-            state.keep_first(len(states))
+            state.keep_first(context.num_dst)
         steps = steps + active
-        nodes = None if len(states) == len(feat) else torch.arange(len(states), device=feat.device)
         if all_run and halting.rows is None:
             continue
+        nodes = None if len(states) == len(feat) else torch.arange(len(states), device=feat.device)
         halts = halting.decide(before, states, t, nodes, nodes, None if all_run else active)
         if all_run:
             continue
         remainder = torch.where(halts, state.remainder, remainder)
         cost = torch.where(halts, state.cost, cost)
         active = active & ~halts
-        if not (settle or halting.checks.bound(active.sum())):
+        if not (settle or has_no_numbers() or halting.checks.bound(active.sum())):
             break
     return LoopOutput(states if all_run else state.out, steps, remainder, cost)
 
@@ -280,8 +281,8 @@ def _step_of_everyone(
 ) -> tuple[Tensor, Tensor]:
     """Return the states before and after a step; source-only nodes show their first states."""
     step, num_src = loop.step(t), context.num_src
-    if len(states) < num_src:
-        states = torch.cat([states, feat[len(states) :]])
+    if states.shape[0] < num_src:
+        states = torch.cat([states, feat[states.shape[0] :]])
     encodings = None if added.encodings is None else added.encodings[:num_src]
     shown = with_noise(added.noise, "every_step", add_encoding(states, encodings), step=t)
     shown = add_encoding(shown, added.signal(t))

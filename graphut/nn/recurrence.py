@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
@@ -78,8 +79,9 @@ class AdaptiveRecurrence(nn.Module):
         Noise on the first states, or on those that are added again, in training.
     checkpoint_steps : bool
         Keep only the states between steps for the backward pass, which does each step again
-        (arXiv 1604.06174): less memory for more time. Each step projects all nodes then. Without
-        gradients nothing changes. May be changed later.
+        (arXiv 1604.06174): less memory for more time. Each step projects all nodes and the
+        encoder's output anew. Without gradients nothing changes, and a compiled program keeps
+        what the compiler chooses. May be changed later.
 
     Raises
     ------
@@ -245,6 +247,12 @@ class AdaptiveRecurrence(nn.Module):
                 "the nodes of each example of torch.func.vmap halt at steps of their own: call "
                 "the recurrence on one graph of all examples (dgl.batch) in place of vmap"
             )
+        halts = not (isinstance(self.active_rule, FixedDepth) or self.halted == "running")
+        if halts and is_compiling():
+            options: dict[str, Any] = {"positions": positions, "cross": cross}
+            options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "graph_ids": graph_ids}
+            options |= {"get_attention": get_attention, "get_steps": get_steps}
+            return _uncompiled(self, graph, feat, **options)
         feat = sources_of(feat)
         loop = adaptive_loop(self)
         context = self._context(loop, graph, feat, positions, cross, edge_bias, edge_feat)
@@ -331,7 +339,7 @@ class AdaptiveRecurrence(nn.Module):
         return Ponder(
             steps=found.steps,
             remainder=found.remainder,
-            cost=found.cost.mean() if len(found.cost) else found.cost.sum(),
+            cost=found.cost.mean() if found.cost.shape[0] else found.cost.sum(),
             max_steps=self.max_steps,
             work=context.work,
             layouts=tuple(context.blocks) or (context.layout,) * self.max_steps,
@@ -429,6 +437,19 @@ class AdaptiveRecurrence(nn.Module):
         )
 
 
+def _uncompiled(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Any, ...]:
+    """Call a layer outside of the program that `torch.compile` makes."""
+    found: tuple[Any, ...] = torch.compiler.disable(layer.forward)(*args, **options)
+    return found
+
+
+# The decorator torch.compiler.disable does no more, but imports the compiler.
+_uncompiled._torchdynamo_disable = True  # type: ignore[attr-defined]
+_uncompiled._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
+    "the host asks at each step which nodes halt; not so with FixedDepth or halted='running'"
+)
+
+
 def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
     """Return the loop of a recurrence with the settings that the recurrence has now."""
     steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
@@ -442,7 +463,7 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
         step_signal=layer.step_signal,
         inject_input=layer.inject_input,
         noise=layer.noise if layer.training else None,
-        checkpoint_steps=layer.checkpoint_steps and torch.is_grad_enabled(),
+        checkpoint_steps=layer.checkpoint_steps and torch.is_grad_enabled() and not is_compiling(),
     )
 
 

@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
+from graphut.attention.checks import has_no_numbers
 from graphut.attention.transforms import outside_transforms
 from graphut.nn.coordinates import coordinate_signal, position_encoding
 
@@ -83,7 +85,7 @@ class LearnedSignal(nn.Embedding):
         """
         rows = coordinates.long() - self.first
         missing = (rows < 0) | (rows >= self.num_embeddings) | (rows + self.first != coordinates)
-        if bool(missing.any()):
+        if not has_no_numbers() and bool(missing.any()):
             last = self.first + self.num_embeddings - 1
             raise ValueError(
                 f"a learned signal of size {self.num_embeddings} has rows for {self.first} to "
@@ -116,7 +118,7 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     ValueError
         If the signal gives rows of another shape.
     """
-    if coordinates.dim() > 1 or coordinates.device.type != "cpu":
+    if coordinates.dim() > 1 or coordinates.device.type != "cpu" or is_compiling():
         return _rows_of(signal, coordinates, like)
     # Positions repeat from sentence to sentence: the signal is asked for each once.
     unique, inverse = torch.unique(coordinates, return_inverse=True)
@@ -125,7 +127,7 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
     """Return the signals of steps 1, 2, ..., `(steps, d)`, in width, dtype and device of `like`."""
-    if isinstance(signal, SinusoidalSignal):
+    if isinstance(signal, SinusoidalSignal) and not is_compiling():
         return _sinusoids(signal.count_from, steps, like.shape[1], like.dtype, like.device)
     return _rows_of(signal, torch.arange(1, steps + 1, device=like.device), like)
 
@@ -142,7 +144,7 @@ def _sinusoids(
 
 def _rows_of(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     rows = signal(coordinates)
-    wanted = (len(coordinates), like.shape[1])
+    wanted = (coordinates.shape[0], like.shape[1])
     if rows.shape != wanted:
         raise ValueError(
             f"a signal gave rows of shape {tuple(rows.shape)} for {len(coordinates)} coordinates; "

@@ -265,9 +265,6 @@ class CalledStep:
         context.work.projections[-1] = (context.num_src, None)
         if not self.checkpointed:
             return self._call(context, states)
-        cross = self.step.cross_attention
-        if cross is not None and context.encoded is not None and not is_hooked(cross):
-            context.encoded.key_value(cross)  # once for all steps, so not inside of one
         # What is done again gets a context as it is now, and none that will know later states:
         # those would keep the graph alive that keeps them.
         before = context.branch()

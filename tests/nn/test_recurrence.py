@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import re
 import weakref
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch._dynamo.exc import Unsupported
 from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -228,6 +230,17 @@ def test_recurrence_bfloat16_is_at_most_twice_as_far_off_as_dense_bfloat16(
     assert torch.equal(found[1], truth[1])
     assert relative_error(found[0], truth[0]) <= 2 * relative_error(dense[0], truth[0])
     assert total_error(found[3:], truth[3:]) <= 2 * total_error(dense[3:], truth[3:])
+
+
+def test_recurrence_bfloat16_weights_sum_probabilities_in_float32() -> None:
+    unit = HaltingUnit(FEATS, bias_init=-4.0, gain=0.0)
+    case = build_case(halting=unit, max_steps=80).to(torch.bfloat16)
+    probability = unit.linear.bias.detach().float().sigmoid().item()
+    steps = math.ceil(0.99 / probability)  # bfloat16 would round each sum
+    _, ponder = case.layer(case.graph, case.feat)
+    assert 40 < steps < 80 and ponder.steps.tolist() == [steps] * 10
+    rest = torch.full((10,), 1.0 - (steps - 1) * probability)
+    assert_same([ponder.remainder, ponder.cost], [rest, (rest + steps).mean()], 1e-3)
 
 
 def total_error(found: list[Tensor], truth: list[Tensor]) -> float:
@@ -777,6 +790,52 @@ def test_recurrence_hooks_see_a_call_a_step_with_its_frontier() -> None:
     sizes = [int(size) for size in ponder.frontier_sizes if size]
     assert [rows for kind, rows in calls if kind is MultiHeadAttention] == sizes
     assert [rows for kind, rows in calls if kind is UniversalTransformerStep] == sizes
+
+
+# Programs of torch.compile.
+
+
+def assert_same_when_compiled(case: Case, compiler: str, *, fullgraph: bool = True) -> None:
+    torch._dynamo.reset()
+    call = torch.compile(engine, fullgraph=fullgraph, backend=compiler)
+    results = []
+    for run in (engine, call):
+        found = run(case.layer, case.graph, case.feat, **case.arguments)
+        out, _, rest, cost = found
+        results.append([*found, *gradients([out, rest, cost], case.inputs)])
+    assert_same(*results)
+
+
+# What inductor itself uses, torch has deprecated.
+OWN = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+COMPILERS = ["aot_eager", pytest.param("inductor", marks=[pytest.mark.full, OWN])]
+WHOLE = covering(
+    halted=("fixed", "running"),
+    norm=MODES["norm"],
+    form=MODES["form"],
+    transition=MODES["transition"],
+    topology=("causal", "rows"),
+)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("modes", WHOLE, ids=name_of)
+def test_recurrence_compiles_as_a_whole_where_the_host_asks_for_nothing(
+    modes: dict[str, Any], compiler: str
+) -> None:
+    fixed = modes["halted"] == "fixed"
+    case = build_case(**{**modes, "halted": "copied" if fixed else "running"}, max_steps=3)
+    if fixed:
+        case.layer.rule = FixedDepth()
+    assert_same_when_compiled(case, compiler)
+
+
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
+def test_recurrence_with_a_frontier_breaks_a_compiled_program(halted: str) -> None:
+    case = build_case(halted=halted)
+    assert_same_when_compiled(case, "eager", fullgraph=False)
+    with pytest.raises(Unsupported, match=r"the host asks at each step which nodes halt; not so"):
+        assert_same_when_compiled(case, "eager")
 
 
 # Steps that are done again in the backward pass.

@@ -1,0 +1,81 @@
+"""Edge layouts as pytrees: so that an exported program takes any graph as an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from torch.utils import _pytree as pytree
+
+T = TypeVar("T", bound=type)
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """The facts of a layout that an exported program takes for granted."""
+
+    extra_nodes: bool
+    has_empty_rows: bool
+    is_monotone: bool
+    # Who takes a layout apart mostly puts the same together again: that one has its caches.
+    layout: Any = field(default=None, compare=False, repr=False)
+
+
+def as_pytree(cls: T) -> T:
+    """Register a class of layouts, whose leaves are index tensors and sizes; return the class.
+
+    Examples
+    --------
+    >>> from graphut.topology import Causal
+    >>> layout = Causal().layout([2])
+    >>> leaves, spec = pytree.tree_flatten(layout)
+    >>> len(leaves), pytree.tree_unflatten(leaves, spec) is layout
+    (7, True)
+    """
+    make: Any = cls
+    indices = (*make._index_names, "edge_ids", "dst_lengths", "src_lengths")
+    names = (*indices, *make._size_names)
+
+    def flatten(layout: Any) -> tuple[list[Any], _Constants]:
+        constants = _Constants(
+            extra_nodes=layout.extra_nodes,
+            has_empty_rows=layout.has_empty_rows,
+            is_monotone=layout._facts.get("falls") == 0,
+            layout=layout,
+        )
+        return [getattr(layout, name) for name in names], constants
+
+    def flatten_with_keys(layout: Any) -> tuple[list[tuple[Any, Any]], _Constants]:
+        leaves, constants = flatten(layout)
+        return [(pytree.GetAttrKey(k), x) for k, x in zip(names, leaves, strict=True)], constants
+
+    def unflatten(leaves: Iterable[Any], constants: _Constants) -> Any:
+        values, layout = dict(zip(names, leaves, strict=True)), constants.layout
+        if layout is not None and all(_same(getattr(layout, k), x) for k, x in values.items()):
+            return layout
+        facts = {
+            "empty_rows": int(constants.has_empty_rows),
+            "falls": int(not constants.is_monotone),
+            "edges": values.pop("num_edges", None),
+        }
+        return make(**values, extra_nodes=constants.extra_nodes, _facts=facts, _trusted=True)
+
+    pytree.register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=f"graphut.{cls.__name__}",
+        flatten_with_keys_fn=flatten_with_keys,
+        to_dumpable_context=_as_list,
+        from_dumpable_context=lambda flags: _Constants(*flags),
+    )
+    return cls
+
+
+def _same(old: Any, new: Any) -> bool:
+    return old is new or (type(new) is int and old == new)
+
+
+def _as_list(constants: _Constants) -> Sequence[bool]:
+    return [constants.extra_nodes, constants.has_empty_rows, constants.is_monotone]
