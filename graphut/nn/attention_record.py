@@ -22,7 +22,8 @@ class AttentionRecord:
         The edges; `layout.in_edges()` names destination, source and id of each.
     weights : sequence of Tensor
         `(E, H)` for each step that was done, by edge id: of each head, the weights of all
-        in-edges of a node sum to one. They are zero if the step did not compute the node.
+        in-edges of a node sum to one, but for dropout in training. They are zero where the step
+        did not compute the node.
 
     Examples
     --------

@@ -191,7 +191,7 @@ class AdaptiveRecurrence(nn.Module):
             `(N_dst,)` int64, the graph of each node, for a rule that asks for it; without it, as
             in the DGL batch.
         get_attention : bool
-            Also return self-attention's weights; the record has them too, and more.
+            Also return self-attention's weights, and keep more in the record.
         get_steps : bool
             Also return the rows of every step, for a loss at each of them.
 

@@ -1,5 +1,19 @@
-"""Pictures of topologies; `pip install graphut[plot]` brings the matplotlib that they need."""
+"""Pictures of topologies, attention, pondering, frontiers and training.
 
+They need matplotlib, and raise `ImportError` without it: `pip install graphut[plot]` brings it.
+"""
+
+from graphut.plotting.attention import draw_attention
+from graphut.plotting.frontier import animate_frontier, draw_frontier
+from graphut.plotting.ponder import draw_ponder
 from graphut.plotting.topology import draw_topology
+from graphut.plotting.training import draw_training
 
-__all__ = ["draw_topology"]
+__all__ = [
+    "animate_frontier",
+    "draw_attention",
+    "draw_frontier",
+    "draw_ponder",
+    "draw_topology",
+    "draw_training",
+]

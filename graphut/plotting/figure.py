@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphut._files import writing
+
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 # Colours of Okabe and Ito, and wine of Tol. Blue, orange and wine differ to readers with any colour
 # vision; green and blue look alike without blue cones: such lines need another mark.
 BLUE, ORANGE, GREEN, WINE = "#0072B2", "#D55E00", "#009E73", "#882255"
+
+
+def looks() -> Iterator[tuple[str, str, str]]:
+    """Yield colour, mark and kind of line for one series after another, nine and again."""
+    colours, marks = (BLUE, ORANGE, WINE), (("o", "-"), ("s", "--"), ("^", ":"))
+    return cycle([(colours[i], *marks[(i + turn) % 3]) for turn in range(3) for i in range(3)])
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -24,6 +36,30 @@ def new_figure(width: float, height: float) -> Figure:
             f"pictures need matplotlib ({error}): pip install graphut[plot]"
         ) from None
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def check_ending(path: str | Path, *others: str) -> None:
+    """Raise `ValueError` if matplotlib knows no picture with the ending of a path, nor `others`."""
+    ending = Path(path).suffix[1:].lower()
+    known = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
+    if ending not in known:
+        raise ValueError(
+            f"cannot draw into {path}: {ending!r} is not supported; let it end with "
+            f"{', '.join(f'.{kind}' for kind in known)}"
+        )
+
+
+def save_figure(figure: Figure | SubFigure, path: str | Path) -> None:
+    """Write a figure into a file; the ending of its name says what kind of picture it is."""
+    check_ending(path)
+    with writing(path):
+        figure.figure.savefig(path)
+
+
+def spacing(axes: Axes, columns: int, rows: int) -> tuple[float, float]:
+    """Return about how many inches a column is wide and a row is high on axes with so many."""
+    dpi = axes.figure.dpi
+    return axes.bbox.width / dpi / max(columns, 1), axes.bbox.height / dpi / max(rows, 1)
 
 
 def shortened(text: str, longest: int = 32) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from graphut.plotting.arcs import arcs, frame_arcs, line_style
 from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure, shortened
 from graphut.topology import Topology
 
@@ -92,47 +93,17 @@ def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
 
     destination, source = kinds.nonzero(as_tuple=True)
     kind = kinds[destination, source]
-    style = _line_style(len(kind))
+    style = line_style(len(kind))
     for wanted, (_, colour) in KINDS.items():
         chosen = (kind == wanted) & (destination != source)
-        arcs = _arcs(source[chosen], destination[chosen])
-        axes.add_collection(LineCollection(list(arcs.numpy()), colors=colour, **style))
+        lines = arcs(source[chosen], destination[chosen])
+        axes.add_collection(LineCollection(list(lines.numpy()), colors=colour, **style))
     nodes = len(kinds)
     size = max(2.0, min(7.0, 160 / nodes))
     axes.plot(range(n), [0] * n, "o", color="black", markersize=size)
     axes.plot(range(n, nodes), [0] * (nodes - n), "s", color=WINE, markersize=size + 1)
     axes.set(title=f"edges, clockwise from source to destination: {len(kind)}", xlabel="node")
-    _frame_arcs(axes, nodes, (destination - source).tolist())
-
-
-def _line_style(count: int) -> dict[str, float]:
-    """Return thin and faint lines where there are many, so that dense regions can be seen."""
-    count = max(count, 1)
-    return {
-        "linewidths": max(0.25, min(1.0, 150 / count**0.75)),
-        "alpha": max(0.1, min(1.0, 500 / count)),
-    }
-
-
-def _frame_arcs(axes: Axes, nodes: int, lengths: list[int]) -> None:
-    """Set the limits of the axes to what arcs of these lengths take, and hide the frame."""
-    from matplotlib.ticker import MaxNLocator
-
-    above, below = max([0, *lengths]) / 2, min([0, *lengths]) / 2
-    margin = 0.08 * max(1.0, above - below)
-    axes.set_xlim(-0.5 - nodes / 50, nodes - 0.5 + nodes / 50)
-    axes.set_ylim(below - margin, above + margin)
-    axes.set_yticks([])
-    axes.spines[["left", "right", "top", "bottom"]].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-
-
-def _arcs(source: Tensor, destination: Tensor) -> Tensor:
-    """Return half ellipses from source to destination, clockwise: `(edges, points, 2)`."""
-    angle = torch.linspace(torch.pi, 0, 33)
-    middle = (source + destination)[:, None] / 2
-    radius = (destination - source)[:, None] / 2
-    return torch.stack([middle + radius * angle.cos(), radius * angle.sin()], dim=2)
+    frame_arcs(axes, nodes, (destination - source).tolist())
 
 
 def _add_legend(figure: Figure, kinds: Tensor) -> None:

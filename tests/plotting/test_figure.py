@@ -1,13 +1,23 @@
 from __future__ import annotations
 
 import sys
-from itertools import combinations
+from itertools import combinations, islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure
+from graphut.plotting.figure import (
+    BLUE,
+    ORANGE,
+    WINE,
+    check_ending,
+    looks,
+    new_figure,
+    save_figure,
+    spacing,
+)
 
 # What linear red, green and blue become to whom a kind of cones is missing: Machado, Oliveira and
 # Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", 2009.
@@ -58,3 +68,32 @@ def test_new_figure_without_matplotlib_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install graphut\[plot\]"):
         new_figure(5, 3)
+
+
+@pytest.mark.parametrize("name", ["picture", "picture.foo", "png"])
+def test_check_ending_says_which_endings_there_are(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"cannot draw into {name}: .*\.pdf, .*\.png"):
+        check_ending(name)
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
+def test_save_figure_writes_what_the_ending_says(name: str, start: bytes, tmp_path: Path) -> None:
+    save_figure(new_figure(1, 1), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_save_figure_says_what_to_do_where_it_cannot_write(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="make its folder, or name another"):
+        save_figure(new_figure(1, 1), tmp_path / "nowhere" / "a.png")
+
+
+def test_spacing_is_that_of_columns_and_rows() -> None:
+    figure = new_figure(4, 2)
+    axes = figure.add_axes((0.0, 0.0, 0.5, 1.0))
+    assert spacing(axes, 4, 1) == pytest.approx((0.5, 2.0))
+
+
+def test_looks_go_on_without_end() -> None:
+    first = list(islice(looks(), 18))
+    assert len(set(first)) == 9 and first[9:] == first[:9]
+    assert first[:3] == [(BLUE, "o", "-"), (ORANGE, "s", "--"), (WINE, "^", ":")]

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from graphut.plotting import draw_topology
 from graphut.topology import Complete, parse
+from tests.plotting.pictures import assert_nothing_is_cut_off
 
 
 def arcs_of(figure: Figure) -> list[tuple[float, float, bool]]:
@@ -51,10 +52,7 @@ LONG = "|".join(["dilated:100,100"] * 20)
 )
 def test_draw_topology_cuts_nothing_off(spec: str, n: int) -> None:
     figure = draw_topology(parse(spec), n)
-    figure.draw_without_rendering()
-    inside = figure.get_tightbbox()
-    assert inside.x0 >= 0 and inside.y0 >= 0
-    assert inside.x1 <= figure.get_figwidth() and inside.y1 <= figure.get_figheight()
+    assert_nothing_is_cut_off(figure)
 
 
 def test_draw_topology_saves(tmp_path: Path) -> None:

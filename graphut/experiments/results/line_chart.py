@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import cycle
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure
+from graphut.plotting.figure import looks, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LOOKS = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (WINE, "^", ":"))
 _COLUMNS = 3
 _LABEL = 40  # characters that a panel is wide
 
@@ -66,7 +64,7 @@ class Chart:
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
-    for series, (colour, marker, line) in zip(panel.series, cycle(_LOOKS), strict=False):
+    for series, (colour, marker, line) in zip(panel.series, looks(), strict=False):
         x, y = zip(*series.points, strict=True)
         look = marker + line if series.joined else marker
         label = fill(series.label, _LABEL, break_on_hyphens=False)

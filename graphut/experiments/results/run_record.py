@@ -161,7 +161,7 @@ def thinned(lines: Sequence[Mapping[str, Any]], best: int) -> dict[str, Any]:
     """Return the columns of a metrics file, of at most `MOST_EPOCHS` epochs.
 
     The first epoch, the last one and the one at `best` are never left out. All lines must have
-    the same keys.
+    the same keys, but for `active`, which is left out: older versions did not write it.
 
     Examples
     --------
@@ -171,7 +171,8 @@ def thinned(lines: Sequence[Mapping[str, Any]], best: int) -> dict[str, Any]:
     """
     last, intervals = len(lines) - 1, MOST_EPOCHS - 2
     chosen = {round(i * last / intervals) for i in range(intervals + 1)} | {best}
-    return _columns([rounded(lines[index]) for index in sorted(chosen)])
+    kept = [rounded(lines[index]) for index in sorted(chosen)]
+    return _columns([{key: line[key] for key in line if key != "active"} for line in kept])
 
 
 def rounded(value: Any) -> Any:

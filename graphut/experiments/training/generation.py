@@ -13,6 +13,7 @@ from graphut.experiments.tasks.base import in_batches
 from graphut.models import UniversalTransformer, UniversalTransformerLM
 from graphut.models.checked_config import option
 from graphut.models.outputs import Generation
+from graphut.nn import Ponder
 
 _BATCH = 100
 _LABEL_WIDTH = 8  # columns
@@ -23,6 +24,15 @@ class GeneratedText(NamedTuple):
 
     text: str
     with_steps: str
+
+
+class PonderedPart(NamedTuple):
+    """One part of a model, as it pondered over one text."""
+
+    name: str  # "encoder" or "decoder"
+    names: list[str]  # of its tokens, or of its sentences; of a decoder, the tokens that it writes
+    reads: list[str]  # the tokens that it is fed: of a decoder, each is the one written before
+    ponder: Ponder  # with the attention weights
 
 
 @dataclass(frozen=True, kw_only=True)

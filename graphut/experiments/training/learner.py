@@ -13,7 +13,7 @@ from torch import Tensor
 from graphut.experiments.tasks import Task, Vocabulary
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.generation import GeneratedText, NoOptions
+from graphut.experiments.training.generation import GeneratedText, NoOptions, PonderedPart
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import Ponder
@@ -143,6 +143,15 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         options: Any,
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text; `options` is a `generation_kind`."""
+
+    def look_inside(
+        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], text: str, options: Any
+    ) -> tuple[str, list[PonderedPart]]:
+        """Return the answer to a text, and how each part of the model pondered over it.
+
+        `options` is a `generation_kind`. Raise `ValueError` if the task is not about texts.
+        """
+        raise ValueError(f"{self.examples} are no texts: there is no text to think about")
 
     def read(self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any) -> list[Example]:
         """Return the examples in a user's file, for a model with the configuration.

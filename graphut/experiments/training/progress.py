@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ class PartTotals:
     steps: int = 0
     flops: int = 0
     all_flops: int = 0  # if every node had taken all steps
+    active: list[int] = field(default_factory=list)  # nodes that took step 1, 2, ...
 
 
 @dataclass
@@ -42,13 +44,15 @@ class Totals:
         self.loss += loss
         self.right += right
         self.labels += labels
-        for name in parts:
+        width = len(sums) // len(parts)
+        for index, name in enumerate(parts):
             part = self.parts.setdefault(name, PartTotals())
-            nodes, steps, flops, all_flops, *sums = sums
+            nodes, steps, flops, all_flops, *active = sums[index * width : (index + 1) * width]
             part.nodes += nodes
             part.steps += steps
             part.flops += flops
             part.all_flops += all_flops
+            part.active = [sum(both) for both in zip_longest(part.active, active, fillvalue=0)]
 
     @property
     def accuracy(self) -> float:
@@ -59,8 +63,11 @@ class Totals:
         """Return the mean steps of a node, by part."""
         return {name: part.steps / part.nodes for name, part in self.parts.items()}
 
-    def means(self) -> dict[str, float]:
-        """Return loss of an update, accuracy, steps of a node, and share of all operations."""
+    def means(self) -> dict[str, Any]:
+        """Return loss of an update, accuracy, steps of a node, and share of all operations.
+
+        `active` are the shares of nodes that took step 1, 2, ...; by part, as mean steps are.
+        """
         done, everything = (
             sum(getattr(part, name) for part in self.parts.values())
             for name in ("flops", "all_flops")
@@ -70,6 +77,11 @@ class Totals:
             "accuracy": self.accuracy,
             **{f"{name}_steps": steps for name, steps in self.steps().items()},
             "flops_share": done / everything,
+            "active": {
+                name: [round(count / part.active[0], 6) for count in part.active]
+                for name, part in self.parts.items()
+                if part.active  # a checkpoint of an older version has none
+            },
         }
 
     def __str__(self) -> str:
@@ -83,10 +95,12 @@ class Totals:
 def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
     """Return the numbers that `Totals` sums; those of the parts of a batch are summed too."""
     # Exact in float64: counts stay far below 2^53.
+    zero = loss.new_zeros(1, dtype=torch.float64)
     numbers: list[Tensor | int] = [loss, outcome.right, outcome.labels]
     for ponder in outcome.ponders.values():
         numbers += [ponder.steps.numel(), ponder.steps.sum(), ponder.flops, ponder.all_flops]
-    return torch.stack([loss.new_zeros((), dtype=torch.float64) + number for number in numbers])
+        numbers.append(ponder.frontier_sizes)
+    return torch.cat([zero + number for number in numbers])
 
 
 # One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.

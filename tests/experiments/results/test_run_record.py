@@ -173,6 +173,11 @@ def test_rounded_to_six_digits() -> None:
     }
 
 
+def test_thinned_leaves_out_what_older_versions_did_not_write() -> None:
+    lines = [{"epoch": 1}, {"epoch": 2, "active": {"encoder": [1.0, 0.5]}}]
+    assert thinned(lines, 0) == {"epoch": [1, 2]}
+
+
 def test_thinned_refuses_epochs_that_differ() -> None:
     with pytest.raises(ValueError, match="do not have the same keys"):
         thinned([{"epoch": 1}, {"epoch": 2, "more": 1}], 0)

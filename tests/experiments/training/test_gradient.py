@@ -80,8 +80,9 @@ def gradients(name: str, size: int, accumulate: int, **options: Any) -> dict[str
     model = make_model(name, **options)
     _, numbers = BatchGradient(model, learner, CONFIG, accumulate).add(batch[:size], 0.3)
     found = {key: parameter.grad for key, parameter in model.named_parameters()}
+    # Of a part: nodes, steps, two counts of operations, and active nodes in each of four steps.
     # Operations depend on what else is computed beside an example.
-    flops = torch.tensor([(index - 3) % 4 > 1 for index in range(len(numbers))])
+    flops = torch.tensor([(index - 3) % 8 in (2, 3) for index in range(len(numbers))])
     return {**found, "": numbers.masked_fill(flops & (torch.arange(len(numbers)) > 2), 0.0)}
 
 

@@ -15,8 +15,13 @@ from graphut.experiments.training.progress import Progress, Totals, update_numbe
 def ponder(steps: list[int]) -> Any:
     """A node costs 10 operations a step, and may take 4 steps."""
     taken = torch.tensor(steps)
-    everything = torch.tensor(10 * 4 * len(steps))
-    return SimpleNamespace(steps=taken, flops=10 * taken.sum(), all_flops=everything)
+    active = (taken[:, None] > torch.arange(4)).sum(0)
+    return SimpleNamespace(
+        steps=taken,
+        flops=10 * taken.sum(),
+        all_flops=torch.tensor(10 * 4 * len(steps)),
+        frontier_sizes=active,
+    )
 
 
 def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[int]) -> None:
@@ -39,8 +44,20 @@ def test_totals_means_are_over_updates_over_labels_and_over_nodes() -> None:
         "encoder_steps": 2.0,
         "decoder_steps": 3.2,
         "flops_share": (8 + 16) / (4 * (4 + 5)),
+        "active": {"encoder": [1.0, 0.75, 0.25, 0.0], "decoder": [1.0, 1.0, 0.8, 0.4]},
     }
     assert str(totals) == "loss 1.5000, 80.00% of labels right, mean steps 2.00 and 3.20"
+
+
+def test_totals_count_active_nodes_of_updates_with_other_caps() -> None:
+    totals = Totals()
+    for cap, steps in ((1, [1, 1]), (3, [1, 3])):
+        part = ponder(steps)
+        part.frontier_sizes = part.frontier_sizes[:cap]
+        counted = Outcome(loss=torch.tensor(1.0), right=torch.tensor(1), labels=1,
+                          ponders={"encoder": part})  # fmt: skip
+        totals.add(["encoder"], update_numbers(torch.tensor(1.0), counted))
+    assert totals.means()["active"] == {"encoder": [1.0, 0.25, 0.25]}
 
 
 def test_totals_of_a_model_of_one_part() -> None:
@@ -105,9 +122,15 @@ def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
 
 
 def test_progress_of_an_older_checkpoint() -> None:
-    state = Progress(update=7).to_dict()
-    del state["plateau"], state["ponder_start"]
-    assert Progress.from_dict(state, PairLearner.evaluation) == Progress(update=7)
+    progress = Progress(update=7)
+    add(progress.totals, 1.0, labels=2, right=1, encoder=[1, 2])
+    state = progress.to_dict()
+    del state["plateau"], state["ponder_start"], state["totals"]["parts"]["encoder"]["active"]
+    found = Progress.from_dict(state, PairLearner.evaluation)
+    progress.totals.parts["encoder"].active = []
+    assert found == progress and found.totals.means()["active"] == {}
+    add(found.totals, 1.0, labels=2, right=1, encoder=[1, 3, 3, 3])
+    assert found.totals.means()["active"] == {"encoder": [1.0, 0.75, 0.75, 0.0]}
 
 
 def test_progress_replayed_from_metrics() -> None:

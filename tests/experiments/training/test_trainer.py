@@ -243,6 +243,8 @@ def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
         assert line["loss"] > 0 and 0 <= line["accuracy"] <= 1 and line["seconds"] >= 0
         assert 1 <= line["encoder_steps"] <= 3 and 1 <= line["decoder_steps"] <= 3
         assert 1 / 3 <= line["flops_share"] <= 1
+        for part, active in line["active"].items():  # the mean is the sum of the shares
+            assert sum(active) == pytest.approx(line[f"{part}_steps"], abs=1e-5)
         assert set(line["validation"]) == {
             "sequence_accuracy",
             "token_accuracy",

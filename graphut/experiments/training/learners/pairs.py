@@ -16,13 +16,14 @@ from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
     GenerationOptions,
+    PonderedPart,
     generate,
     steps_table,
 )
 from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models.outputs import Generation
-from graphut.sentences import EOS, target_labels
+from graphut.sentences import BOS, EOS, target_labels
 
 _NUM_SHOWN = 3
 _MOST_ROWS = 20
@@ -134,10 +135,29 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         """Yield the output for each text, and under each token the number of steps it took."""
         sources = [vocabularies["source"].read(text) for text in texts]
         for source, result in generate(model, sources, options):
-            ended = len(result.steps) > len(result.tokens)
-            cut = "" if ended else f"\ncut off at the max_length of {options.max_length}"
+            cut = "" if result.ended else f"\ncut off at the max_length of {options.max_length}"
             answer = vocabularies["target"].write(result.tokens)
             yield GeneratedText(answer, self._with_steps(vocabularies, source, result) + cut)
+
+    def look_inside(
+        self,
+        model: UniversalTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        text: str,
+        options: GenerationOptions,
+    ) -> tuple[str, list[PonderedPart]]:
+        """Return the output for a text, and how the encoder and the decoder pondered."""
+        source = vocabularies["source"].read(text)
+        [result] = model.generate([source], **options.for_model(), get_attention=True)
+        assert result.encoder is not None and result.decoder is not None
+        framed = [BOS, *source, EOS] if model.config.frame_source else source
+        read, target = vocabularies["source"].readable(framed), vocabularies["target"]
+        output = _output(result)
+        written, fed = target.readable(output), target.readable([BOS, *output[:-1]])
+        return target.write(result.tokens), [
+            PonderedPart("encoder", read, read, result.encoder),
+            PonderedPart("decoder", written, fed, result.decoder),
+        ]
 
     def read(
         self,
@@ -151,13 +171,17 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def _with_steps(
         self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
     ) -> str:
-        output = [*result.tokens, EOS][: len(result.steps)]
         before = vocabularies["source"].readable(source)
-        after = vocabularies["target"].readable(output)
+        after = vocabularies["target"].readable(_output(result))
         return (
             f"{steps_table('input', before, result.source_steps)}\n"
             f"{steps_table('output', after, result.steps)}"
         )
+
+
+def _output(result: Generation) -> list[int]:
+    """Return the tokens that were written, `<eos>` too if it came."""
+    return [*result.tokens, EOS][: len(result.steps)]
 
 
 def graph_outcome(

@@ -13,7 +13,7 @@ import torch
 
 from graphut.experiments.tasks import Passage, PassageTask, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, score_batches
-from graphut.experiments.training.generation import GeneratedText, steps_table
+from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
 from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerPointer
 from graphut.models.outputs import PointerPrediction
@@ -131,6 +131,20 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
             context = vocabularies["text"].read(text)
             [found] = model.predict([context])
             yield _answer(text.split(), context, found)
+
+    def look_inside(
+        self,
+        model: UniversalTransformerPointer,
+        vocabularies: Mapping[str, Vocabulary],
+        text: str,
+        options: Any,
+    ) -> tuple[str, list[PonderedPart]]:
+        """Return the word that is to come next, and how the model pondered over the others."""
+        words, context = text.split(), vocabularies["text"].read(text)
+        with torch.no_grad(), model.evaluating():
+            output = model([context], get_attention=True)
+        answer = words[context.index(int(likeliest(output)[0]))]
+        return answer, [PonderedPart("encoder", words, words, output.ponder)]
 
 
 def _answer(

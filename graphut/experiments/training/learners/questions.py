@@ -17,7 +17,7 @@ from graphut.experiments.tasks import Question, QuestionTask, Vocabulary
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, score_batches
-from graphut.experiments.training.generation import GeneratedText, steps_list
+from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_list
 from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from graphut.models.outputs import ClassifierPrediction
@@ -141,14 +141,24 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         options: Any,
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text, whose last sentence is the question, with all steps."""
-        answers = vocabularies["answer"]
-        encode = vocabularies["text"].encode
         for text in texts:
-            parts = sentences(text)
-            if not parts:
-                raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
-            [found] = model.predict([[encode(words(part)) for part in parts]])
-            yield _answer(parts, found, answers)
+            parts, read = _parsed(text, vocabularies)
+            [found] = model.predict([read])
+            yield _answer(parts, found, vocabularies["answer"])
+
+    def look_inside(
+        self,
+        model: UniversalTransformerClassifier,
+        vocabularies: Mapping[str, Vocabulary],
+        text: str,
+        options: Any,
+    ) -> tuple[str, list[PonderedPart]]:
+        """Return the answer, and how the model pondered over each sentence."""
+        parts, read = _parsed(text, vocabularies)
+        with torch.no_grad(), model.evaluating():
+            output = model([read], get_attention=True)
+        answer = vocabularies["answer"].symbols[int(output.logits.argmax())]
+        return answer, [PonderedPart("encoder", parts, parts, output.ponder)]
 
     def read(
         self,
@@ -177,6 +187,14 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
 def document(question: Question) -> list[list[int]]:
     """Return the sentences that a model reads: the facts, and the question last."""
     return [*question.facts, question.question]
+
+
+def _parsed(text: str, vocabularies: Mapping[str, Vocabulary]) -> tuple[list[str], list[list[int]]]:
+    """Return the sentences of a text, and their words as token ids."""
+    parts = sentences(text)
+    if not parts:
+        raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
+    return parts, [vocabularies["text"].encode(words(part)) for part in parts]
 
 
 def _answer(text: Sequence[str], found: ClassifierPrediction, answers: Vocabulary) -> GeneratedText:

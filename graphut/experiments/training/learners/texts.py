@@ -16,13 +16,14 @@ from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
     GenerationOptions,
+    PonderedPart,
     generate,
     steps_table,
 )
 from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
-from graphut.sentences import EOS
+from graphut.sentences import BOS, EOS
 
 _NUM_SHOWN = 2
 _PROMPT, _LENGTH = 30, 60  # tokens of what is shown
@@ -175,6 +176,23 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         """Yield each text and how it goes on, and then its tokens, with the steps of each."""
         vocabulary = vocabularies["text"]
         return _continue(model, vocabulary, [vocabulary.read(text) for text in texts], options)
+
+    def look_inside(
+        self,
+        model: UniversalTransformerLM,
+        vocabularies: Mapping[str, Vocabulary],
+        text: str,
+        options: GenerationOptions,
+    ) -> tuple[str, list[PonderedPart]]:
+        """Return how a text goes on, and how the model pondered over all of it."""
+        vocabulary = vocabularies["text"]
+        prompt = vocabulary.read(text)
+        [result] = model.generate([prompt], **options.for_model(), get_attention=True)
+        assert result.decoder is not None
+        tokens = prompt + [*result.tokens, EOS][: len(result.steps)]
+        written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
+        part = PonderedPart("decoder", written, fed, result.decoder)
+        return vocabulary.write(result.tokens), [part]
 
 
 def _continue(

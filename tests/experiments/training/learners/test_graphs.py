@@ -256,6 +256,8 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert "oak" in capsys.readouterr().err
     assert main(["generate", run, "a b"]) == 2
     assert "a graph cannot be typed: graphut eval FOLDER --data FILE" in capsys.readouterr().err
+    assert main(["show", run, "a b", "--out", str(tmp_path / "a.png")]) == 2
+    assert "graphs are no texts" in capsys.readouterr().err
     assert main(["results", "add", run, "--to", str(tmp_path / "records")]) == 0
 
 

@@ -151,3 +151,12 @@ def test_passage_learner_learns_and_answers(tmp_path: Path) -> None:
     shown = list(LEARNER.show(best, TASK))
     right = TASK.vocabulary.decode([passage.answer for passage in TASK.test[:3]])
     assert [block.rpartition("right: ")[2] for block in shown] == right
+
+
+def test_look_inside_gives_the_word_and_the_steps_of_the_others() -> None:
+    model, text = make_model(), "c a b h a"
+    answer, [part] = LEARNER.look_inside(model, TASK.vocabularies, text, NoOptions())
+    [said] = LEARNER.generate(model, TASK.vocabularies, [text], NoOptions())
+    assert answer == said.text and part.names == part.reads == text.split()
+    steps = said.with_steps.splitlines()[1].split()[1:]
+    assert [int(step) for step in steps] == part.ponder.steps.tolist()

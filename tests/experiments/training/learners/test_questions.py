@@ -173,6 +173,20 @@ def test_generate_refuses_texts_that_cannot_be_read(text: str, message: str) -> 
         list(LEARNER.generate(make_model(), TASK.vocabularies, [text], NoOptions()))
 
 
+def test_look_inside_gives_the_answer_and_the_attention_between_sentences() -> None:
+    model, text = make_model(), "John went garden. Mary went hall. Where is Mary?"
+    answer, [part] = LEARNER.look_inside(model, TASK.vocabularies, text, NoOptions())
+    [said] = LEARNER.generate(model, TASK.vocabularies, [text], NoOptions())
+    assert answer == said.text
+    assert part.names == part.reads == ["John went garden.", "Mary went hall.", "Where is Mary?"]
+    lines = said.with_steps.splitlines()[1:4]
+    assert [int(line.split()[0]) for line in lines] == part.ponder.steps.tolist()
+    assert part.ponder.attention is not None
+    assert part.ponder.attention.dense().shape[1:] == (2, 3, 3)
+    with pytest.raises(ValueError, match="has no sentence"):
+        LEARNER.look_inside(model, TASK.vocabularies, " ", NoOptions())
+
+
 def test_read_questions_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("1 Mary went hall.\n2 Where is Mary?\thall\t1\n")

@@ -123,6 +123,18 @@ def test_generate_goes_on_with_texts(trained: UniversalTransformerLM) -> None:
         assert steps.split()[0] == "steps" and len(steps.split()) == 1 + len(expected)
 
 
+@pytest.mark.parametrize("text", ["345", ""])
+def test_look_inside_tells_what_is_written_from_what_is_fed(text: str) -> None:
+    model, vocabularies = make_model(), {"text": TASK.vocabulary}
+    options = GenerationOptions(max_length=5)
+    answer, [part] = LEARNER.look_inside(model, vocabularies, text, options)
+    [said] = LEARNER.generate(model, vocabularies, [text], options)
+    assert text + answer == said.text
+    assert part.reads == ["<bos>", *part.names[:-1]]
+    assert "".join(part.names).removesuffix("<eos>") == said.text
+    assert len(part.names) == len(part.ponder.steps)
+
+
 def test_generate_draws_the_same_from_the_same_seed() -> None:
     model, vocabularies = make_model(), {"text": TASK.vocabulary}
 

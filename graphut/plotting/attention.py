@@ -1,0 +1,140 @@
+"""Pictures of attention: who attends to whom, in each step and by each head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from graphut.plotting.cells import draw_cells, name_ticks, widest
+from graphut.plotting.figure import BLUE, new_figure, shortened, spacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+MAX_PANELS = 128
+_SHORT = 12  # tokens of a sentence that is drawn with lines
+_LONGEST = 24
+
+
+def draw_attention(
+    weights: Tensor,
+    queries: Sequence[str],
+    keys: Sequence[str] | None = None,
+    *,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """Draw attention weights, with a row of panels for each step and a column for each head.
+
+    In a short sentence, lines go from what is read, below, to who reads it, above, and are as dark
+    as the weight is large. A long one is a matrix with a row for each reader. Who has halted is
+    grey and reads nothing.
+
+    Parameters
+    ----------
+    weights : Tensor
+        `(steps, heads, queries, keys)`, such as `ponder.attention.dense()`.
+    queries : sequence of str
+        Names of those who read.
+    keys : sequence of str, optional
+        Names of what is read; the same as `queries`, if not given.
+    figure : Figure or SubFigure, optional
+        An empty one to draw on, and to return.
+
+    Raises
+    ------
+    ValueError
+        If there are other numbers of names than of queries and keys, or too many panels.
+
+    Examples
+    --------
+    >>> weights = torch.tensor([[[[0.9, 0.1], [0.5, 0.5]], [[1.0, 0.0], [0.2, 0.8]]]])
+    >>> figure = draw_attention(weights, ["to", "be"])
+    >>> [axes.get_title() for axes in figure.axes]
+    ['head 1', 'head 2']
+    """
+    keys = queries if keys is None else keys
+    if weights.dim() != 4 or weights.shape[2:] != (len(queries), len(keys)):
+        raise ValueError(
+            f"weights must be (steps, heads, {len(queries)}, {len(keys)}), for so many names of "
+            f"queries and keys; got {tuple(weights.shape)}"
+        )
+    steps, heads = weights.shape[:2]
+    if steps * heads > MAX_PANELS:
+        raise ValueError(
+            f"{steps} steps of {heads} heads are too many panels, at most {MAX_PANELS}: take some "
+            "steps, as weights[:8], or the mean of the heads, weights.mean(1, keepdim=True)"
+        )
+    weights = weights.detach().float().cpu()
+    named = [[shortened(name, _LONGEST) for name in names] for names in (queries, keys)]
+    if figure is None:
+        figure = new_figure(*attention_size(weights))
+    panels = figure.subplots(steps, heads, squeeze=False)
+    draw = _draw_lines if _has_lines(weights) else _draw_matrix
+    for step, row in enumerate(panels):
+        for head, axes in enumerate(row):
+            draw(axes, weights[step, head], named[0], named[1])
+            axes.set_title(f"head {head + 1}" if step == 0 else "", size=9)
+            axes.set_ylabel(f"step {step + 1}" if head == 0 else "", size=9)
+            axes.spines[:].set_visible(False)
+            axes.tick_params(length=0)
+            if not _has_lines(weights):
+                axes.label_outer()
+    if not _has_lines(weights):
+        bar = figure.colorbar(panels[0, 0].images[0], ax=panels, pad=0.01, aspect=30)
+        bar.ax.tick_params(labelsize=7)
+    return figure
+
+
+def attention_size(weights: Tensor) -> tuple[float, float]:
+    """Return width and height, in inches, of a picture of these weights."""
+    steps, heads, queries, keys = weights.shape
+    longest = max(queries, keys)
+    if _has_lines(weights):
+        return 0.5 + heads * max(1.0, 0.25 * longest), 0.4 + 0.95 * steps
+    side = min(max(1.6, 0.1 * longest), 4.0)
+    return 1.4 + heads * side, 0.9 + steps * side
+
+
+def _has_lines(weights: Tensor) -> bool:
+    return max(weights.shape[2:]) <= _SHORT
+
+
+def _draw_lines(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]) -> None:
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
+
+    reader, read = weights.nonzero(as_tuple=True)
+    ends = torch.stack([read, torch.zeros_like(read), reader, torch.ones_like(read)], 1)
+    shades = weights[reader, read].clamp_max(1.0).tolist()
+    colours = [to_rgba(BLUE, shade) for shade in shades]
+    widths = [0.5 + 2 * shade for shade in shades]
+    lines = list(ends.view(-1, 2, 2).numpy())
+    axes.add_collection(LineCollection(lines, colors=colours, linewidths=widths))
+    longest = max(len(queries), len(keys))
+    axes.set(xlim=(-0.6, longest - 0.4), ylim=(-0.3, 1.3), xticks=[], yticks=[])
+    inches, _ = spacing(axes, longest, 1)
+    needed = max(widest(queries, 1.0), widest(keys, 1.0))  # for each point of the size
+    size = max(6.0, min(8.0, inches / max(needed, 1e-9)))
+    rotation = 90 if size * needed > inches else 0
+    has_halted = (weights.sum(1) == 0).tolist()
+    for names, height, side, grey in (
+        (queries, 1.04, "bottom", has_halted),
+        (keys, -0.04, "top", [False] * len(keys)),
+    ):
+        for place, (name, is_grey) in enumerate(zip(names, grey, strict=True)):
+            colour = "0.75" if is_grey else "black"
+            axes.text(
+                place, height, name, color=colour, size=size, ha="center", va=side,
+                rotation=rotation, parse_math=False,
+            )  # fmt: skip
+
+
+def _draw_matrix(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]) -> None:
+    draw_cells(axes, weights.masked_fill(weights == 0, torch.nan), numbers=False)
+    width, height = spacing(axes, len(keys), len(queries))
+    name_ticks(axes, "x", keys, width)
+    name_ticks(axes, "y", queries, height)

@@ -1,0 +1,64 @@
+"""Grids of cells that are shaded by numbers from 0 to 1, and the names along their sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from graphut.plotting.figure import spacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+_SMALLEST = 5.0  # points, of a name that can be read
+
+
+def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage:
+    """Draw a cell for each of `(rows, columns)` values from 0 to 1, and none for NaN.
+
+    The numbers are written on the cells, where they fit and are asked for.
+    """
+    from matplotlib import colormaps
+
+    axes.set_facecolor("0.94")
+    colours = colormaps["cividis"].with_extremes(bad="0.94")
+    image = axes.imshow(values.numpy(), cmap=colours, vmin=0, vmax=1, aspect="auto")
+    width, height = spacing(axes, values.shape[1], values.shape[0])
+    if numbers and width > 0.28 and height > 0.14:
+        for row, column in (~values.isnan()).nonzero().tolist():
+            value = float(values[row, column])
+            colour = "white" if value < 0.47 else "black"
+            axes.text(column, row, f"{value:.2f}", color=colour, size=7, ha="center", va="center")
+    return image
+
+
+def name_ticks(axes: Axes, side: str, names: Sequence[str], inches: float) -> None:
+    """Write names along the side "x" or "y", or the numbers of some where names do not fit.
+
+    There are so many `inches` between two names.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    size = min(9.0, 60 * inches)
+    if size < _SMALLEST:
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        return
+    rotation = 90 if side == "x" and widest(names, size) > inches else 0
+    axis.set_ticks(range(len(names)), names, size=size, rotation=rotation, parse_math=False)
+
+
+def widest(names: Sequence[str], size: float) -> float:
+    """Return about how many inches names need between them beside each other, in a size in points.
+
+    Examples
+    --------
+    >>> widest(["a", "be", "<eos>"], 72.0)  # half of each of the last two
+    2.275
+    """
+    letters = max((len(left) + len(right) for left, right in pairwise(names)), default=0) / 2
+    return 0.65 * letters * size / 72

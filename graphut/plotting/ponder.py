@@ -1,0 +1,111 @@
+"""Pictures of pondering: the steps that each token took, and its halting probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from graphut.plotting.cells import draw_cells, name_ticks
+from graphut.plotting.figure import new_figure, shortened, spacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_LONG = 10  # letters of a name that is written beside its row, not above its column
+_LONGEST = 60
+
+
+def draw_ponder(
+    names: Sequence[str],
+    steps: Sequence[int] | Tensor,
+    halting: Tensor | None = None,
+    *,
+    axes: Axes | None = None,
+) -> Figure | SubFigure:
+    """Draw the steps that each token took, a cell a step, and write how many there were.
+
+    Tokens stand beside each other, and steps follow downwards. Names as long as sentences are
+    below each other: ponder time by fact, as in arXiv 1807.03819, Figs. 5 to 8.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The tokens, `N` of them.
+    steps : sequence of int or Tensor
+        `(N,)`, their steps, such as `ponder.steps`.
+    halting : Tensor, optional
+        `(steps, N)`, the halting probabilities by which cells are shaded, such as
+        `ponder.halting`. Without it they are shaded by the steps of their token.
+    axes : Axes, optional
+        Where to draw; the figure to which they belong is returned.
+
+    Raises
+    ------
+    ValueError
+        If there is no token, or there are other numbers of names, steps and probabilities.
+
+    Examples
+    --------
+    >>> figure = draw_ponder(["sort", "d", "a"], [1, 3, 2])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['1', '3', '2']
+    """
+    steps = torch.as_tensor(steps).cpu()
+    if len(names) == 0 or steps.shape != (len(names),):
+        raise ValueError(f"there are {len(names)} names for steps of shape {tuple(steps.shape)}")
+    values = _shades(steps, halting)
+    names = [shortened(name, _LONGEST) for name in names]
+    beside = max(map(len, names)) > _LONG
+    most = len(values)
+    if axes is None:
+        axes = new_figure(*ponder_size(names, most)).add_subplot()
+    numbers = [str(step) for step in range(1, most + 1)]
+    x_names, y_names = (numbers, names) if beside else (names, numbers)
+    width, height = spacing(axes, len(x_names) + beside, len(y_names) + (not beside))
+    image = draw_cells(axes, values.T if beside else values, numbers=halting is not None)
+    if beside:
+        axes.set(xlim=(-0.5, most + 0.5), xlabel="step")
+    else:
+        axes.set(ylim=(most + 0.5, -0.5), ylabel="step")
+        axes.xaxis.tick_top()
+    name_ticks(axes, "x", x_names, width)
+    name_ticks(axes, "y", y_names, height)
+    if min(width, height) > 0.12:
+        for place, count in enumerate(steps.tolist()):  # after its last cell
+            x, y = (count, place) if beside else (place, count)
+            axes.text(x, y, str(count), size=8, weight="bold", ha="center", va="center")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    if halting is not None:
+        bar = axes.figure.colorbar(image, ax=axes, pad=0.02, aspect=12)
+        bar.set_label("halting\nprobability", size=8)
+        bar.ax.tick_params(labelsize=7)
+    return axes.figure
+
+
+def ponder_size(names: Sequence[str], most: int) -> tuple[float, float]:
+    """Return width and height, in inches, of a picture of names that take `most` steps."""
+    longest = min(max(map(len, names)), _LONGEST)
+    if longest > _LONG:
+        return min(2.2 + 0.08 * longest + 0.4 * most, 16.0), min(1.0 + 0.26 * len(names), 24.0)
+    return min(max(1.8 + 0.38 * len(names), 4.0), 16.0), min(1.1 + 0.28 * most, 10.0)
+
+
+def _shades(steps: Tensor, halting: Tensor | None) -> Tensor:
+    """Return a number for each cell, `(steps, N)`, NaN where the token had halted."""
+    most = int(steps.max())
+    step = torch.arange(1, most + 1)[:, None]
+    if halting is None:
+        values = (steps / most).expand(most, -1)
+    elif halting.shape[0] < most or halting.shape[1:] != steps.shape:
+        raise ValueError(
+            f"halting must be ({most} or more, {len(steps)}), a probability for each step and "
+            f"token; got {tuple(halting.shape)}"
+        )
+    else:
+        values = halting[:most].detach().float().cpu()
+    return values.masked_fill(step > steps, torch.nan)

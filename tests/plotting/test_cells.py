@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+
+from graphut.plotting.cells import draw_cells, name_ticks
+from graphut.plotting.figure import new_figure
+
+VALUES = torch.tensor([[0.1, 0.75], [torch.nan, 1.0]])
+
+
+def make_axes(width: float, height: float = 2.0) -> Axes:
+    return new_figure(width, height).add_subplot()
+
+
+def test_draw_cells_shades_them_by_their_values() -> None:
+    image = draw_cells(make_axes(4), VALUES)
+    shown = np.ma.filled(image.get_array(), np.nan)
+    np.testing.assert_array_equal(shown, VALUES.numpy())
+    assert image.get_clim() == (0, 1)
+
+
+def test_draw_cells_writes_the_numbers_that_fit() -> None:
+    axes = make_axes(4)
+    draw_cells(axes, VALUES)
+    written = {tuple(map(int, text.get_position())): text.get_text() for text in axes.texts}
+    assert written == {(0, 0): "0.10", (1, 0): "0.75", (1, 1): "1.00"}
+    for axes in (make_axes(0.5), make_axes(4, 0.2)):
+        draw_cells(axes, VALUES)
+        assert not axes.texts
+    axes = make_axes(4)
+    draw_cells(axes, VALUES, numbers=False)
+    assert not axes.texts
+
+
+@pytest.mark.parametrize("value", [k / 40 for k in range(41)])
+def test_draw_cells_writes_what_can_be_read(value: float) -> None:
+    """The contrast is at least 4.5, as the guidelines of the web ask for (WCAG 2, 1.4.3)."""
+    axes = make_axes(4)
+    image = draw_cells(axes, torch.tensor([[value]]))
+    cell = luminance(image.cmap(image.norm(value))[:3])
+    text = luminance(to_rgb(axes.texts[0].get_color()))
+    assert (max(cell, text) + 0.05) / (min(cell, text) + 0.05) >= 4.5
+
+
+def luminance(colour: tuple[float, float, float]) -> float:
+    rgb = np.array(colour)
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def ticks(axes: Axes, side: str) -> list[str]:
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+@pytest.mark.parametrize("side", ["x", "y"])
+def test_name_ticks_writes_every_name_where_they_fit(side: str) -> None:
+    axes = make_axes(4)
+    name_ticks(axes, side, ["to", "$x$", "<eos>"], 0.5)
+    assert ticks(axes, side) == ["to", "$x$", "<eos>"]
+    labels = (axes.xaxis if side == "x" else axes.yaxis).get_ticklabels()
+    assert {label.get_rotation() for label in labels} == {0.0}
+    assert not any(label.get_parse_math() for label in labels)  # a dollar stays a dollar
+
+
+def test_name_ticks_turns_long_names_and_leaves_out_those_without_room() -> None:
+    axes = make_axes(4)
+    name_ticks(axes, "x", ["together", "forever"], 0.3)
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {90.0}
+    axes = make_axes(4)
+    axes.set_xlim(0, 99)
+    name_ticks(axes, "x", ["a"] * 100, 0.04)
+    assert "a" not in ticks(axes, "x") and len(ticks(axes, "x")) < 20

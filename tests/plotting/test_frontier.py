@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from PIL import Image
+
+from graphut._dgl import dgl
+from graphut.plotting import animate_frontier, draw_frontier
+from graphut.plotting.figure import BLUE
+from graphut.topology import Causal, Complete, Window
+from tests.plotting.pictures import assert_nothing_is_cut_off
+
+STEPS = [2, 1, 3]
+
+
+def active_of(axes: Axes) -> list[bool]:
+    """Which nodes are blue."""
+    nodes = axes.collections[-1]
+    return [tuple(colour) == to_rgba(BLUE) for colour in nodes.get_facecolors()]
+
+
+def edges_of(axes: Axes) -> set[tuple[int, int]]:
+    ends = (path.vertices[[0, -1], 0] for path in axes.collections[0].get_paths())
+    return {(round(source), round(reader)) for source, reader in ends}
+
+
+def test_draw_frontier_colours_active_nodes_and_the_edges_that_they_read() -> None:
+    figure = draw_frontier(Causal().graph([3]), STEPS, names=["a", "<eos>", "c"])
+    assert [active_of(axes) for axes in figure.axes] == [
+        [True, True, True], [True, False, True], [False, False, True],
+    ]  # fmt: skip
+    assert [edges_of(axes) for axes in figure.axes] == [
+        {(0, 1), (0, 2), (1, 2)}, {(0, 2), (1, 2)}, {(0, 2), (1, 2)},
+    ]  # fmt: skip
+    assert [axes.get_title() for axes in figure.axes] == [
+        f"step {step}: {active} of 3 active" for step, active in ((1, 3), (2, 2), (3, 1))
+    ]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["a", "<eos>", "c"]
+
+
+def test_draw_frontier_puts_the_nodes_of_a_graph_at_their_places() -> None:
+    graph = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    places = torch.tensor([[0.0, 0.0], [3.0, 1.0], [1.0, 4.0]])
+    figure = draw_frontier(graph, torch.tensor(STEPS), places=places)
+    for axes in figure.axes:
+        np.testing.assert_array_equal(axes.collections[-1].get_offsets(), places)
+    every, read = figure.axes[2].collections[:2]
+    ends = [path.vertices.tolist() for path in read.get_paths()]
+    assert ends == [[[3.0, 1.0], [1.0, 4.0]]] and len(every.get_paths()) == 3
+
+
+def test_draw_frontier_of_many_steps_shows_some_and_the_last() -> None:
+    figure = draw_frontier(Window(1).graph([40]), torch.arange(1, 41))
+    steps = [int(axes.get_title().split(":")[0].removeprefix("step ")) for axes in figure.axes]
+    assert len(steps) == 12 and steps[0] == 1 and steps[-1] == 40
+    assert steps == sorted(set(steps))
+
+
+def test_draw_frontier_draws_on_a_given_part_of_a_figure() -> None:
+    left, right = Figure(layout="constrained").subfigures(1, 2)
+    assert draw_frontier(Causal().graph([3]), STEPS, figure=right) is right
+    assert not left.axes and len(right.axes) == 3
+
+
+@pytest.mark.parametrize("nodes", [1, 7, 60])
+@pytest.mark.parametrize("placed", [False, True])
+def test_draw_frontier_cuts_nothing_off(nodes: int, placed: bool) -> None:
+    graph = Complete().graph([nodes]) if nodes < 60 else Window(2).graph([nodes])
+    places = torch.rand(nodes, 2) if placed else None
+    steps, names = 1 + torch.arange(nodes) % 5, [f"n{i}" for i in range(nodes)]
+    assert_nothing_is_cut_off(draw_frontier(graph, steps, names=names, places=places))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": [1, 2]}, "the graph has 3 nodes, but there are 2 steps"),
+        ({"names": ["a"]}, "the graph has 3 nodes, but there are 1 names"),
+        ({"places": torch.zeros(4, 2)}, "the graph has 3 nodes, but there are 4 places"),
+        ({"graph": Window(1).graph([513])}, "1 to 512 nodes, and the graph 513"),
+    ],
+)
+def test_draw_frontier_refuses_what_does_not_fit(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_frontier(**{"graph": Causal().graph([3]), "steps": STEPS, **options})
+
+
+def test_animate_frontier_has_a_frame_a_step_and_one_in_which_all_have_halted(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "frontier.gif"
+    animation = animate_frontier(Causal().graph([3]), STEPS, names=["a", "b", "c"])
+    animation.save(path, writer="pillow")
+    with Image.open(path) as picture:
+        assert picture.n_frames == 4  # type: ignore[attr-defined]

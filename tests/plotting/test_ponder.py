@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from graphut.plotting import draw_ponder
+from tests.plotting.pictures import assert_nothing_is_cut_off
+
+NAN = float("nan")
+HALTING = torch.tensor([[1.0, 0.25, 0.5], [NAN, 0.5, 0.75], [NAN, 0.25, NAN]])
+STEPS = torch.tensor([1, 3, 2])
+FACTS = ["Mary went to the kitchen.", "John took the milk.", "Where is Mary?"]
+
+
+def cells_of(figure: Any) -> np.ndarray:
+    return np.ma.filled(figure.axes[0].images[0].get_array(), np.nan)
+
+
+def bold(figure: Any) -> dict[tuple[int, int], str]:
+    """The numbers of steps, by their places."""
+    texts = [text for text in figure.axes[0].texts if text.get_weight() == "bold"]
+    return {tuple(map(int, text.get_position())): text.get_text() for text in texts}
+
+
+def test_draw_ponder_draws_the_numbers_of_the_model() -> None:
+    figure = draw_ponder(["a", "b", "c"], STEPS, HALTING)
+    np.testing.assert_array_equal(cells_of(figure), HALTING.numpy())
+    assert bold(figure) == {(0, 1): "1", (1, 3): "3", (2, 2): "2"}  # below the last step
+    written = {text.get_text() for text in figure.axes[0].texts if text.get_weight() != "bold"}
+    assert written == {"1.00", "0.25", "0.50", "0.75"}
+    names = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert names == ["a", "b", "c"]
+
+
+def test_draw_ponder_without_probabilities_shades_by_steps() -> None:
+    figure = draw_ponder(["a", "b", "c"], [1, 3, 2])
+    third = 1 / 3
+    expected = [[third, 1, 2 * third], [NAN, 1, 2 * third], [NAN, 1, NAN]]
+    np.testing.assert_allclose(cells_of(figure), expected, rtol=1e-6)
+    assert len(figure.axes) == 1  # no bar explains what no cell shows
+
+
+def test_draw_ponder_writes_facts_below_each_other() -> None:
+    figure = draw_ponder(FACTS, STEPS, HALTING)
+    np.testing.assert_array_equal(cells_of(figure), HALTING.T.numpy())
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == FACTS
+    assert bold(figure) == {(1, 0): "1", (3, 1): "3", (2, 2): "2"}
+
+
+def test_draw_ponder_draws_on_given_axes() -> None:
+    figure = Figure(layout="constrained")
+    first, second = figure.subplots(1, 2)
+    assert draw_ponder(["a", "b", "c"], STEPS, HALTING, axes=second) is figure
+    assert not first.images and second.images
+
+
+@pytest.mark.parametrize(
+    ("names", "most"),
+    [(["a"], 1), (["<eos>"], 12), (list("a sentence of some length"), 6), (["word"] * 300, 8),
+     (FACTS, 3), (["a fact " * 30] * 40, 6)],
+    ids=["one", "deep", "usual", "long", "facts", "many facts"],
+)  # fmt: skip
+def test_draw_ponder_cuts_nothing_off(names: list[str], most: int) -> None:
+    steps = 1 + torch.arange(len(names)) % most
+    assert_nothing_is_cut_off(draw_ponder(names, steps, torch.rand(most, len(names))))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], []), "there are 0 names for steps of shape"),
+        ((["a"], [1, 2]), r"there are 1 names for steps of shape \(2,\)"),
+        ((["a", "b"], [1, 3], torch.rand(2, 2)), r"halting must be \(3 or more, 2\)"),
+        ((["a", "b"], [1, 2], torch.rand(2, 3)), r"got \(2, 3\)"),
+    ],
+)
+def test_draw_ponder_refuses_what_does_not_fit(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_ponder(*arguments)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from graphut.plotting import draw_training
+from tests.plotting.pictures import assert_nothing_is_cut_off
+
+
+def epochs(count: int, *, active: bool = True, **more: float) -> list[dict[str, Any]]:
+    shares = {"active": {"encoder": [1.0, 0.5, 0.05], "decoder": [1.0, 0.95, 0.85]}}
+    return [
+        {
+            "epoch": n,
+            "loss": 2 / n,
+            "accuracy": 1 - 0.5 / n,
+            "encoder_steps": 1.5 + 0.1 / n,
+            "decoder_steps": 2.9,
+            "validation": {"sequence_accuracy": 0.9, "token_accuracy": 0.99},
+            **(shares if active else {}),
+            **more,
+        }
+        for n in range(1, count + 1)
+    ]
+
+
+def panel(figure: Any, title: str) -> Axes:
+    [axes] = [axes for axes in figure.axes if axes.get_title() == title]
+    return axes
+
+
+STEPS = ["encoder steps", "decoder steps"]
+TITLES = ["loss", "accuracy of labels", "validation: sequence accuracy", *STEPS]
+
+
+def test_draw_training_draws_the_metrics() -> None:
+    lines = epochs(4)
+    figure = draw_training({"sort": lines})
+    assert [axes.get_title() for axes in figure.axes] == TITLES
+    for title, name in zip(TITLES, ["loss", "accuracy", "", "encoder_steps", "decoder_steps"],
+                           strict=True):  # fmt: skip
+        [line] = panel(figure, title).lines
+        expected = [epoch[name] if name else 0.9 for epoch in lines]
+        np.testing.assert_array_equal(line.get_xydata(), list(enumerate(expected, 1)))
+    assert not figure.legends
+
+
+def test_draw_training_draws_the_middle_of_the_steps_as_a_band() -> None:
+    figure = draw_training({"sort": epochs(2)})
+    ends = []
+    for part in ("encoder", "decoder"):
+        [band] = panel(figure, f"{part} steps").collections
+        heights = band.get_paths()[0].vertices[:, 1]
+        ends.append((heights.min(), heights.max()))
+    assert ends == [(1, 2), (2, 3)]  # nine of ten take no more, and one of ten no fewer
+
+
+def test_draw_training_compares_runs_of_any_version_and_model() -> None:
+    old = epochs(3, active=False)
+    other = [{k: v for k, v in line.items() if k != "encoder_steps"} for line in old]
+    figure = draw_training({"new": epochs(2), "old": old, "other": other})
+    assert [len(axes.lines) for axes in figure.axes] == [3, 3, 3, 2, 3]
+    assert [len(axes.collections) for axes in figure.axes] == [0, 0, 0, 1, 1]
+    looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(looks) == 3
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["new", "old", "other"]
+
+
+def test_draw_training_draws_on_a_given_part_of_a_figure() -> None:
+    left, right = Figure(layout="constrained").subfigures(1, 2)
+    assert draw_training({"sort": epochs(1)}, figure=right) is right
+    assert not left.axes and len(right.axes) == 5
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_draw_training_cuts_nothing_off(count: int) -> None:
+    runs = {f"runs/a-long-name-of-a-run-{n}": epochs(count) for n in range(4)}
+    assert_nothing_is_cut_off(draw_training(runs))
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"), [({}, "there is no run"), ({"a": []}, r"no epoch is done yet .*'a'")]
+)
+def test_draw_training_refuses_what_has_not_begun(runs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_training(runs)
