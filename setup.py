@@ -30,6 +30,7 @@ def kernels(instruction_set: str, flags: list[str]) -> Extension:
         extra_compile_args=["-std=c++17", "-O3", "-g0", "-fopenmp", *flags],
         extra_link_args=["-fopenmp"],
         language="c++",
+        py_limited_api=True,  # nothing of Python is in them: one build serves all versions
         optional=True,
     )
 

@@ -1,5 +1,6 @@
 """Models: sequences, texts, documents, passages, graphs; results in `outputs`."""
 
+from graphut.models.base import load
 from graphut.models.classifier import UniversalTransformerClassifier
 from graphut.models.config import (
     UniversalGraphTransformerConfig,
@@ -10,7 +11,6 @@ from graphut.models.config import (
 )
 from graphut.models.graph_transformer import UniversalGraphTransformer
 from graphut.models.language_model import UniversalTransformerLM
-from graphut.models.loading import load
 from graphut.models.pointer import UniversalTransformerPointer
 from graphut.models.universal_transformer import UniversalTransformer
 

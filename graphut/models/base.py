@@ -22,6 +22,7 @@ from graphut.models.pretrained import (
     check_shapes,
     load_weights,
     read_config,
+    read_kind,
     save_model,
 )
 from graphut.models.tensor_file import read_shapes
@@ -29,6 +30,9 @@ from graphut.nn import AdaptiveRecurrence, HaltingRule, parse_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+_KINDS: dict[str, type[AdaptiveModel]] = {}
 
 
 class AdaptiveModel(nn.Module):
@@ -43,6 +47,12 @@ class AdaptiveModel(nn.Module):
     """
 
     config_class: ClassVar[type[ModelConfig]]
+
+    def __init_subclass__(cls) -> None:
+        """Let `load` find the class by its name."""
+        super().__init_subclass__()
+        if "config_class" in vars(cls):
+            _KINDS[cls.__name__] = cls
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -123,15 +133,7 @@ class AdaptiveModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, revision: str | None = None) -> Self:
-        """Return the model that `save_pretrained` wrote, in evaluation mode.
-
-        Parameters
-        ----------
-        folder : str or Path
-            The folder; if there is no such folder, the name of a repository on the Hugging Face
-            hub, such as "name/repo".
-        revision : str, optional
-            The branch, tag or commit of a repository.
+        """Return the model that `save_pretrained` wrote, in evaluation mode, as `load` does.
 
         Raises
         ------
@@ -174,14 +176,13 @@ class AdaptiveModel(nn.Module):
         private: bool | None = None,
         commit_message: str = "Add the model",
     ) -> str:
-        """Upload the model to a repository of the Hugging Face hub, and return its address.
-
-        It gets a model card too, unless the repository has one.
+        """Upload the model to the Hugging Face hub, and return the address of its repository.
 
         Parameters
         ----------
         repository : str
-            A name such as "name/repo"; the repository is made if it is not there.
+            A name such as "name/repo". The repository is made if it is not there, and gets a model
+            card if it has none.
         private : bool, optional
             Whether only its owner may see a repository that is made.
         commit_message : str
@@ -189,29 +190,15 @@ class AdaptiveModel(nn.Module):
 
         Raises
         ------
-        ImportError
-            If `huggingface_hub` is not installed.
-        OSError
-            If the hub cannot be reached, or does not take the model.
-
-        Examples
-        --------
-        >>> from graphut import UniversalTransformer, UniversalTransformerConfig
-        >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
-        >>> model = UniversalTransformer(config)
-        >>> model.push_to_hub("name/repo", private=True)  # doctest: +SKIP
-        "https://huggingface.co/name/repo"
+        ImportError, OSError
+            If `huggingface_hub` is not installed, or the hub cannot be reached or says no.
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder)
             Path(folder, CARD).write_text(model_card(repository, self, self._config_now()))
+            files = [CONFIG, WEIGHTS, CARD]
             return push_folder(
-                folder,
-                repository,
-                [CONFIG, WEIGHTS, CARD],
-                private=private,
-                commit_message=commit_message,
-                keep=[CARD],
+                folder, repository, files, private=private, message=commit_message, keep=[CARD]
             )
 
     def _config_now(self) -> ModelConfig:
@@ -267,3 +254,38 @@ class AdaptiveModel(nn.Module):
         if not self.training or self.config.max_offset == 0:
             return None
         return draw_positions(lengths, self.config.max_offset, spread=self.config.spread_positions)
+
+
+def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
+    """Return a saved model, of the class that its `config.json` names, in evaluation mode.
+
+    Parameters
+    ----------
+    name : str or Path
+        A folder that `save_pretrained` or `graphut train` has written; if there is no such folder,
+        the name of a repository on the Hugging Face hub, such as "name/repo".
+    revision : str, optional
+        The branch, tag or commit of a repository.
+
+    Raises
+    ------
+    ImportError, OSError
+        If there is no such folder, and the repository cannot be downloaded.
+    ValueError
+        If it is no model of graphut, or its files are damaged.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from graphut import UniversalTransformer, UniversalTransformerConfig
+    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
+    >>> with TemporaryDirectory() as folder:
+    ...     UniversalTransformer(config).save_pretrained(folder)
+    ...     type(load(folder)).__name__
+    'UniversalTransformer'
+    """
+    folder = model_folder(name, revision)
+    kind = read_kind(folder)
+    if kind not in _KINDS:
+        raise ValueError(f"{folder / CONFIG} describes {kind}, and there is {', '.join(_KINDS)}")
+    return _KINDS[kind].from_pretrained(folder)

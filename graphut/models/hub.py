@@ -20,34 +20,20 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 def model_folder(name: str | Path, revision: str | None = None) -> Path:
     """Return the folder of that name; if there is none, download the repository of that name.
 
-    Of a repository only the configuration and the weights are taken, at a branch, a tag or a
-    commit. The hub's own cache keeps them, and is used where there is no network.
-
-    Raises
-    ------
-    ImportError
-        If there is no such folder, and `huggingface_hub` is not installed.
-    OSError
-        If there is no such repository or revision, or the hub cannot be reached.
-    ValueError
-        If a revision is asked of a folder, or the repository has no model of graphut.
+    Only the configuration and the weights are taken. The hub's own cache keeps them. Raise
+    `OSError` if there is no such repository or revision, or no way to the hub, and `ValueError` if
+    there is no model in the repository.
     """
     folder = Path(name)
     if folder.exists() or not _REPOSITORY.fullmatch(str(name)):
         if revision is not None:
-            raise ValueError(
-                f"revision={revision!r} is for a repository of the hub, such as name/repo, and not "
-                f"for the folder {name}"
-            )
+            raise ValueError(f"revision={revision!r} is for a repository; {name} is a folder")
         return folder
     at = "" if revision is None else f" at revision {revision!r}"
-    with _asking_for(f"there is no folder {name}, and no {name} on the Hugging Face hub{at}"):
-        found = Path(
-            _hub(f"there is no folder {name}").snapshot_download(
-                str(name), revision=revision, allow_patterns=[CONFIG, WEIGHTS]
-            )
-        )
-    for file in (CONFIG, WEIGHTS):
+    with _asking(f"there is no folder {name}, and no {name} on the Hugging Face hub{at}") as hub:
+        files = [CONFIG, WEIGHTS]
+        found = Path(hub.snapshot_download(str(name), revision=revision, allow_patterns=files))
+    for file in files:
         if not (found / file).is_file():
             raise ValueError(f"{name} on the Hugging Face hub is not a model: it has no {file}")
     return found
@@ -59,7 +45,7 @@ def push_folder(
     files: Sequence[str],
     *,
     private: bool | None,
-    commit_message: str,
+    message: str,
     keep: Sequence[str] = (),
 ) -> str:
     """Put files of a folder into a repository of the hub, and return its address.
@@ -67,43 +53,28 @@ def push_folder(
     The repository is made if it is not there: a public one, unless `private` is true. Files named
     in `keep` stay as they are where the repository has them.
     """
-    with _asking_for(f"cannot upload to {repository} on the Hugging Face hub"):
-        hub = _hub(f"cannot upload to {repository}")
+    with _asking(f"cannot upload to {repository} on the Hugging Face hub") as hub:
         address = hub.create_repo(repository, private=private, exist_ok=True)
         new = [name for name in files if name not in keep or not hub.file_exists(repository, name)]
         hub.upload_folder(
-            repo_id=repository,
-            folder_path=folder,
-            allow_patterns=new,
-            commit_message=commit_message,
+            repo_id=repository, folder_path=folder, allow_patterns=new, commit_message=message
         )
     return str(address)
 
 
-def _hub(problem: str) -> HfApi:
+@contextmanager
+def _asking(problem: str) -> Iterator[HfApi]:
+    """Yield the client of the hub; raise `OSError`, which begins with the problem, for an error."""
     try:
         from huggingface_hub import HfApi
+        from huggingface_hub.errors import RepositoryNotFoundError
     except ImportError:
-        raise ImportError(
-            f"{problem}; to use the Hugging Face hub: pip install 'graphut[hub]'"
-        ) from None
-    return HfApi(library_name="graphut", library_version=__version__)
-
-
-@contextmanager
-def _asking_for(problem: str) -> Iterator[None]:
-    """Raise `OSError`, which begins with the problem, for any error of the hub or on the way."""
+        advice = "to ask it, pip install 'graphut[hub]'"
+        raise ImportError(f"{problem}: {advice}") from None
     try:
-        yield
-    except ImportError:
-        raise
-    except Exception as error:  # those of the HTTP client have no base in common with others
-        raise OSError(f"{problem}: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    if isinstance(error, RepositoryNotFoundError):
-        return "check the name, and log in if it is private (hf auth login)"
-    return " ".join(str(error).split())
+        yield HfApi(library_name="graphut", library_version=__version__)
+    except RepositoryNotFoundError as error:
+        advice = "check the name, and log in if it is private (hf auth login)"
+        raise OSError(f"{problem}: {advice}") from error
+    except Exception as error:  # those of its HTTP client have no base in common with others
+        raise OSError(f"{problem}: {' '.join(str(error).split())}") from error

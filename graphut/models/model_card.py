@@ -38,20 +38,9 @@ A model on the hub is loaded with `pip install "graphut[hub]"`.
 def model_card(
     name: str, model: nn.Module, config: ModelConfig, *, about: str = "", license: str | None = None
 ) -> str:
-    """Return the card of a model.
+    """Return the card of the model that `graphut.load(name)` loads.
 
-    Parameters
-    ----------
-    name : str
-        The name that `graphut.load` finds it by: a repository of the hub, or a folder.
-    model : nn.Module
-        The model.
-    config : ModelConfig
-        Its configuration.
-    about : str
-        More sections, in Markdown.
-    license : str, optional
-        The short name of a license that the hub knows, such as "mit".
+    `about` are more sections, in Markdown, and `license` is the hub's short name of a license.
 
     Examples
     --------
@@ -66,9 +55,8 @@ def model_card(
     ...
     `d_model=16`, `source_vocab=28`, `target_vocab=28`; the rest is as by default.
     """
-    options = {field.name: getattr(config, field.name) for field in fields(config)}
-    usual = {field.name: field.default for field in fields(config)}
-    changed = [f"`{key}={value}`" for key, value in options.items() if value != usual[key]]
+    values = {field: getattr(config, field.name) for field in fields(config)}
+    changed = [f"`{f.name}={value}`" for f, value in values.items() if value != f.default]
     return _CARD.format(
         license="" if license is None else f"license: {license}\n",
         name=name,

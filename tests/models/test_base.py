@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.utils.data import DataLoader
 
-from graphut.models import UniversalTransformer
+from graphut import models
+from graphut.models import UniversalTransformer, load
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import PonderNet, Quantile, Threshold
@@ -149,3 +152,46 @@ def test_adaptive_model_trains_under_lightning(model: UniversalTransformer) -> N
     )
     trainer.fit(Module(), batches())
     assert_same(list(model.parameters()), weights_after(build_model()))
+
+
+SIZES: dict[str, dict[str, int]] = {
+    "UniversalGraphTransformer": {"num_feats": 3, "classes": 2},
+    "UniversalTransformer": {"source_vocab": 7, "target_vocab": 7},
+    "UniversalTransformerClassifier": {"vocab_size": 7, "classes": 2},
+    "UniversalTransformerLM": {"vocab_size": 7},
+    "UniversalTransformerPointer": {"vocab_size": 7},
+}
+
+
+def build(name: str) -> Any:
+    kind = getattr(models, name)
+    return kind(kind.config_class(d_model=8, num_heads=2, d_hidden=8, **SIZES[name]))
+
+
+def test_load_knows_every_model() -> None:
+    assert {f"{name}Config" for name in SIZES} == {n for n in models.__all__ if "Config" in n}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_load_finds_the_class(name: str, tmp_path: Path) -> None:
+    model = build(name)
+    model.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    assert type(again) is type(model) and again.config == model.config and not again.training
+
+
+def test_load_finds_a_class_of_ones_own(tmp_path: Path) -> None:
+    class OwnTransformer(UniversalTransformer):
+        config_class = UniversalTransformer.config_class
+
+    OwnTransformer(small()).save_pretrained(tmp_path)
+    assert type(load(tmp_path)) is OwnTransformer
+
+
+@pytest.mark.parametrize("kind", ["Elsewhere", "AdaptiveModel", "GenerativeModel", None, [], {}])
+def test_load_names_a_class_that_is_not_there(kind: object, tmp_path: Path) -> None:
+    build("UniversalTransformer").save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model": kind}))
+    with pytest.raises(ValueError, match=r"config.json describes .*, and there is Universal"):
+        load(tmp_path)

