@@ -109,7 +109,7 @@ class ModelConfig(CheckedConfig):
     def _check_values(self) -> None:
         for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
-        # A signal for every step is made: a damaged file must not ask for more memory than there is.
+        # Every step has a signal: a damaged file must not ask for more memory than there is.
         self._check("max_steps", self.max_steps <= 1_000_000, "at most 1,000,000")
         once = "True where adaptive is: layers with weights of their own are all done"
         self._check("share_weights", self.share_weights or not self.adaptive, once)
