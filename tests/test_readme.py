@@ -29,6 +29,11 @@ def test_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
+def test_readme_links_to_files_that_exist() -> None:
+    paths = re.findall(r"\]\(([^):]+)\)", README)
+    assert len(paths) > 5 and [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_readme_shows_the_figures_of_distances_in_trees() -> None:
     runs = [record(f"graph-distance-small-seed{seed}")["evaluations"] for seed in range(3)]
     assert agree(figures("parity"), *(100 * run["near-1000"]["accuracy"] for run in runs))

@@ -16,6 +16,8 @@ COMMANDS = {
     "train": "train a model on a task, into a folder",
     "eval": "evaluate the model in a folder on its test set",
     "generate": "answer sequences with the model in a folder, and show its steps",
+    "show": "draw how the model in a folder thinks about a text",
+    "plot": "draw how runs were trained",
     "info": "say what is in a folder",
     "bench": "measure which backend is fastest here, and what halting saves",
     "halting": "compare ways of halting on a task, or rules on one model",

@@ -9,6 +9,7 @@ from graphut.experiments.cli.compare import add_compare, compare
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.wording import counted
 from graphut.plotting import draw_topology
+from graphut.plotting.figure import save_figure
 from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics
 
@@ -27,7 +28,7 @@ def _show(arguments: Namespace) -> None:
     topology = parse(arguments.spec)
     print(describe(topology, statistics(topology, arguments.nodes)))
     if arguments.out is not None:
-        draw_topology(topology, arguments.nodes).savefig(arguments.out)
+        save_figure(draw_topology(topology, arguments.nodes), arguments.out)
 
 
 def describe(topology: Topology, numbers: Statistics) -> str:

@@ -1,0 +1,45 @@
+"""`graphut plot`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphut._files import blaming
+from graphut.experiments.cli.options import Parser
+from graphut.experiments.training import Run
+from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.plotting import draw_training
+from graphut.plotting.figure import check_ending, save_figure
+
+
+def main(argv: Sequence[str]) -> int:
+    """Draw the training of runs."""
+    arguments = _parser().parse_args(argv)
+    check_ending(arguments.out)
+    folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
+    names = [folder.name for folder in folders]
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in folders]
+    files = [folder / METRICS for folder in folders]
+    runs = {name: read_metrics(file) for name, file in zip(names, files, strict=True)}
+    for name, epochs in runs.items():
+        if not epochs:
+            raise ValueError(f"no epoch of the run {name} is done: there is nothing to draw")
+    with blaming(", ".join(map(str, files))):
+        figure = draw_training(runs)
+    save_figure(figure, arguments.out)
+    print(arguments.out)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="graphut plot",
+        description="Draw the loss, the accuracy and the steps of training, epoch by epoch; of "
+        "several runs together, to compare them.",
+    )
+    option = parser.add_argument
+    option("folders", nargs="+", metavar="FOLDER", help="the folder of a run")
+    help = "the picture: .png, .pdf or .svg"
+    option("--out", metavar="FILE", required=True, help=help)
+    return parser

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphut.experiments.cli import main, plot
+from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.plotting import draw_training
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Gets what is drawn."""
+    calls: list[Any] = []
+
+    def draw(runs: Any) -> Any:
+        calls.append(runs)
+        return draw_training(runs)
+
+    monkeypatch.setattr(plot, "draw_training", draw)
+    return calls
+
+
+def test_plot_draws_the_metrics_of_runs(
+    finished_run: Path, tmp_path: Path, drawn: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(finished_run, other)
+    out = tmp_path / "curves.png"
+    assert main(["plot", str(finished_run), str(other), "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    assert out.read_bytes().startswith(b"\x89PNG")
+    lines = read_metrics(finished_run / METRICS)
+    assert drawn == [{"sort": lines, "other": lines}] and lines[0]["active"]["encoder"][0] == 1
+
+
+def test_plot_tells_runs_of_one_name_apart(
+    finished_run: Path, tmp_path: Path, drawn: list[Any]
+) -> None:
+    other = tmp_path / finished_run.name
+    shutil.copytree(finished_run, other)
+    assert main(["plot", str(finished_run), str(other), "--out", str(tmp_path / "a.svg")]) == 0
+    assert [*drawn[0]] == [str(finished_run), str(other)]
+
+
+def test_plot_says_what_is_wrong_in_one_line(
+    finished_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def said(*argv: str) -> str:
+        assert main(["plot", *argv]) == 2
+        text = capsys.readouterr().err
+        assert text.startswith("graphut: ") and text.count("\n") == 1
+        return text
+
+    run, out = str(finished_run), str(tmp_path / "a.png")
+    assert "there is no run in" in said(str(tmp_path), "--out", out)
+    assert "'foo' is not supported" in said(run, "--out", str(tmp_path / "a.foo"))
+    assert "make its folder" in said(run, "--out", str(tmp_path / "nowhere" / "a.png"))
+    copy = tmp_path / "copy"
+    shutil.copytree(finished_run, copy)
+    (copy / METRICS).write_text('{"update": 1}\n')
+    assert "metrics.jsonl is damaged: KeyError('validation')" in said(str(copy), "--out", out)
+    (copy / METRICS).unlink()
+    assert "no epoch of the run copy is done" in said(str(copy), "--out", out)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install graphut[plot]" in said(run, "--out", out)
+    assert not Path(out).exists()

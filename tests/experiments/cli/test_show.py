@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from graphut.experiments.cli import main, show
+from graphut.experiments.training import GenerationOptions, Run
+from graphut.plotting import draw_attention, draw_ponder
+from graphut.sentences import EOS
+from tests.plotting.pictures import assert_nothing_is_cut_off
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Gets the figures that are saved."""
+    found: list[Any] = []
+    monkeypatch.setattr(show, "save_figure", lambda figure, path: found.append(figure))
+    return found
+
+
+def test_show_writes_a_picture_and_the_answer(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "thinking.png"
+    assert main(["show", str(finished_run), "q d x a", "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    run = Run.open(finished_run)
+    [said] = run.learner.generate(run.model(), run.vocabularies, ["qdxa"], GenerationOptions())
+    assert capsys.readouterr().out == f"{out}: the answer is {said.text}\n"
+
+
+def test_show_draws_what_the_model_computes(
+    finished_run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[tuple[Any, ...]] = []
+    for name, draw in (("draw_ponder", draw_ponder), ("draw_attention", draw_attention)):
+
+        def note(*arguments: Any, draw: Any = draw, **where: Any) -> Any:
+            drawn.append(arguments)
+            return draw(*arguments, **where)
+
+        monkeypatch.setattr(show, name, note)
+    out = str(tmp_path / "a.svg")
+    assert main(["show", str(finished_run), "q d x a", "--out", out, "--max-length", "3"]) == 0
+    run = Run.open(finished_run)
+    model, source = run.model(), run.vocabularies["source"].encode("qdxa")
+    [answer] = model.generate([source], max_length=3, get_attention=True)  # type: ignore[operator]
+    written = run.vocabularies["target"].decode([*answer.tokens, EOS][: len(answer.steps)])
+    read, write, *weights = drawn
+    for found, part, names in ((read, answer.encoder, [*"qdxa"]), (write, answer.decoder, written)):
+        assert found[0] == names
+        assert torch.equal(found[1], part.steps)
+        assert torch.equal(found[2].nan_to_num(), part.halting.nan_to_num())
+    records = (answer.encoder.attention, answer.decoder.attention, answer.decoder.cross_attention)
+    for (table, queries, keys), record, sides in zip(
+        weights,
+        records,
+        ([[*"qdxa"]] * 2, [written, ["<bos>", *written[:-1]]], [written, [*"qdxa"]]),
+        strict=True,
+    ):
+        assert torch.equal(table, record.dense()) and [queries, keys] == sides
+        total = table.sum(-1)
+        assert bool(torch.isclose(total, (total > 0).to(total.dtype)).all())
+
+
+@pytest.mark.parametrize("text", ["a", "q d x a", "abcdefghijklmnopqrstuvwxyz" * 2])
+@pytest.mark.parametrize("what", ["ponder", "attention", "all"])
+def test_show_cuts_nothing_off(
+    text: str, what: str, finished_run: Path, figures: list[Any]
+) -> None:
+    argv = ["--out", "a.png", "--draw", what, "--max-length", "20"]
+    assert main(["show", str(finished_run), text, *argv]) == 0
+    assert_nothing_is_cut_off(figures[0])
+    titles = [part._suptitle.get_text() for line in figures[0].subfigs for part in line.subfigs]
+    assert len(titles) == {"ponder": 2, "attention": 3, "all": 5}[what]
+
+
+def test_show_animates_the_frontier(finished_run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "frontier.gif"
+    argv = ["--out", str(out), "--max-length", "5"]
+    assert main(["show", str(finished_run), "q d x a", *argv]) == 0
+    with Image.open(out) as picture:
+        assert 2 <= picture.n_frames <= 3  # type: ignore[attr-defined]
+
+
+def test_few_panels_takes_the_mean_of_many_heads() -> None:
+    weights = torch.rand(20, 8, 3, 3)
+    few, note = show._few_panels(weights)
+    np.testing.assert_allclose(few[:, 0], weights[:16].mean(1))
+    assert note == ": mean of the heads, the first 16 steps"
+    few, note = show._few_panels(weights[:4])
+    assert few.shape == (4, 8, 3, 3) and note == ""
+
+
+def test_show_says_what_is_wrong_in_one_line(
+    finished_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def said(text: str, out: str, *argv: str) -> str:
+        assert main(["show", str(finished_run), text, "--out", str(tmp_path / out), *argv]) == 2
+        words = capsys.readouterr().err
+        assert words.startswith("graphut: ") and words.count("\n") == 1
+        return words
+
+    assert "unknown symbol 'D'; known are: a b c" in said("q D", "a.png")
+    assert "'foo' is not supported" in said("q d", "a.foo")
+    assert "'' is not supported" in said("q d", "a")
+    assert "make its folder" in said("q d", "nowhere/a.png")
+    assert "make its folder" in said("q d", "nowhere/a.gif")
+    assert "max_length must be at least 1, got 0" in said("q d", "a.png", "--max-length", "0")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for out in ("a.png", "a.gif"):
+        assert "pip install graphut[plot]" in said("q d", out)
+    assert not list(tmp_path.iterdir())
