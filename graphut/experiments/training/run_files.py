@@ -21,6 +21,7 @@ MACHINES = "machines.json"
 METRICS = "metrics.jsonl"
 
 _OWN = r"(run|config|machines|\w+_vocabulary)\.json|(model|checkpoint)\.safetensors|metrics\.jsonl"
+_WRITTEN = rf"{_OWN}|(evaluation|sweep)-.+\.json"
 
 
 def own_files(folder: Path) -> set[str]:
@@ -31,7 +32,7 @@ def own_files(folder: Path) -> set[str]:
 def remove_temporary_files(folder: Path) -> None:
     """Remove what killed processes left in a folder while they wrote files of its run."""
     for path in folder.glob(".*"):
-        found = re.fullmatch(rf"\.+({_OWN})(\.new)?(\.(?P<process>\d+)\.tmp)*", path.name)
+        found = re.fullmatch(rf"\.+({_WRITTEN})(\.new)?(\.(?P<process>\d+)\.tmp)*", path.name)
         if found and not _is_alive(int(found["process"] or 0)):
             path.unlink(missing_ok=True)
 

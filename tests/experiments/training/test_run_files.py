@@ -82,6 +82,8 @@ def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
     removed = {
         f".checkpoint.safetensors.{dead}.tmp",
         f".run.json.{dead}.tmp",
+        f".evaluation-test.json.{dead}.tmp",
+        f".sweep-near-100.json.{dead}.tmp",
         f".checkpoint.safetensors.{os.getpid()}.tmp",  # its number is used again
         f"..model.safetensors.{dead}.tmp.{dead}.tmp",
         f".model.safetensors.{dead}.tmp",
@@ -92,7 +94,6 @@ def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
         f".checkpoint.safetensors.{alive}.tmp",
         f".model.safetensors.{alive}.tmp",
         f"..model.safetensors.{alive}.tmp.{alive}.tmp",
-        f".evaluation-test.json.{dead}.tmp",
         f".note.{dead}.tmp",
         "checkpoint.safetensors",
         ".hidden",
