@@ -13,7 +13,7 @@ from graphut.models import UniversalTransformer
 def test_generation_options_are_those_of_the_model() -> None:
     options = GenerationOptions().for_model()
     parameters = list(signature(UniversalTransformer.generate).parameters.values())[2:]
-    assert set(options) == {parameter.name for parameter in parameters}
+    assert {*options, "get_attention"} == {parameter.name for parameter in parameters}
     del options["generator"]
     assert options == {p.name: p.default for p in parameters if p.name in options}
 

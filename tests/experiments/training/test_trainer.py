@@ -152,7 +152,11 @@ def assert_same_metrics(first: Path, second: Path) -> None:
     """Compare to rounding, but for operations, which depend on what is computed together."""
     for one, other in zip(metrics(first), metrics(second), strict=True):
         del one["flops_share"], other["flops_share"]
-        assert one.pop("validation") == pytest.approx(other.pop("validation"), rel=1e-9)
+        for nested in ("validation", "active"):
+            mine, others = one.pop(nested), other.pop(nested)
+            assert mine.keys() == others.keys()
+            for key in mine:
+                assert mine[key] == pytest.approx(others[key], rel=1e-9)
         assert one == pytest.approx(other, rel=1e-9)
 
 
