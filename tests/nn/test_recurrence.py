@@ -894,7 +894,7 @@ def test_recurrence_checkpointed_steps_with_weights_of_their_own_and_blocks() ->
 
 
 def saved_numbers(case: Case) -> int:
-    """How many numbers the backward pass of a recurrence keeps."""
+    """Count the numbers that the backward pass of a recurrence keeps."""
     counts = []
     with saved_tensors_hooks(lambda x: counts.append(x.numel()) or x, lambda x: x):
         case.layer(case.graph, case.feat, **case.arguments)

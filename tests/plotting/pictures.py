@@ -1,4 +1,4 @@
-"""What is asked of every picture."""
+"""Checks that hold for every picture."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ STEPS = [2, 1, 3]
 
 
 def active_of(axes: Axes) -> list[bool]:
-    """Which nodes are blue."""
+    """Return whether each node is blue."""
     nodes = axes.collections[-1]
     return [tuple(colour) == to_rgba(BLUE) for colour in nodes.get_facecolors()]
 
