@@ -9,6 +9,8 @@
 namespace graphut {
 
 constexpr int64_t PIECE = 256;  // edges of a row that are held at a time
+constexpr int64_t LINE = 64;    // bytes that come from memory together
+constexpr int64_t NEAR = 4 << 20;  // bytes of keys and values that stay in the cache, or nearly
 
 // A run of edges of one row, or of one source: `other` is at the far end.
 struct Edge {
@@ -23,7 +25,9 @@ class RowKernel {
     explicit RowKernel(const Call& call)
         : call_(call), heads_(call.heads), shift_(shift(call.heads)), period_(period(call.heads)),
           vectors_(std::max<int64_t>(1, period_ / W)),
-          key_width_(round_up(call.key_feats, W)), value_width_(round_up(call.value_feats, W)) {}
+          key_width_(round_up(call.key_feats, W)), value_width_(round_up(call.value_feats, W)),
+          far_(call.sources * call.heads * (call.key_feats + call.value_feats) *
+                   static_cast<int64_t>(sizeof(S)) > NEAR) {}
 
     static int64_t period(int64_t heads) { return int64_t(1) << shift(heads); }
 
@@ -88,6 +92,11 @@ class RowKernel {
     void backward_source(int64_t source, const std::vector<Edge>& edges, const T* weights,
                          const T* grads) {
         edges_.assign(edges.begin(), edges.end());
+        if (far_)
+            for (const Edge& edge : edges) {
+                fetch(call_.out_grad, edge.other, call_.value_feats);
+                fetch(call_.query, edge.other, call_.key_feats);
+            }
         gather_and_add(source, weights, call_.out_grad, call_.value_feats, value_width_,
                        call_.value_grad, T(1));
         gather_and_add(source, grads, call_.query, call_.key_feats, key_width_, call_.key_grad,
@@ -125,6 +134,19 @@ class RowKernel {
             edges_[e].other = call_.indices ? call_.indices[place] : place;
             edges_[e].id = ids ? call_.edge_id(node, from + e) : 0;
             edges_[e].slot = e;
+            if (far_) {
+                fetch(call_.key, edges_[e].other, call_.key_feats);
+                fetch(call_.value, edges_[e].other, call_.value_feats);
+            }
+        }
+    }
+
+    // Ask for a row early: many rows then come from memory at the same time.
+    void fetch(const Rows& table, int64_t row, int64_t feats) const {
+        for (int64_t h = 0; h < heads_; ++h) {
+            const S* from = table.at<S>(row, h);
+            for (int64_t f = 0; f < feats; f += LINE / static_cast<int64_t>(sizeof(S)))
+                __builtin_prefetch(from + f);
         }
     }
 
@@ -353,6 +375,7 @@ class RowKernel {
 
     const Call& call_;
     const int64_t heads_, shift_, period_, vectors_, key_width_, value_width_;
+    const bool far_;
     const T *delta_lanes_ = nullptr, *lse_lanes_ = nullptr;
     std::vector<Edge> edges_;
     Buffer<T> query_, out_grad_, sums_, scores_, inner_, top_, total_, factors_, delta_, lse_;
@@ -370,12 +393,13 @@ bool row_forward(const Call& call) {
     return finite;
 }
 
-// Rows from `first` to `last`, whose edges are held at a time: their tables stay in the cache.
+// Rows from `first` to `last`, whose edges are held at a time. Their tables stay in the cache, or a
+// source has several edges among them: at each stretch its gradients are read and written once.
 struct Stretch {
     int64_t first, last;
 };
 
-constexpr int64_t STRETCH_EDGES = 32768;
+constexpr int64_t STRETCH_EDGES = 32768, EDGES_OF_SOURCE = 8;
 
 // Where the edges of each row begin, counted from the first row's.
 inline std::vector<int64_t> first_slots(const Call& call) {
@@ -385,11 +409,12 @@ inline std::vector<int64_t> first_slots(const Call& call) {
     return slots;
 }
 
-inline std::vector<Stretch> make_stretches(const std::vector<int64_t>& slots) {
+inline std::vector<Stretch> make_stretches(const std::vector<int64_t>& slots, int64_t sources) {
     std::vector<Stretch> stretches;
+    const int64_t most = std::max(STRETCH_EDGES, EDGES_OF_SOURCE * sources);
     const int64_t rows = static_cast<int64_t>(slots.size()) - 1;
     for (int64_t from = 0, to; from < rows; from = to) {
-        for (to = from + 1; to < rows && slots[to + 1] - slots[from] <= STRETCH_EDGES;) ++to;
+        for (to = from + 1; to < rows && slots[to + 1] - slots[from] <= most;) ++to;
         stretches.push_back({from, to});
     }
     return stretches;
@@ -400,8 +425,11 @@ class Columns {
   public:
     Columns(const Call& call, const std::vector<int64_t>& slots) : call_(call), slots_(slots) {
         if (call.column_start) {
-            row_of_.assign(call.nodes, -1);
-            for (int64_t row = 0; row < call.rows; ++row) row_of_[call.node(row)] = row;
+            places_.assign(call.nodes, {-1, 0});
+            for (int64_t row = 0; row < call.rows; ++row) {
+                const int64_t node = call.node(row);
+                places_[node] = {row, slots[row] - call.start[node]};
+            }
             next_.assign(call.column_start, call.column_start + call.sources);
         }
     }
@@ -421,15 +449,22 @@ class Columns {
             return;
         }
         const int64_t last_node = call_.node(stretch_.last - 1);
+        const int64_t first_slot = slots_[stretch_.first];
         int64_t c = next_[source];
         for (; c < call_.column_start[source + 1] && call_.column_node[c] <= last_node; ++c) {
-            const int64_t node = call_.column_node[c], row = row_of_[node];
-            if (row >= 0) edges.push_back({row, 0, slot(row) + call_.column_edge[c] - call_.start[node]});
+            const Place place = places_[call_.column_node[c]];
+            if (place.row >= 0)
+                edges.push_back({place.row, 0, place.to_slot + call_.column_edge[c] - first_slot});
         }
         next_[source] = c;
     }
 
   private:
+    // The row of a node, -1 without one; and what leads from a canonical edge to its slot.
+    struct Place {
+        int64_t row, to_slot;
+    };
+
     int64_t slot(int64_t row) const { return slots_[row] - slots_[stretch_.first]; }
 
     template <class F>
@@ -458,14 +493,15 @@ class Columns {
     const Call& call_;
     const std::vector<int64_t>& slots_;
     Stretch stretch_{0, 0};
-    std::vector<int64_t> row_of_, next_;
+    std::vector<Place> places_;
+    std::vector<int64_t> next_;
     std::vector<Edge> edges_;
 };
 
 template <class S, class T>
 void row_backward(const Call& call) {
     const std::vector<int64_t> slots = first_slots(call);
-    const std::vector<Stretch> stretches = make_stretches(slots);
+    const std::vector<Stretch> stretches = make_stretches(slots, call.sources);
     Columns columns(call, slots);
     int64_t most = 0;
     for (const Stretch& s : stretches) most = std::max(most, slots[s.last] - slots[s.first]);

@@ -153,6 +153,14 @@ def test_native_attention_of_rows_and_sources_of_many_edges(threads: int) -> Non
     check(layout, tables(layout, 1, 2, rows=len(frontier)), "rows", frontier=frontier)
 
 
+def test_native_attention_of_tables_that_no_cache_holds(threads: int) -> None:
+    """Keys and values of over four MiB, which are asked for early."""
+    layout = hubs(3000, 3000, 6000)
+    check(layout, tables(layout, 1, 96), "rows")
+    frontier = every_other(layout)
+    check(layout, tables(layout, 2, 45, rows=len(frontier)), "rows", frontier=frontier)
+
+
 @given(multigraphs(), st.booleans())
 def test_native_attention_by_rows_on_any_graph(
     graph: tuple[Pairs, int, int], everything: bool
