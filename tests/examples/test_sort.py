@@ -1,0 +1,38 @@
+"""The trained model in `examples/sort`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import graphut
+from graphut._files import read_json
+from graphut.experiments.cli import main
+from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.training import Run, evaluate
+
+FOLDER = Path(__file__).parents[2] / "examples" / "sort"
+
+
+def test_generate_sorts_before_any_training(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(FOLDER), "q d x a", "--plain", "--device", "cpu"]) == 0
+    assert capsys.readouterr().out == "a d q x\n"
+
+
+def test_load_gives_the_model_beside_its_vocabulary() -> None:
+    model = graphut.load(FOLDER)
+    assert isinstance(model, graphut.UniversalTransformer)
+    letters = Vocabulary.load(FOLDER / "source_vocabulary.json")
+    [found] = model.generate([letters.read("hello")])
+    assert letters.write(found.tokens) == "e h l l o"
+
+
+def test_it_is_as_good_as_its_card_says() -> None:
+    run = Run.open(FOLDER)
+    kept = read_json(FOLDER / "evaluation-test.json")
+    found = evaluate(run.model(), run.task(), run.task().test)
+    # Another processor rounds differently: an answer or two may turn.
+    assert found["sequence_accuracy"] == pytest.approx(kept["sequence_accuracy"], abs=2e-3)
+    assert f"| test | 1000 | {kept['sequence_accuracy']:g} |" in (FOLDER / "README.md").read_text()
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 250_000
