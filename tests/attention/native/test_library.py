@@ -230,7 +230,8 @@ def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
     fresh = tmp_path / "venv"
     venv.create(fresh, symlinks=True)
     own = str(fresh / "bin" / "python")
-    run([*python, "pip", "--python", own, "install", "--no-index", "--no-deps", str(wheel)])
+    install = [*python, "pip", "--python", own, "install", "--no-index", "--no-deps", str(wheel)]
+    run(install, tmp_path, PYTHONPATH="")  # where no other graphut is found
     # torch and the others are those of this environment: they need not be installed twice.
     [packages] = fresh.glob("lib/*/site-packages")
     (packages / "others.pth").write_text("\n".join(site.getsitepackages()))
