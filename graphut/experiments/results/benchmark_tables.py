@@ -98,6 +98,32 @@ def _scaling_cells(bench: Row) -> list[str]:
     ]
 
 
+def layers_table(benches: Sequence[Row]) -> str:
+    """Return the table of whole graph layers beside those of DGL and PyG."""
+    found = _of_kind("layers", benches)
+    peers = list(found[0]["rows"][0]["times_faster_than"]) if found else []
+    head = ["graph", "layer", "ms", "peak MiB", *(f"x {peer}" for peer in peers)]
+    rows = [
+        [*_layer_cells(bench["problem"], row, peers), *_origin(bench)]
+        for bench in found
+        for row in bench["rows"]
+    ]
+    return _table(head, rows, "graphut bench layers --power-law --out FILE.json")
+
+
+def _layer_cells(problem: Row, row: Row, peers: Iterable[str]) -> list[str]:
+    kind = ", power law" * problem["power_law"]
+    if problem["seeds"] is not None:
+        kind += f", sampled blocks for {problem['seeds']:,} nodes"
+    return [
+        f"{problem['nodes']:,} nodes, {problem['edges']:,} edges{kind}",
+        row["name"],
+        tables.milliseconds(row["seconds"]["median"]),
+        _known(row["peak_bytes"] and row["peak_bytes"] / 2**20),
+        *(tables.three_digits(row["times_faster_than"][peer]) for peer in peers),
+    ]
+
+
 def _of_kind(kind: str, benches: Iterable[Row]) -> list[Row]:
     return [bench for bench in benches if bench["bench"] == kind]
 

@@ -6,7 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 
 from graphut.experiments.results.babi import ENTRIES, babi_table
-from graphut.experiments.results.benchmark_tables import attention_table, model_table, scaling_table
+from graphut.experiments.results.benchmark_tables import (
+    attention_table,
+    layers_table,
+    model_table,
+    scaling_table,
+)
 from graphut.experiments.results.depth import depth_chart, depth_table
 from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
 from graphut.experiments.results.halting import (
@@ -48,6 +53,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "frontier": lambda records: attention_table(records.benches, frontier=True),
     "model": lambda records: model_table(records.benches),
     "scaling": lambda records: scaling_table(records.benches),
+    "layers": lambda records: layers_table(records.benches),
 }
 
 

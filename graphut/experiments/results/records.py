@@ -13,7 +13,7 @@ from graphut.experiments.results.run_record import RunRecord, rounded
 
 RecordT = TypeVar("RecordT")
 _BENCH = "bench"
-_KINDS = ("attention", "model", "scaling")
+_KINDS = ("attention", "model", "scaling", "layers")
 _LEFT_OUT = ("date", "system")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from graphut.experiments.results.benchmark_tables import (
     attention_table,
+    layers_table,
     model_table,
     scaling_table,
 )
@@ -70,9 +71,30 @@ def test_scaling_table() -> None:
     assert found["slope of memory"] == "-"
 
 
+def test_layers_table() -> None:
+    problem = {"nodes": 17_000, "edges": 120_000, "power_law": True, "seeds": 1024}
+    rows = [
+        {"name": "DotGATConv", "seconds": SECONDS, "peak_bytes": 3 << 20,
+         "times_faster_than": {"dgl GATConv": 2.5}},
+        {"name": "dgl GATConv", "seconds": SECONDS, "peak_bytes": None,
+         "times_faster_than": {"dgl GATConv": 1.0}},
+    ]  # fmt: skip
+    table = layers_table([make("layers", problem=problem, rows=rows)])
+    graph = "17,000 nodes, 120,000 edges, power law, sampled blocks for 1,024 nodes"
+    found = row(table, graph, "DotGATConv")
+    assert (found["ms"], found["peak MiB"], found["x dgl GATConv"]) == ("2.00", "3.00", "2.50")
+    assert row(table, graph, "dgl GATConv")["peak MiB"] == "-"
+
+
 @pytest.mark.parametrize(
     "make_table",
-    [attention_table, partial(attention_table, frontier=True), model_table, scaling_table],
+    [
+        attention_table,
+        partial(attention_table, frontier=True),
+        model_table,
+        scaling_table,
+        layers_table,
+    ],
 )
 def test_tables_without_records_name_a_command(make_table: Any) -> None:
     assert make_table([]).startswith("Not measured yet: `graphut bench ")
