@@ -10,7 +10,10 @@ papers are, and with what depth goes along.
 
     python examples/node_classification_cora.py --data cora.npz
 
-Without `--data`, DGL downloads the data set.
+Without `--data`, DGL downloads the data set. `cora.npz` has the arrays `src` and `dst`, the
+edges without self-loops; `feat_indptr`, `feat_indices` and `num_feats`, the words of each paper in
+CSR;
+`label`; and `train`, `val` and `test`, the numbers of papers.
 """
 
 import argparse
@@ -206,7 +209,10 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     options = parser.parse_args()
 
-    graph, data = load(options.data)
+    try:
+        graph, data = load(options.data)
+    except (OSError, RuntimeError) as error:
+        parser.error(f"{error}; --data names a file of your own")
     adaptive = None
     for name in options.models:
         start, found = time.perf_counter(), []
