@@ -32,7 +32,7 @@ def _show(arguments: Namespace) -> None:
     if numbers.min_in_degree == 0:
         warnings.warn(
             f"{topology} has nodes without in-edges among {counted(numbers.tokens, 'token')}: a "
-            "model refuses such a sentence; join window:0, by which each token sees itself",
+            "model refuses such a sentence; add '|window:0', so that each token sees itself",
             stacklevel=2,
         )
     if arguments.out is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
+from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.tasks import TASKS, agreement, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import GenerationOptions, Run
@@ -269,6 +270,8 @@ def test_generate_after_train_and_eval_of_every_task(
     folder = str(tmp_path)
     assert main(["train", name, "--out", folder, *options, *MODEL]) == 0
     run = Run.open(folder)
+    given = read_options([name, "--config", f"{folder}/options.yaml", "--out", "x"])
+    assert {key: given.get(key) for key in run.options} == run.options
     sets = run.task().test_sets
     capsys.readouterr()
     assert main(["eval", folder, "--device", "cpu"]) == 0
