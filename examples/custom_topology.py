@@ -66,7 +66,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     help = "where to keep the run (default: runs/powers)"
     parser.add_argument("folder", nargs="?", default="runs/powers", help=help)
-    parser.add_argument("--epochs", type=int, default=20, help="at most (default: 20)")
+    parser.add_argument("--epochs", type=int, default=10, help="at most (default: 10)")
     options = parser.parse_args()
     try:
         main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)

@@ -203,7 +203,7 @@ def describe_depth(graph, data: dict[str, Tensor], logits: Tensor, steps: Tensor
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", metavar="FILE", help="cora.npz; DGL downloads it if not given")
-    parser.add_argument("--seeds", type=int, default=10, help="runs of each model (default: 10)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each model (default: 3)")
     parser.add_argument("--epochs", type=int, default=200, help="default: 200; half for ours")
     parser.add_argument("--ponder-weight", type=float, default=0.05, help="default: 0.05")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))

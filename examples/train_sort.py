@@ -40,6 +40,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     help = "where to keep the run (default: runs/sort-example)"
     parser.add_argument("folder", nargs="?", default="runs/sort-example", help=help)
-    parser.add_argument("--epochs", type=int, default=20, help="at most (default: 20)")
+    parser.add_argument("--epochs", type=int, default=10, help="at most (default: 10)")
     options = parser.parse_args()
     main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)
