@@ -3,12 +3,14 @@
 Reversing takes a token from one end of the sentence to the other. A narrow window hands it on step
 by step; one global token is a shortcut for the price of two edges a token.
 
-    python examples/compare_topologies.py [FOLDER]
+    python examples/compare_topologies.py
+
+The picture needs matplotlib: pip install "graphut[plot]"
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 from graphut import UniversalTransformerConfig
@@ -38,10 +40,10 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonRepo
         training=training,
         config=config,
     )
+    figure = new_figure(7, 4.5)  # without matplotlib, it fails before the training
     report = comparison.run(folder)
     print(report.text())
 
-    figure = new_figure(7, 4.5)
     axes = figure.subplots()
     edges = [row.edges for row in report.rows]
     right = [100 * row.evaluations[0]["token_accuracy"] for row in report.rows]
@@ -61,6 +63,16 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonRepo
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    help = "where to keep the runs and the picture (default: runs/compare)"
+    parser.add_argument("folder", nargs="?", default="runs/compare", help=help)
+    parser.add_argument("--epochs", type=int, default=12, help="of each run (default: 12)")
+    options = parser.parse_args()
     task = Reverse(mean_length=6, length_deviation=1, epoch_size=4000, held_out=500)
-    training = TrainingConfig(epochs=12, learning_rate=4e-3, warmup=60, ponder_warmup=0)
-    main(task, training, *(sys.argv[1:] or ["runs/compare"]))
+    training = TrainingConfig(epochs=options.epochs, learning_rate=4e-3, warmup=60, ponder_warmup=0)
+    try:
+        main(task, training, options.folder)
+    except FileExistsError as error:
+        parser.error(f"{error}: give another folder")
+    except ImportError as error:
+        parser.error(str(error))

@@ -1,13 +1,13 @@
 """A topology of one's own: who attends to whom, seen in a picture, and trained with.
 
-python examples/custom_topology.py [FOLDER]
+    python examples/custom_topology.py
 
-The picture needs matplotlib: pip install "graphut[plot]"
+The picture needs matplotlib: pip install "graphut[plot]". Stopped and started again, it goes on.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,10 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
         encoder_topology="powers",
         decoder_topology="powers&causal",
     )
-    Trainer(UniversalTransformer(config), task, training, folder).fit()
+    trainer = Trainer(UniversalTransformer(config), task, training, folder)
+    if Path(folder, "checkpoint.safetensors").exists():
+        trainer.resume()
+    trainer.fit()
 
     model = UniversalTransformer.from_pretrained(folder)  # its config names the topology
     print("test:", evaluate(model, task, task.test))
@@ -60,4 +63,12 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
 
 
 if __name__ == "__main__":
-    main(Sort(), TrainingConfig(epochs=20, learning_rate=3e-3), *(sys.argv[1:] or ["runs/powers"]))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    help = "where to keep the run (default: runs/powers)"
+    parser.add_argument("folder", nargs="?", default="runs/powers", help=help)
+    parser.add_argument("--epochs", type=int, default=10, help="at most (default: 10)")
+    options = parser.parse_args()
+    try:
+        main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)
+    except ImportError as error:  # of matplotlib, before the training
+        parser.error(str(error))

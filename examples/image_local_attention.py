@@ -12,7 +12,6 @@ others are seen with some noise.
 import argparse
 
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -66,6 +65,10 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=4, help="default: 4")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     options = parser.parse_args()
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        parser.error("the digits come with scikit-learn: pip install scikit-learn")
 
     torch.manual_seed(options.seed)
     digits = load_digits()

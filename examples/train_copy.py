@@ -1,6 +1,11 @@
-"""Learn to copy letters: a model, an optimizer and the loop, in the open."""
+"""Learn to copy letters: a model, an optimizer and the loop, in the open.
+
+python examples/train_copy.py
+"""
 
 from __future__ import annotations
+
+import argparse
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -40,4 +45,6 @@ def main(task: Copy, epochs: int) -> UniversalTransformer:
 
 
 if __name__ == "__main__":
-    main(Copy(), epochs=10)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--epochs", type=int, default=10, help="default: 10")
+    main(Copy(), parser.parse_args().epochs)

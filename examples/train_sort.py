@@ -1,11 +1,14 @@
 """Learn to sort letters with the library's training loop, and see how long it ponders.
 
-python examples/train_sort.py [FOLDER]
+    python examples/train_sort.py
+
+Stopped and started again, it goes on.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from pathlib import Path
 
 import torch
 
@@ -17,8 +20,13 @@ from graphut.models import UniversalTransformer, UniversalTransformerConfig
 def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransformer:
     torch.manual_seed(training.seed)
     letters = task.source_vocabulary
-    config = UniversalTransformerConfig(source_vocab=len(letters), target_vocab=len(letters))
-    Trainer(UniversalTransformer(config), task, training, folder).fit()
+    config = UniversalTransformerConfig(
+        source_vocab=len(letters), target_vocab=len(letters), d_model=64, d_hidden=256, max_steps=6
+    )
+    trainer = Trainer(UniversalTransformer(config), task, training, folder)
+    if Path(folder, "checkpoint.safetensors").exists():
+        trainer.resume()
+    trainer.fit()
 
     model = UniversalTransformer.from_pretrained(folder)  # the best on the validation set
     print("test:", evaluate(model, task, task.test))
@@ -29,4 +37,9 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
 
 
 if __name__ == "__main__":
-    main(Sort(), TrainingConfig(), *(sys.argv[1:] or ["runs/sort-example"]))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    help = "where to keep the run (default: runs/sort-example)"
+    parser.add_argument("folder", nargs="?", default="runs/sort-example", help=help)
+    parser.add_argument("--epochs", type=int, default=10, help="at most (default: 10)")
+    options = parser.parse_args()
+    main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)

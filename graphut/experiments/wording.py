@@ -1,6 +1,8 @@
-"""Counts and options as text, for code that has to load quickly: nothing is imported here."""
+"""Counts, options and advice as text, for code that has to load quickly: no package is imported."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def counted(count: int, what: str) -> str:
@@ -23,3 +25,17 @@ def flag(name: str) -> str:
     '--batch-size'
     """
     return "--" + name.replace("_", "-")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return what to add to an error about an unknown word; nothing if no known one is like it.
+
+    Examples
+    --------
+    >>> did_you_mean("trian", ["train", "eval"])
+    "; did you mean 'train'?"
+    """
+    from difflib import get_close_matches  # for an error alone
+
+    close = get_close_matches(word, [*known], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

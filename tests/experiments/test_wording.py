@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from graphut.experiments.wording import counted, flag
+from graphut.experiments.wording import counted, did_you_mean, flag
 
 
 def test_flag() -> None:
@@ -9,3 +9,8 @@ def test_flag() -> None:
 
 def test_counted() -> None:
     assert [counted(count, "epoch") for count in (0, 1, 2)] == ["0 epochs", "1 epoch", "2 epochs"]
+
+
+def test_did_you_mean_only_what_is_alike() -> None:
+    assert did_you_mean("epoch", ["epochs", "seed"]) == "; did you mean 'epochs'?"
+    assert did_you_mean("fly", ["epochs", "seed"]) == ""

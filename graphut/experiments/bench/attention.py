@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from graphut.experiments.bench.timing import Times, interleaved
 from graphut.experiments.bench.workloads import AttentionProblem
 from graphut.experiments.machine import dated_machine
 
+_log = logging.getLogger(__name__)
 # All are compared with these. DGL's operators are a backend and a peer in one.
 _COMPARED_WITH = ("dgl", *PEERS)
 _REFERENCE = "dense"  # the reference of all others takes no part itself
@@ -78,6 +80,7 @@ def bench_attention(
     runs: dict[str, PreparedRun] = {}
     rows = []
     for name, make in prepare.items():
+        _log.info("comparing %s with a float64 reference", name)
         run, row = _checked(problem, make, expected)
         rows.append({"name": name, "backend": name in backends, **row})
         if run is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,7 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 
+_log = logging.getLogger(__name__)
 ACTIVE_FRACTIONS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)
 """The share of the nodes that are active at each step."""
 _FIGURES = (
@@ -83,6 +85,7 @@ class _ModelPair:
     """The two models, with inputs of the same numbers."""
 
     def __init__(self, problem: ModelProblem) -> None:
+        _log.info("%s, %s, %d features", problem.sizes, problem.topology, problem.dim)
         torch.manual_seed(0)
         self.problem, device = problem, problem.device
         lengths = problem.sizes.lengths()

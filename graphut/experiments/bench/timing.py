@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ import torch
 
 from graphut.experiments.bench.peak_memory import settle_allocator
 
+_log = logging.getLogger(__name__)
 WARM_UP = 0.05  # seconds
 LONG = 0.5  # seconds; a program that takes so long fills the caches itself
 
@@ -50,8 +52,10 @@ def interleaved(
         raise ValueError(f"repeats must be at least 1, got {repeats}")
     settle_allocator()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
+    _log.info("timing %s", ", ".join(runs))
     first = {name: _time(run, device) for name, run in runs.items()}
-    for _ in range(repeats):
+    for number in range(1, repeats + 1):
+        _log.info("round %d of %d", number, repeats)
         for name, run in runs.items():
             if first[name] < LONG:
                 _warm_up(run, warm_up)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,13 +45,27 @@ def main(argv: Sequence[str]) -> int:
     """Measure on this machine, and print a table."""
     arguments = bench_parser().parse_args(argv)
     arguments.device = pick_device(arguments.device)
+    if arguments.repeats < 1:
+        raise ValueError(f"--repeats must be at least 1, got {arguments.repeats}")
     if arguments.out is not None and not Path(arguments.out).parent.is_dir():
         raise ValueError(f"--out {arguments.out}: there is no such folder")
-    report = _BENCHMARKS[arguments.what][0](arguments)
+    with _progress_on_stderr():
+        report = _BENCHMARKS[arguments.what][0](arguments)
     print(report_text(report))
     if arguments.out is not None:
         write_json(arguments.out, {"command": ["graphut", "bench", *argv], **report})
     return 0
+
+
+@contextmanager
+def _progress_on_stderr() -> Iterator[None]:
+    log, handler = logging.getLogger("graphut.experiments.bench"), logging.StreamHandler()
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _attention(arguments: Namespace) -> Report:

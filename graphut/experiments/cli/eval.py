@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {
-            data: run.learner.read(data, run.vocabularies, model.config)
+            data: run.learner.read(data, run.vocabularies, model.config, run.task(check_data=False))
         }
     else:
         sets = test_sets(run, name)
@@ -87,7 +87,9 @@ def _parser() -> Parser:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
     which.add_argument(
-        "--data", metavar="FILE", help="pairs, stories or graphs of one's own, not the test sets"
+        "--data",
+        metavar="FILE",
+        help="pairs, stories, graphs or, of char-lm, a text of one's own, not the test sets",
     )
     parser.add_argument(
         "--max-steps",

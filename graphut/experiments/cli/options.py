@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, _ActionsContainer
-from collections.abc import Collection, Iterable, Mapping
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    BooleanOptionalAction,
+    _ActionsContainer,
+    _SubParsersAction,
+)
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphut.experiments.wording import flag
+from graphut.experiments.wording import did_you_mean, flag
 
 T = TypeVar("T")
 
 
 class Parser(ArgumentParser):
-    """An `ArgumentParser` with errors of one line, and without abbreviated options."""
+    """An `ArgumentParser` with errors of one line, and without abbreviated options.
+
+    An error about an unknown option or choice names the known one that is like it.
+    """
 
     def __init__(self, **options: object) -> None:
         super().__init__(**options, allow_abbrev=False)  # type: ignore[arg-type]
@@ -22,6 +33,30 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
         self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line; exit with status 2 if it has unknown arguments."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            advice = did_you_mean(unknown[0].partition("=")[0], self.flags())
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+        return found
+
+    def flags(self) -> Iterator[str]:
+        """Yield all options that the help shows, those of its commands too."""
+        for action in self._actions:
+            if isinstance(action, _SubParsersAction):
+                for parser in action.choices.values():
+                    yield from parser.flags()
+            elif action.help != SUPPRESS:
+                yield from action.option_strings
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        known = action.choices
+        advice = "" if known is None or value in known else did_you_mean(value, map(str, known))
+        if advice:
+            raise ArgumentError(action, f"invalid choice: {value!r}{advice}")
+        super()._check_value(action, value)
 
 
 def add_options(

@@ -63,9 +63,9 @@ def _add(arguments: Namespace) -> int:
         raise ValueError("--name is for one run")
     for measured in arguments.measured:
         if Path(measured).is_file():
-            path = add_bench(measured, arguments.to)
+            path = add_bench(measured, arguments.to, replace=arguments.replace)
         else:
-            path = add_run(measured, arguments.to, arguments.name)
+            path = add_run(measured, arguments.to, arguments.name, replace=arguments.replace)
         print(path)
     return 0
 
@@ -95,4 +95,6 @@ def _adding_parser() -> Parser:
     help = f"of the records (default: {_FOLDER})"
     option("--to", default=_FOLDER, metavar="FOLDER", help=help)
     option("--name", help="of the record (default: made of what was asked for)")
+    help = "take the place of records that are there already"
+    option("--replace", action="store_true", help=help)
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 
@@ -26,7 +27,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _show(arguments: Namespace) -> None:
     topology = parse(arguments.spec)
-    print(describe(topology, statistics(topology, arguments.nodes)))
+    numbers = statistics(topology, arguments.nodes)
+    print(describe(topology, numbers))
+    if numbers.min_in_degree == 0:
+        warnings.warn(
+            f"{topology} has nodes without in-edges among {counted(numbers.tokens, 'token')}: a "
+            "model refuses such a sentence; add '|window:0', so that each token sees itself",
+            stacklevel=2,
+        )
     if arguments.out is not None:
         save_figure(draw_topology(topology, arguments.nodes), arguments.out)
 

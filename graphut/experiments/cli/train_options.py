@@ -8,19 +8,54 @@ from collections.abc import Collection, Sequence
 from inspect import getdoc
 from typing import Any
 
+import yaml
+
 from graphut.experiments.cli.device import add_device
 from graphut.experiments.cli.options import Parser, add_options
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task
+from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
+from graphut.experiments.wording import did_you_mean, flag
 from graphut.models.config import ModelConfig
 
 
 def read_options(argv: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a command line, the task's name among them, wherever it stands."""
+    """Return the options of a command line, the task's name among them, wherever it stands.
+
+    Those of a file that `--config` names stand before all others.
+    """
     task = argv[0] if argv and argv[0] in TASKS else _parser(None).parse_args(argv).task
-    return vars(_parser(task).parse_args(argv))
+    parser = _parser(task)
+    options: dict[str, Any] = vars(parser.parse_args(argv))
+    if options["config"] is not None:
+        words = _words(options["config"], task, parser)
+        options = vars(parser.parse_args([*words, *argv]))
+    del options["config"]
+    return options
+
+
+def _words(path: str, task: str, parser: Parser) -> list[str]:
+    """Return the options in a YAML file as the words of a command line."""
+    try:
+        options = yaml.safe_load(read_text(path)) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no YAML file: {' '.join(str(error).split())}") from None
+    if not isinstance(options, dict) or any(isinstance(x, (dict, list)) for x in options.values()):
+        raise ValueError(f"{path} must have an option in each line, such as 'epochs: 3'")
+    if (other := options.pop("task", task)) != task:
+        raise ValueError(f"{path} has options of the task {other}, not of {task}")
+    known = {text.removeprefix("--").replace("-", "_") for text in parser.flags()}
+    words = []
+    for name, value in options.items():
+        if name not in known:
+            raise ValueError(f"{path}: {name!r} is no option{did_you_mean(str(name), known)}")
+        if isinstance(value, bool):
+            words.append(flag(name if value else f"no_{name}"))
+        elif value is not None:
+            words.append(f"{flag(name)}={value}")
+    return words
 
 
 def _parser(task: str | None) -> Parser:
@@ -47,6 +82,12 @@ def _parser(task: str | None) -> Parser:
 
 def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to keep the run")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="a YAML file of options, such as the options.yaml of a run, which repeats it; options "
+        "of the command line go before those of the file",
+    )
     parser.add_argument(
         "--resume",
         action="store_true",

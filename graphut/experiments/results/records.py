@@ -59,16 +59,18 @@ def read_records(folder: str | Path) -> Records:
     )
 
 
-def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Path:
+def add_run(
+    run: str | Path, folder: str | Path, name: str | None = None, *, replace: bool = False
+) -> Path:
     """Write the record of the run in a folder, and return its path.
 
-    The folder of the records is made if it is not there, and a record of the same setup is
-    overwritten. The name of the record is made of the run's options, if none is given.
+    The folder of the records is made if it is not there. The name of the record is made of the
+    run's options, if none is given.
 
     Raises
     ------
     FileExistsError
-        If there is a record of this name, and another setup.
+        If there is a record of this name with other content, and it is not to be replaced.
     ValueError
         If the name is that of a file in another folder.
     """
@@ -76,15 +78,18 @@ def add_run(run: str | Path, folder: str | Path, name: str | None = None) -> Pat
     if Path(record.name).name != record.name:
         raise ValueError(f"a record's name is that of a file, and of no other folder; got {name!r}")
     path = Path(folder, f"{record.name}.json")
-    if path.exists() and _read(path, RunRecord.from_dict).setup != record.setup:
+    if not replace and path.exists() and _read(path, RunRecord.from_dict).setup != record.setup:
         raise FileExistsError(f"{path} is the record of another setup: choose another --name")
-    return _write(path, record.to_dict())
+    return _write(path, record.to_dict(), replace)
 
 
-def add_bench(report: str | Path, folder: str | Path) -> Path:
-    """Write the record of a report by `graphut bench --out`, under the name of its file."""
+def add_bench(report: str | Path, folder: str | Path, *, replace: bool = False) -> Path:
+    """Write the record of a report by `graphut bench --out`, under the name of its file.
+
+    Raise `FileExistsError` if there is a record with other content, unless it is to be replaced.
+    """
     record = _read(Path(report), bench_record)
-    return _write(Path(folder, _BENCH, f"{Path(report).stem}.json"), record)
+    return _write(Path(folder, _BENCH, f"{Path(report).stem}.json"), record, replace)
 
 
 def _read(path: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> RecordT:
@@ -97,10 +102,12 @@ def _read(path: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> RecordT
         raise ValueError(f"{path}: {error}") from None
 
 
-def _write(path: Path, record: dict[str, Any]) -> Path:
-    text = short_json(record)
+def _write(path: Path, record: dict[str, Any], replace: bool) -> Path:
+    data = f"{short_json(record)}\n".encode()
+    if not replace and path.exists() and path.read_bytes() != data:
+        raise FileExistsError(f"{path} is there, with other content: --replace writes over it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, f"{text}\n".encode())
+    write_atomically(path, data)
     return path
 
 

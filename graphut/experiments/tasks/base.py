@@ -145,8 +145,6 @@ class Task(ABC):
     presets : mapping of str to mapping
         Other defaults for the options of the task, of `TrainingConfig` and of the model, by the
         name of the preset. The preset `small` is used where none is named.
-    vocabulary_kind : type of Vocabulary
-        The class of its vocabularies.
     vocabulary_names : tuple of str
         Names that `vocabularies` has: those that the models of its kind of task need.
     own_files : tuple of str
@@ -162,7 +160,6 @@ class Task(ABC):
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    vocabulary_kind: ClassVar[type[Vocabulary]] = Vocabulary
     vocabulary_names: ClassVar[tuple[str, ...]] = ()
     own_files: ClassVar[tuple[str, ...]] = ()
 
@@ -180,6 +177,11 @@ class Task(ABC):
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
             elif least is not None and not value >= least:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
+
+    @property
+    def vocabulary_kind(self) -> type[Vocabulary]:
+        """The class of its vocabularies."""
+        return Vocabulary
 
     @property
     @abstractmethod
@@ -275,6 +277,13 @@ class VocabularyTask(Task):
 @dataclass(frozen=True)
 class TextTask(VocabularyTask):
     """Texts whose next token is to be predicted: each a `Text`."""
+
+    def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
+        """Return the texts in a user's file, to evaluate a model on.
+
+        Raise `ValueError` if they cannot be read.
+        """
+        raise ValueError(f"{path}: texts of the task {self.name} cannot be read from a file")
 
 
 @dataclass(frozen=True)

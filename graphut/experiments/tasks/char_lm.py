@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphut._files import blaming
 from graphut.experiments.tasks.base import PARTS, Text, TextTask, option
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import (
@@ -19,7 +20,7 @@ from graphut.experiments.tasks.presets import (
     with_baselines,
 )
 from graphut.experiments.tasks.splits import random_windows, strided_windows
-from graphut.experiments.tasks.vocabulary import Characters
+from graphut.experiments.tasks.vocabulary import Characters, Vocabulary
 
 _ORIGIN = (
     "tiny-shakespeare is to be had from https://github.com/karpathy/char-rnn, "
@@ -90,6 +91,12 @@ class CharLM(TextTask):
     def load(self, part: str) -> list[Text]:
         """Return windows over all of a part, in which each character counts once."""
         return strided_windows(self._tokens[part], self.window)
+
+    def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
+        """Return windows over all of a text, in which each character counts once."""
+        text = read_text(path)
+        with blaming(path, ""):
+            return strided_windows(np.array(vocabulary.read(text), dtype=np.int32), self.window)
 
     @cached_property
     def _tokens(self) -> dict[str, NDArray[Any]]:

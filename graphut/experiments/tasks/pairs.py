@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -11,16 +12,15 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from graphut._files import blaming
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
-
-_Encode = Callable[[Sequence[str]], list[int]]
 
 
 class _Line(NamedTuple):
-    """One pair of a file, and where it stands."""
+    """The symbols of one pair, and where it stands."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -42,20 +42,27 @@ def read_pairs(
         a model of the configuration takes; the message names the file and the line.
     """
     pairs = []
-    for line in _read(path):
-        pair = _encode(line, lambda x: source.read(" ".join(x)), lambda x: target.read(" ".join(x)))
+    for source_text, target_text, place in _rows(path):
+        with blaming(place, ""):
+            pair = _tokens(source, source_text), _tokens(target, target_text)
         if config is not None:
-            _check_lengths(line.place, pair, config)
+            _check_lengths(place, pair, config)
         pairs.append(pair)
     return pairs
+
+
+def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:
+    """Return token ids; white space counts only where it is a symbol."""
+    exact = isinstance(vocabulary, Characters)
+    return vocabulary.read(text if exact else " ".join(text.split()))
 
 
 @dataclass(frozen=True)
 class Pairs(PairTask):
     r"""Pairs of one's own, from a text file.
 
-    A line holds a source, a tab and a target, each of symbols between spaces. An empty line
-    is passed over; a target may be empty.
+    A line holds a source, a tab and a target, each of symbols between spaces, or of characters if
+    `characters` is set. An empty line is passed over; a target may be empty.
 
     The vocabularies are those of the training pairs. Without files for them, the
     validation and the test pairs are split off: which ones, depends on a hash of the
@@ -71,6 +78,8 @@ class Pairs(PairTask):
     held_out : int
         Distinct sources to split off, at most, for each of the two sets; never more than
         a tenth, nor less than one.
+    characters : bool
+        Take each character as a symbol, white space too.
 
     Raises
     ------
@@ -102,16 +111,24 @@ class Pairs(PairTask):
     held_out: int = option(
         1000, "pairs to split off for validation, and for test; at most a tenth each", least=1
     )
+    characters: bool = option(
+        False, "take each character as a symbol, white space too, in place of words between spaces"
+    )
+
+    @property
+    def vocabulary_kind(self) -> type[Vocabulary]:
+        """The class of the vocabularies."""
+        return Characters if self.characters else Vocabulary
 
     @cached_property
     def source_vocabulary(self) -> Vocabulary:
         """The symbols of the training sources."""
-        return _vocabulary(line.source for line in self._lines["train"])
+        return self._vocabulary(line.source for line in self._lines["train"])
 
     @cached_property
     def target_vocabulary(self) -> Vocabulary:
         """The symbols of the training targets."""
-        return _vocabulary(line.target for line in self._lines["train"])
+        return self._vocabulary(line.target for line in self._lines["train"])
 
     def check_lengths(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a model takes no sequence as long."""
@@ -121,39 +138,65 @@ class Pairs(PairTask):
 
     def load(self, part: str) -> list[Pair]:
         """Return the pairs of a part as token ids."""
-        source, target = self.source_vocabulary.encode, self.target_vocabulary.encode
-        return [_encode(line, source, target) for line in self._lines[part]]
+        source, target, pairs = self.source_vocabulary, self.target_vocabulary, []
+        for line in self._lines[part]:
+            with blaming(line.place, ""):
+                pairs.append((source.encode(line.source), target.encode(line.target)))
+        return pairs
 
     @cached_property
     def _lines(self) -> dict[str, list[_Line]]:
-        parts = {"train": _read(self.data)}
+        parts = {"train": self._read(self.data)}
+        _warn_of_words(parts["train"], self.data)
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
                 parts["train"], parts[part] = _split(parts["train"], self.held_out)
             else:
-                parts[part] = _read(path)
+                parts[part] = self._read(path)
         return parts
 
+    def _read(self, path: str | Path) -> list[_Line]:
+        def split(text: str) -> tuple[str, ...]:
+            return tuple(map(symbol_of, text) if self.characters else text.split())
 
-def _read(path: str | Path) -> list[_Line]:
-    rows = enumerate(read_text(path).split("\n"), start=1)
-    lines = [_parse(row, f"{path}:{number}") for number, row in rows if row.strip()]
-    if not lines:
+        return [_Line(split(source), split(target), place) for source, target, place in _rows(path)]
+
+    def _vocabulary(self, sequences: Iterable[tuple[str, ...]]) -> Vocabulary:
+        symbols = {symbol for sequence in sequences for symbol in sequence}
+        return self.vocabulary_kind(sorted(symbols))
+
+
+def _rows(path: str | Path) -> list[tuple[str, str, str]]:
+    """Return source and target of each pair as texts, and where it stands."""
+    lines = enumerate(read_text(path).split("\n"), start=1)
+    rows = [_parse(line, f"{path}:{number}") for number, line in lines if line.strip()]
+    if not rows:
         raise ValueError(f"{path} holds no pairs")
-    return lines
+    return rows
 
 
-def _parse(row: str, place: str) -> _Line:
-    columns = row.split("\t")
+def _parse(line: str, place: str) -> tuple[str, str, str]:
+    columns = line.split("\t")
     if len(columns) != 2:
         raise ValueError(
             f"{place}: expected two columns, source and target, with a tab between them; "
-            f"got {len(columns)} in {row!r}"
+            f"got {len(columns)} in {line!r}"
         )
-    source, target = (tuple(column.split()) for column in columns)
-    if not source:
+    if not columns[0].strip():
         raise ValueError(f"{place}: the source is empty")
-    return _Line(source, target, place)
+    return columns[0], columns[1], place
+
+
+def _warn_of_words(lines: Sequence[_Line], path: str | Path) -> None:
+    """Warn if whole words may have been taken for symbols: most of them come only once."""
+    count = Counter(symbol for line in lines for symbol in line.source)
+    once = [symbol for symbol in count if count[symbol] == 1 and len(symbol) > 1]
+    if 2 * len(once) > count.total():
+        warnings.warn(
+            f"most symbols of the sources in {path} come only once, such as {once[0]!r}: put "
+            "spaces between symbols, or let --characters take each character as one",
+            stacklevel=2,
+        )
 
 
 def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
@@ -197,14 +240,3 @@ def _check_lengths(
                 f"{place}: the {side} has {len(tokens)} tokens, but the model takes {most} at "
                 "most: shorten it, or train a model with a larger max_length"
             )
-
-
-def _vocabulary(sequences: Iterable[tuple[str, ...]]) -> Vocabulary:
-    return Vocabulary(sorted({symbol for sequence in sequences for symbol in sequence}))
-
-
-def _encode(line: _Line, source: _Encode, target: _Encode) -> Pair:
-    try:
-        return source(line.source), target(line.target)
-    except ValueError as error:
-        raise ValueError(f"{line.place}: {error}") from None

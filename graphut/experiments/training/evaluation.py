@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -76,8 +77,9 @@ def score_batches(
 
 
 def progress_bar(**options: Any) -> tqdm[Any]:
-    """Return a bar that the first process draws, if its output is a terminal."""
-    return tqdm(**options, leave=False, disable=None if is_first() else True)
+    """Return a bar that the first process draws, in 80 columns, if its output is a terminal."""
+    columns = min(get_terminal_size().columns, 80)
+    return tqdm(**options, ncols=columns, leave=False, disable=None if is_first() else True)
 
 
 def save_evaluation(

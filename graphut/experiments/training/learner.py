@@ -153,10 +153,13 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """
         raise ValueError(f"{self.examples} are no texts: there is no text to think about")
 
-    def read(self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any) -> list[Example]:
+    def read(
+        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: TaskT
+    ) -> list[Example]:
         """Return the examples in a user's file, for a model with the configuration.
 
-        Raise `ValueError` if they cannot be read, or one is longer than the model takes.
+        The data of the task need not be there. Raise `ValueError` if the examples cannot be read,
+        or one is longer than the model takes.
         """
         raise ValueError(f"{path}: {self.examples} cannot be read from a file")
 

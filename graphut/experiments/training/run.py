@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
-from graphut._files import blaming, is_path, read_json, write_json
+from graphut._files import blaming, is_path, read_json, write_atomically, write_json
 from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
@@ -22,8 +23,15 @@ from graphut.experiments.training.learners import learner_of
 from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
+from graphut.models.config import with_rule
+from graphut.models.pretrained import read_config
 
-RUN = "run.json"
+RUN, OPTIONS = "run.json", "options.yaml"
+
+_HEAD = """\
+# The options of this run. Another one with these, or with some of them changed:
+# graphut train {task} --config options.yaml --out FOLDER
+"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class Run:
             for name, vocabulary in task.vocabularies.items():
                 vocabulary.save(run._vocabulary_file(name))
             model.save_pretrained(run.folder)
-            run.write()  # last, since it is what makes the folder a run
+            run.write()
         return run
 
     @classmethod
@@ -110,14 +118,15 @@ class Run:
         """Return the learner of its task."""
         return learner_of(TASKS[self.task_name])
 
-    def task(self) -> Task:
-        """Return the task, with its data read and compared with that of the run.
+    def task(self, *, check_data: bool = True) -> Task:
+        """Return the task; by default its data is read and compared with that of the run.
 
         Raise `FileNotFoundError` if a file is not there any more, and `ValueError` if its data is
         other data now than when the run began.
         """
         task = TASKS[self.task_name](**self.task_options)
-        self._check_data(task)
+        if check_data:
+            self._check_data(task)
         return task
 
     @property
@@ -125,8 +134,22 @@ class Run:
         """Return whether anything was saved of its training; else it begins when resumed."""
         return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return all options, by name: those of the task, of the training and of the model."""
+        model = with_rule(read_config(self.folder, self.learner.model_kind.__name__))
+        own = {name: x for name, x in model.items() if name not in self.learner.from_task}
+        return {**self.task_options, **asdict(self.training), **own}
+
     def write(self) -> Run:
-        """Write the description into the folder, and return the run."""
+        """Write the options and the description into the folder, and return the run."""
+        weights = next(iter(self.history), {}).get("init_from")
+        options = {"task": self.task_name, **self.options, "init_from": weights}
+        text = yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
+        write_atomically(
+            self.folder / OPTIONS, f"{_HEAD.format(task=self.task_name)}{text}".encode()
+        )
+        # Last, since it is what makes the folder a run.
         write_json(self.folder / RUN, self._to_dict())
         return self
 
@@ -167,7 +190,7 @@ class Run:
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabularies of the task when the run began."""
-        kind = TASKS[self.task_name].vocabulary_kind
+        kind = self.task(check_data=False).vocabulary_kind
         return {name: kind.load(self._vocabulary_file(name)) for name in self.vocabulary_names}
 
     def _vocabulary_file(self, name: str) -> Path:

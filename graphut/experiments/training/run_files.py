@@ -20,7 +20,10 @@ CHECKPOINT = "checkpoint.safetensors"
 MACHINES = "machines.json"
 METRICS = "metrics.jsonl"
 
-_OWN = r"(run|config|machines|\w+_vocabulary)\.json|(model|checkpoint)\.safetensors|metrics\.jsonl"
+_OWN = (
+    r"(run|config|machines|\w+_vocabulary)\.json|options\.yaml|metrics\.jsonl|"
+    r"(model|checkpoint)\.safetensors"
+)
 _WRITTEN = rf"{_OWN}|(evaluation|sweep)-.+\.json"
 
 

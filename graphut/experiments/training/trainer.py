@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
+from tqdm import tqdm
 
 from graphut._files import blaming
 from graphut.experiments.tasks import Task
@@ -50,10 +52,12 @@ from graphut.nn import FixedDepth
 
 SAVE_EVERY = 600.0  # seconds, within an epoch
 
+_BAR = "{percentage:3.0f}%|{bar}| {desc}"
 _DIVERGED = 1e6  # a weight as large as this
 _COLLAPSED = 1.05  # steps
-_AT_CAP = 0.95  # of the cap
+_AT_CAP = 0.005  # steps below the cap: two decimals show the cap
 _LEARNED = 0.98  # of the labels: a model that gets these right needs no more steps
+_TO_WARN = 3  # epochs in a row: those at the beginning may be unlike all later ones
 
 
 class Trainer:
@@ -139,7 +143,7 @@ class Trainer:
         self._lock = lock or FolderLock(folder)
         self._owns_folder = False
         self._files: set[str] = set()
-        self._warned: set[str] = set()
+        self._warnings: Counter[str] = Counter()  # epochs in a row, by part
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
         self.updates = len(self._batches())
@@ -297,17 +301,30 @@ class Trainer:
         self.model.train()
         batches = self._batches()
         done = self.progress.batch
-        name = f"epoch {self.progress.epoch + 1}"
-        with progress_bar(total=len(batches), initial=done, desc=name, unit="batch") as bar:
+        name = f"epoch {self.progress.epoch + 1}/{self.config.epochs}"
+        with progress_bar(total=len(batches), initial=done, desc=name, bar_format=_BAR) as bar:
             for batch in batches[done:]:
                 if summed(torch.tensor(int(should_stop()))):
                     return False
                 self._update(batch)
-                bar.set_postfix_str(str(self.progress.totals), refresh=False)
+                if not bar.disable:
+                    bar.set_description_str(self._status(), refresh=False)
                 bar.update()
                 if time.monotonic() - self._saved_at > SAVE_EVERY:
                     self.save()
         return True
+
+    def _status(self) -> str:
+        """Return epoch, loss, accuracy, steps, and the time that all other epochs would take."""
+        self._count_seconds()
+        progress, epochs = self.progress, self.config.epochs
+        left = progress.seconds * (epochs * self.updates / progress.update - 1)
+        totals = progress.totals
+        steps = "/".join(f"{steps:.1f}" for steps in totals.steps().values())
+        return (
+            f"epoch {progress.epoch + 1}/{epochs}, loss {totals.loss / totals.updates:.3g}, "
+            f"{totals.accuracy:.1%} right, steps {steps}, {tqdm.format_interval(left)} left"
+        )
 
     def _update(self, batch: list[Any]) -> None:
         if num_processes() > 1:  # each has random numbers of its own, the same if it is resumed
@@ -386,11 +403,11 @@ class Trainer:
                 self._warn(part, steps, totals.accuracy)
 
     def _warn(self, part: str, steps: float, accuracy: float) -> None:
-        """Report what is wrong with an epoch's mean steps, if it was not so the epoch before."""
+        """Report what is wrong with the mean steps of an epoch, the third time in a row."""
         warning = halting_warning(part, steps, self.model.max_steps, accuracy)
-        if warning and part not in self._warned:
+        self._warnings[part] = self._warnings[part] + 1 if warning else 0
+        if warning and self._warnings[part] == _TO_WARN:
             self.report(warning)
-        (self._warned.add if warning else self._warned.discard)(part)
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
@@ -410,7 +427,7 @@ def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) ->
             "ponder_weight, turn up ponder_warmup, make halting_bias more negative, or set "
             "halting_gain to 0."
         )
-    if steps >= _AT_CAP * max_steps:
+    if steps > max_steps - _AT_CAP:
         return (
             f"The {part} takes {steps:.2f} of {max_steps} steps: it never halts before the cap. "
             "Turn up ponder_weight, halting_bias or max_steps, or lower the rule's threshold."

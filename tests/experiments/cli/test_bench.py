@@ -42,6 +42,21 @@ def test_bench_attention_prints_a_table_and_writes_json(
     assert result["machine"]["threads"] and result["problem"]["frontier"] == 0.5
 
 
+def test_bench_says_on_stderr_what_it_is_doing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ATTENTION, "padded", "--repeats", "2"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "comparing torch with a float64 reference",
+        "comparing padded with a float64 reference",
+        "timing torch, padded, matrix product",
+        "round 1 of 2",
+        "round 2 of 2",
+    ]
+    argv = ["bench", "model", "--shape", "2x3", "--dim", "8", "--heads", "2", "--repeats", "1"]
+    assert main([*argv, "--device", "cpu"]) == 0
+    timing = ["timing dense, adaptive", "round 1 of 1"]
+    assert capsys.readouterr().err.splitlines() == ["2x3, complete, 8 features", *timing, *timing]
+
+
 def test_bench_attention_of_one_sentence_forward_only(capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["bench", "attention", "--nodes", "5", "--dim", "8", "--repeats", "1", "--forward-only"]
     assert main([*argv, "--device", "cpu", "--backends", "torch", "--peers"]) == 0
@@ -116,7 +131,7 @@ def test_bench_attention_remembers_nothing_wrong(
         (["attention", "--nodes", "0"], "got 0-0"),
         (["attention", "--nodes", "3", "--frontier", "2"], "got 2.0"),
         (["attention", "--nodes", "3", "--dim", "7"], "7 features do not divide into 8 heads"),
-        (["attention", "--nodes", "3", "--repeats", "0"], "at least 1, got 0"),
+        (["attention", "--nodes", "3", "--repeats", "0"], "--repeats must be at least 1, got 0"),
         (["attention", "--nodes", "3", "--out", "no/where/x"], "there is no such folder"),
         (["attention", "--nodes", "3", "--remember", "--forward-only"], "leave out"),
         (["model", "--shape", "2x3", "--heads", "3"], "do not divide into 3 heads"),

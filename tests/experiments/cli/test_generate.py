@@ -10,6 +10,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
+from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.tasks import TASKS, agreement, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import GenerationOptions, Run
@@ -45,9 +46,32 @@ def test_generate_answers_a_file_line_by_line(
     monkeypatch.setattr("sys.stdin", StringIO(path.read_text()))
     assert main(["generate", str(finished_run), "--input", "-", *options]) == 0
     assert capsys.readouterr().out == answers
-    path.write_text("a\n\nb\n")
-    assert main(["generate", str(finished_run), "--input", str(path)]) == 2
-    assert f"line 2 of {path} is empty" in capsys.readouterr().err
+    path.write_text(" \nq d x a\n\nb\nc a\n\n")
+    assert main(["generate", str(finished_run), "--input", str(path), *options]) == 0
+    first, *others = answers.splitlines()
+    assert capsys.readouterr().out.splitlines() == ["", first, "", *others, ""]
+
+
+def test_generate_splits_words_into_characters(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--max-length", "9", "--device", "cpu"]
+    said = []
+    for argv in (["h e l l o w o r l d", "a"], ["hello world", "a", "--characters"]):
+        said.append([])
+        for more in ([], ["--plain"]):
+            assert main(["generate", str(finished_run), *argv, *options, *more]) == 0
+            said[-1].append(capsys.readouterr().out)
+    (table, plain), (found_table, found_plain) = said
+    assert found_plain == plain.replace(" ", "")
+    first, second = table.removeprefix("\n").split("\n\n")
+    one, two = found_plain.splitlines()
+    assert found_table == f"\n{first}\ntext    {one}\n\n{second}text    {two}\n"
+    path = tmp_path / "texts.txt"
+    path.write_text("hello world\n\na")
+    argv = ["--input", str(path), "--characters", "--plain"]
+    assert main(["generate", str(finished_run), *argv, *options]) == 0
+    assert capsys.readouterr().out == f"{one}\n\n{two}\n"
 
 
 @pytest.mark.parametrize("argv", [[], ["a", "--input", "texts.txt"]])
@@ -92,6 +116,7 @@ def test_generate_says_that_an_output_has_no_end(
     ("argv", "message"),
     [
         (["q D"], "unknown symbol 'D'; known are: a b c"),
+        (["hello world"], "as in 'h e l l o' (graphut generate --characters does so)"),
         ([" "], ""),
         (["a", "--beam-size", "0"], "0"),
         (["a", "--temperature", "-1"], "-1"),
@@ -170,6 +195,21 @@ def test_generate_after_train_and_eval_of_texts(
         assert table.startswith("text ") and "\nsteps " in table
 
 
+def test_eval_of_a_text_of_ones_own(
+    text_files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(text_files)
+    options = shlex.split("--data text.txt --window 16 --epoch-size 8")
+    run(["train", "char-lm", "--out", "run", *options, *MODEL], capsys)
+    # The test set is the last twentieth of the file, which need not be there.
+    text = (text_files / "text.txt").read_text()
+    (text_files / "own.txt").write_text(text[len(text) * 19 // 20 :])
+    said = run(["eval", "run", "--device", "cpu"], capsys)
+    (text_files / "text.txt").unlink()
+    found = run(["eval", "run", "--data", "own.txt", "--device", "cpu"], capsys)
+    assert found == said.replace("test, ", "own.txt, ")
+
+
 def test_generate_names_an_unknown_character(
     text_files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +270,8 @@ def test_generate_after_train_and_eval_of_every_task(
     folder = str(tmp_path)
     assert main(["train", name, "--out", folder, *options, *MODEL]) == 0
     run = Run.open(folder)
+    given = read_options([name, "--config", f"{folder}/options.yaml", "--out", "x"])
+    assert {key: given.get(key) for key in run.options} == run.options
     sets = run.task().test_sets
     capsys.readouterr()
     assert main(["eval", folder, "--device", "cpu"]) == 0
@@ -238,3 +280,21 @@ def test_generate_after_train_and_eval_of_every_task(
     text = run.vocabularies["source"].write(sets["test"][0][0])
     assert main(["generate", folder, text, "--device", "cpu"]) == 0
     assert capsys.readouterr().out.lstrip().startswith("input ")
+
+
+def test_generate_refuses_to_split_what_a_task_splits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "pairs.tsv"
+    words = ("to be", "or not", "not to be", "be or to", "to not", "be to")
+    data.write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
+    argv = ["--data", str(data), "--characters", "--out", str(tmp_path / "run"), *MODEL]
+    assert main(["train", "pairs", *argv]) == 0
+    capsys.readouterr()
+    argv = ["generate", str(tmp_path / "run"), "not to be", "--max-length", "4", "--device", "cpu"]
+    assert main(argv) == 0
+    assert "input   n o t ␣ t o ␣ b e\n" in capsys.readouterr().out
+    assert main([*argv, "--plain"]) == 0
+    assert "␣" not in capsys.readouterr().out
+    assert main([*argv, "--characters"]) == 2
+    assert "the task pairs reads texts as such" in capsys.readouterr().err

@@ -40,10 +40,19 @@ def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[
     [
         ([], "graphut: the following arguments are required: COMMAND (see graphut --help)"),
         (["fly"], "graphut: argument COMMAND: invalid choice: 'fly'"),
+        (["trian"], "argument COMMAND: invalid choice: 'trian'; did you mean 'train'?"),
         (["info"], "graphut: the following arguments are required: folder"),
         (["train", "sort"], "graphut: the following arguments are required: --out"),
         (["train", "sort", "--out", "x", "--epochs", "many"], "invalid int value: 'many'"),
-        (["train", "sort", "--out", "x", "--epoch", "3"], "unrecognized arguments: --epoch 3"),
+        (["train", "srot", "--out", "x"], "invalid choice: 'srot'; did you mean 'sort'?"),
+        (["train", "--out", "x", "srot"], "invalid choice: 'srot'; did you mean 'sort'?"),
+        (["train", "sort", "--epoch", "3"], "arguments are required: --out"),
+        (
+            ["train", "sort", "--out", "x", "--epoch", "3"],
+            "unrecognized arguments: --epoch 3; did you mean '--epochs'?",
+        ),
+        (["bench", "model", "--repeat=3"], "--repeat=3; did you mean '--repeats'?"),
+        (["info", "x", "zzz"], "unrecognized arguments: zzz (see graphut info --help)"),
     ],
 )
 def test_main_refuses_a_wrong_command_line_in_one_line(

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -55,6 +56,25 @@ def test_results_puts_a_run_on_the_page(
     assert "![Accuracy against compute" in text
     assert (page.parent / "kept" / "depth.png").is_file()
     assert results(page, "--check") == 0
+
+
+def test_results_add_never_overwrites_silently(
+    page: Path, finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = copytree(finished_run, tmp_path / "run")
+    kept = page.parent / "kept" / "tiny.json"
+    options = ["--name", "tiny"]
+    assert add(page, run, options=options) == add(page, run, options=options) == 0
+    before = kept.read_bytes()
+    evaluation = run / "evaluation-test.json"
+    evaluation.write_text(evaluation.read_text().replace('"examples": 4', '"examples": 5'))
+    capsys.readouterr()
+    assert add(page, run, options=options) == 2
+    said = capsys.readouterr().err
+    assert said == f"graphut: {kept} is there, with other content: --replace writes over it\n"
+    assert kept.read_bytes() == before
+    assert add(page, run, options=[*options, "--replace"]) == 0
+    assert kept.read_bytes() != before
 
 
 def test_results_check_finds_a_figure_typed_by_hand(

@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from graphut.attention import edge_attention
 from graphut.experiments.cli import main
+from graphut.topology import parse
 from graphut.topology.registry import registry
 
 
@@ -33,6 +36,20 @@ def test_topology_show_names_tokens_that_never_hear_of_each_other(
     *_, diameter, last = capsys.readouterr().out.splitlines()
     assert diameter == "diameter    1, of the pairs of which one hears of the other"
     assert last == "token 0 never hears of token 1, in any number of steps"
+
+
+@pytest.mark.parametrize("spec", ["global:99", "window:2&global:0"])
+def test_topology_show_warns_of_nodes_without_in_edges(
+    spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = f"{spec} has nodes without in-edges among 24 tokens: a model refuses such"
+    with pytest.warns(UserWarning, match=re.escape(message)):
+        assert main(["topology", "show", spec]) == 0
+    assert capsys.readouterr().out.startswith(f"{spec} over 24 tokens\nedges ")
+    assert main(["topology", "show", f"{spec}|window:0"]) == 0
+    layout, feat = parse(spec).layout([24]), torch.zeros(24, 1, 4)
+    with pytest.raises(ValueError, match="in-edge"):
+        edge_attention(layout, feat, feat, feat)
 
 
 def test_topology_show_help_lists_specs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,30 @@ def test_train_ends_with_the_test_set_and_a_few_answers(
     assert [line.split()[0] for line in lines[-5:] if line] == ["input", "steps", "output", "steps"]
 
 
+def test_train_repeats_a_run_by_its_options(tmp_path: Path) -> None:
+    first, again, other = (str(tmp_path / name) for name in ("first", "again", "other"))
+    halting = ["--dropout", "0.1", "--halting-bias=-1e-05", "--evaluation-rule", "convergence"]
+    assert main(["train", "sort", *TINY, *halting, "--seed", "3", "--out", first]) == 0
+    argv = ["train", "sort", "--config", f"{first}/options.yaml", "--device", "cpu", "--out"]
+    assert main([*argv, again]) == 0
+    assert_same_run(Path(again), Path(first))
+    for name in ("options.yaml", "run.json", "config.json", "evaluation-test.json"):
+        assert Path(again, name).read_bytes() == Path(first, name).read_bytes()
+    assert main([*argv, other, "--epochs", "1"]) == 0
+    assert Run.open(other).options == Run.open(first).options | {"epochs": 1}
+
+
+def test_train_repeats_a_run_that_began_with_the_weights_of_another(
+    tmp_path: Path, finished_run: Path
+) -> None:
+    first, again = str(tmp_path / "first"), str(tmp_path / "again")
+    begin = ["train", "sort", *TINY, "--init-from", str(finished_run), "--out"]
+    assert main([*begin, first]) == 0
+    argv = ["train", "sort", "--config", f"{first}/options.yaml", "--device", "cpu", "--out"]
+    assert main([*argv, again]) == 0
+    assert_same_run(Path(again), Path(first))
+
+
 def test_train_passes_options_to_the_run(finished_run: Path) -> None:
     run = Run.open(finished_run)
     assert run.task() == Sort(mean_length=3, length_deviation=1, epoch_size=16, held_out=4)

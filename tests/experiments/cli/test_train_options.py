@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from graphut.experiments.cli import main
+from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, TrainingConfig, learner_of
 from graphut.experiments.wording import flag
@@ -44,3 +45,49 @@ def test_read_options_takes_the_task_last(tmp_path: Path) -> None:
     run = Run.open(tmp_path / "run")
     assert run.task_options["mean_length"] == 3
     assert run.model().config.to_dict()["encoder_topology"] == "window:2"
+
+
+def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("# mine\nepochs: 3\nlearning_rate: 1e-5\nadaptive: no\nrule:\npreset: fixed\n")
+    argv = ["sort", "--out", "x"]
+    given = read_options([*argv, "--config", str(path), "--epochs", "9"])
+    wanted = ["--epochs", "9", "--learning-rate", "1e-5", "--no-adaptive", "--preset", "fixed"]
+    assert given == read_options([*argv, *wanted])
+    path.write_text("")
+    assert read_options([*argv, "--config", str(path)]) == read_options(argv)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epoch: 3", "mine.yaml: 'epoch' is no option; did you mean 'epochs'?"),
+        ("window: 3", "mine.yaml: 'window' is no option"),
+        ("7: 3", "mine.yaml: 7 is no option"),
+        ("task: copy", "mine.yaml has options of the task copy, not of sort"),
+        ("epochs: [3]", "mine.yaml must have an option in each line, such as 'epochs: 3'"),
+        ("just text", "mine.yaml must have an option in each line"),
+        ("a: b: c", "mine.yaml is no YAML file: mapping values are not allowed here"),
+        ("!!python/object:os.system {}", "mine.yaml is no YAML file: could not determine"),
+    ],
+)
+def test_read_options_refuses_a_wrong_file_in_one_line(
+    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    assert main(["train", "sort", "--config", str(path), "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+    assert main(["train", "sort", "--config", "nowhere.yaml", "--out", "x"]) == 2
+    assert "there is no nowhere.yaml" in capsys.readouterr().err
+
+
+def test_read_options_refuses_a_wrong_value_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("epochs: many")
+    with pytest.raises(SystemExit):
+        read_options(["sort", "--config", str(path), "--out", "x"])
+    assert "argument --epochs: invalid int value: 'many'" in capsys.readouterr().err

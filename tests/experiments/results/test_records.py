@@ -138,3 +138,16 @@ def test_read_records_refuses_a_list(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
     with pytest.raises(ValueError, match=r"x\.json is no record: it holds list, no object"):
         read_records(tmp_path)
+
+
+def test_add_bench_replaces_a_record_where_asked(tmp_path: Path) -> None:
+    report = tmp_path / "model-8.json"
+    write_json(report, REPORT)
+    path = add_bench(report, tmp_path / "kept")
+    before = path.read_bytes()
+    write_json(report, {**REPORT, "rows": []})
+    with pytest.raises(FileExistsError, match=r"model-8\.json is there, with other content"):
+        add_bench(report, tmp_path / "kept")
+    assert path.read_bytes() == before
+    add_bench(report, tmp_path / "kept", replace=True)
+    assert read_json(path)["rows"] == []

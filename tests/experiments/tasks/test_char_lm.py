@@ -65,3 +65,15 @@ def test_char_lm_refuses_wrong_input(path: Path, tmp_path: Path) -> None:
         CharLM(path, window=1)
     with pytest.raises(ValueError, match="epoch_size must be at least 1, got 0"):
         CharLM(path, epoch_size=0)
+
+
+def test_char_lm_reads_a_text_of_ones_own(path: Path, tmp_path: Path) -> None:
+    task = CharLM(path, window=8)
+    own = tmp_path / "own.txt"
+    own.write_text("ab ba\nabba ab")
+    texts = task.read(own, task.vocabulary)
+    assert counted(task, texts) == "ab ba\nabba ab"
+    assert max(len(text.tokens) for text in texts) == 8
+    own.write_text("abc")
+    with pytest.raises(ValueError, match=r"own\.txt: unknown symbol 'c'"):
+        task.read(own, task.vocabulary)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks import Pairs, Subwords, Vocabulary, read_pairs
+from graphut.experiments.tasks.vocabulary import Characters
 from graphut.models import UniversalTransformerConfig
 
 Texts = list[tuple[str, str]]
@@ -161,3 +162,29 @@ def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
 def test_pairs_held_out_must_be_positive() -> None:
     with pytest.raises(ValueError, match="held_out must be at least 1, got 0"):
         Pairs("pairs.tsv", held_out=0)
+
+
+def test_pairs_of_characters(tmp_path: Path) -> None:
+    words = ["to be", "or not", "not to", "be to"]
+    path = write(tmp_path / "pairs.tsv", [(word, word[::-1].upper()) for word in words])
+    task = Pairs(path, characters=True)
+    assert task.source_vocabulary == Characters("benort␣")
+    assert task.target_vocabulary == Characters("BENORT␣")
+    pairs = task.train(0, 0) + task.validation + task.test
+    read, written = task.source_vocabulary.write, task.target_vocabulary.write
+    assert sorted(read(source) for source, _ in pairs) == sorted(words)
+    assert all(written(target) == read(source)[::-1].upper() for source, target in pairs)
+    symbols = task.source_vocabulary, task.target_vocabulary
+    assert sorted(read_pairs(path, *symbols)) == sorted(pairs)
+
+
+@pytest.mark.parametrize("words", [["hello", "world", "again"], ["one two", "three four", "five"]])
+def test_pairs_warns_of_words_that_are_taken_for_symbols(tmp_path: Path, words: list[str]) -> None:
+    path = write(tmp_path / "pairs.tsv", [(word, "x") for word in words])
+    first = words[0].split()[0]
+    with (
+        pytest.warns(UserWarning, match=rf"such as '{first}': put spaces .* or let --characters"),
+        pytest.raises(ValueError, match="can be split off"),
+    ):
+        _ = Pairs(path).source_vocabulary
+    assert len(Pairs(path, path, path, characters=True).source_vocabulary) > 5

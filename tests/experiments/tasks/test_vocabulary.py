@@ -200,3 +200,10 @@ def test_words_are_saved_like_others(tmp_path: Path) -> None:
     words = Words.learn([["to", "be"]])
     words.save(tmp_path / "words.json")
     assert Words.load(tmp_path / "words.json") == words
+
+
+def test_vocabulary_read_advises_to_put_spaces_between_symbols_of_one_character() -> None:
+    with pytest.raises(ValueError, match=r"unknown symbol 'ab'; put spaces .* as in 'a b' \(gr"):
+        Vocabulary("abc").read("c ab")
+    with pytest.raises(ValueError, match=r"unknown symbol 'tot'; known are: a b to$"):
+        Vocabulary(["a", "b", "to"]).read("a tot")

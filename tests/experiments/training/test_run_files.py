@@ -106,6 +106,7 @@ def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
 
 def test_own_files_are_those_of_a_run(tmp_path: Path) -> None:
     own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
+    own.add("options.yaml")
     for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
         (tmp_path / name).touch()
     assert own_files(tmp_path) == own

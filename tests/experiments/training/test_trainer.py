@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import re
+from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from tqdm import tqdm
 
 from graphut.experiments.tasks import Copy
-from graphut.experiments.training import Trainer, TrainingConfig, evaluate
+from graphut.experiments.training import Trainer, TrainingConfig, evaluate, evaluation
 from graphut.experiments.training import trainer as module
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
@@ -364,20 +368,53 @@ def test_trainer_keeps_the_last_good_checkpoint_and_the_best_model(tmp_path: Pat
 )
 def test_trainer_warns_once_of_halting_gone_wrong(tmp_path: Path, bias: float, said: str) -> None:
     lines: list[str] = []
-    trainer = make(tmp_path, halting_bias=bias)
+    trainer = make(tmp_path, TrainingConfig(**vars(CONFIG) | {"epochs": 6}), halting_bias=bias)
     trainer.report = lines.append
     trainer.fit()
     for part in ("encoder", "decoder"):
-        assert sum(said in line and part in line for line in lines) == 1
+        # The ponder weight is there from the second epoch on, and three epochs have to agree.
+        [place] = [index for index, line in enumerate(lines) if said in line and part in line]
+        assert sum(line.startswith("epoch") for line in lines[:place]) == 4
 
 
-def test_trainer_warns_again_of_halting_gone_wrong_again(tmp_path: Path) -> None:
+def test_trainer_warns_of_halting_that_was_wrong_three_times_in_a_row(tmp_path: Path) -> None:
     lines: list[str] = []
     trainer = make(tmp_path)
     trainer.report = lines.append
-    for steps in (1.0, 1.0, 1.5, 1.0):
+    for steps in (1.0, 1.0, 1.5, 1.0, 1.0):
+        trainer._warn("encoder", steps, accuracy=0.5)
+    assert not lines
+    for steps in (1.0, 1.0, 1.5, 1.0, 1.0, 1.0):
         trainer._warn("encoder", steps, accuracy=0.5)
     assert len(lines) == 2
+
+
+def test_trainer_draws_a_bar_that_fits_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr(evaluation, "tqdm", partial(tqdm, mininterval=0, ascii=True))
+    trainer = make(tmp_path)
+    trainer.progress.seconds = 9000.0
+    trainer.fit()
+    lines = [line.strip() for line in re.split(r"[\r\n]", screen.getvalue())]
+    assert max(map(len, lines)) == 80
+    state = r"67%\|[\d# ]+\| epoch 3/3, loss [\d.e-]+, [\d.]+% right, steps [\d.]+/[\d.]+, "
+    [found] = [match for line in lines if (match := re.fullmatch(rf"{state}(.*) left", line))]
+    assert found[1] == "18:45"  # of 2:30:00 for the first 8 of 9 updates
+
+
+def test_trainer_draws_no_bar_into_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path).fit()
+    assert capsys.readouterr().err == ""
 
 
 def test_trainer_does_not_warn_before_pondering_has_its_price(tmp_path: Path) -> None:
@@ -529,14 +566,14 @@ def test_halting_warning_of_collapse(steps: float) -> None:
     assert f"encoder takes {steps:.2f} of 6 steps: it halts at once" in warning
 
 
-@pytest.mark.parametrize("steps", [5.7, 6.0])
+@pytest.mark.parametrize("steps", [5.996, 6.0])
 def test_halting_warning_at_the_cap(steps: float) -> None:
     warning = halting_warning("decoder", steps, 6, 1.0)
     assert warning is not None
     assert f"decoder takes {steps:.2f} of 6 steps: it never halts before the cap" in warning
 
 
-@pytest.mark.parametrize(("steps", "cap"), [(1.06, 6), (5.69, 6), (1.0, 1)])
+@pytest.mark.parametrize(("steps", "cap"), [(1.06, 6), (5.71, 6), (5.99, 6), (1.0, 1)])
 def test_halting_warning_is_none_between(steps: float, cap: int) -> None:
     assert halting_warning("encoder", steps, cap, 0.5) is None
 

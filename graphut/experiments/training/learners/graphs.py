@@ -346,7 +346,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
 
     def read(
-        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any
+        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
         """Return the graphs in a user's file or folder."""
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))

@@ -164,6 +164,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         path: str,
         vocabularies: Mapping[str, Vocabulary],
         config: UniversalTransformerConfig,
+        task: PairTask,
     ) -> list[Pair]:
         """Return the pairs in a file: see `graphut.experiments.tasks.Pairs`."""
         return read_pairs(path, vocabularies["source"], vocabularies["target"], config)

@@ -165,6 +165,7 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         path: str,
         vocabularies: Mapping[str, Vocabulary],
         config: UniversalTransformerClassifierConfig,
+        task: QuestionTask,
     ) -> list[Question]:
         """Return the questions in a file that is like those of bAbI."""
         text, answers = vocabularies["text"], vocabularies["answer"]

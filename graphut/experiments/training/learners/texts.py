@@ -194,6 +194,12 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         part = PonderedPart("decoder", written, fed, result.decoder)
         return vocabulary.write(result.tokens), [part]
 
+    def read(
+        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: TextTask
+    ) -> list[Text]:
+        """Return the texts in a file, as the task reads them."""
+        return task.read(path, vocabularies["text"])
+
 
 def _continue(
     model: UniversalTransformerLM,

@@ -267,10 +267,10 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
         data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
     networkx.write_graphml(graph, tmp_path / "path.graphml")
     task = TASKS["node"]
-    [found] = LEARNER.read(str(tmp_path), task.vocabularies, None)
+    [found] = LEARNER.read(str(tmp_path), task.vocabularies, None, task)
     assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
     with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
-        LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None)
+        LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
-        LEARNER.read(str(tmp_path), others, None)
+        LEARNER.read(str(tmp_path), others, None, task)

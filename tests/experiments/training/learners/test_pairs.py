@@ -135,7 +135,7 @@ def test_read_pairs_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("b a\ta b\n")
     letters = Copy().source_vocabulary
     config = make_model().config
-    found = LEARNER.read(str(tmp_path / "pairs.tsv"), Copy().vocabularies, config)
+    found = LEARNER.read(str(tmp_path / "pairs.tsv"), Copy().vocabularies, config, Copy())
     assert found == [(letters.encode("ba"), letters.encode("ab"))]
 
 

@@ -191,12 +191,12 @@ def test_read_questions_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("1 Mary went hall.\n2 Where is Mary?\thall\t1\n")
     config = make_model(max_length=2).config
-    [found] = LEARNER.read(str(path), TASK.vocabularies, config)
+    [found] = LEARNER.read(str(path), TASK.vocabularies, config, TASK)
     assert TASK.vocabulary.write(found.question) == "where is mary ?"
     assert (found.answer, found.supporting) == (1, (0,))
     path.write_text("1 Mary went hall.\n2 Where is Mary?\tattic\t1\n")
     with pytest.raises(ValueError, match=r"own\.txt: unknown symbol 'attic'"):
-        LEARNER.read(str(path), TASK.vocabularies, config)
+        LEARNER.read(str(path), TASK.vocabularies, config, TASK)
 
 
 @pytest.mark.parametrize(("facts", "words"), [(2, 3), (1, 99)])
@@ -210,4 +210,4 @@ def test_read_questions_refuses_what_is_too_long(tmp_path: Path, facts: int, wor
         r"but the model takes 2 sentences of at most"
     )
     with pytest.raises(ValueError, match=message):
-        LEARNER.read(str(path), TASK.vocabularies, make_model(max_length=2).config)
+        LEARNER.read(str(path), TASK.vocabularies, make_model(max_length=2).config, TASK)

@@ -270,3 +270,8 @@ def test_evaluation_order_and_text() -> None:
 def test_score_texts_refuses_no_texts() -> None:
     with pytest.raises(ValueError, match="there are no texts to evaluate on"):
         score_texts(make_language_model(), [])
+
+
+def test_text_learner_reads_a_file_where_its_task_does() -> None:
+    with pytest.raises(ValueError, match=r"x\.txt: texts of the task counting-of-tests cannot be"):
+        LEARNER.read("x.txt", TASK.vocabularies, make_model().config, TASK)

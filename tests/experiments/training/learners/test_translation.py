@@ -144,5 +144,5 @@ def test_read_sentences_of_a_file(task: Wmt14, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("A man.\tEin Mann.\n")
     write = task.source_vocabulary.write
-    [(source, target)] = LEARNER.read(str(path), task.vocabularies, make_model(task).config)
+    [(source, target)] = LEARNER.read(str(path), task.vocabularies, make_model(task).config, task)
     assert (write(source), write(target)) == ("A man.", "Ein Mann.")
