@@ -13,6 +13,7 @@ from graphut.plotting.figure import looks, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _COLUMNS = 3
 _LABEL = 40  # characters that a panel is wide
@@ -49,14 +50,19 @@ class Chart:
         """A text that changes with the data."""
         return sha256(repr(self).encode()).hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Draw the chart into a PNG file, which holds the digest; that takes matplotlib."""
+    def draw(self) -> Figure:
+        """Return the chart as a figure; that takes matplotlib."""
         rows = -(-len(self.panels) // _COLUMNS)
         columns = min(len(self.panels), _COLUMNS)
         figure = new_figure(4 * columns, 0.6 + 3 * rows)
         for number, panel in enumerate(self.panels, 1):
             _draw(figure.add_subplot(rows, columns, number), panel)
-        figure.savefig(path, format="png", metadata={"Description": self.digest, "Software": None})
+        return figure
+
+    def save(self, path: str | Path) -> None:
+        """Draw the chart into a PNG file, which holds the digest."""
+        metadata = {"Description": self.digest, "Software": None}
+        self.draw().savefig(path, format="png", metadata=metadata)
 
     def is_drawn(self, path: str | Path) -> bool:
         """Return whether a file was drawn from the same data."""
