@@ -70,6 +70,8 @@ class Chart:
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for series, (colour, marker, line) in zip(panel.series, looks(), strict=False):
         x, y = zip(*series.points, strict=True)
         look = marker + line if series.joined else marker
@@ -79,6 +81,8 @@ def _draw(axes: Axes, panel: Panel) -> None:
     # From zero on, or a difference in the third digit looks like all of it.
     axes.set_xlim(0, 1.05 * max(x for series in panel.series for x, _ in series.points) or 1)
     axes.set_ylim(0, 1.05 * max(y for series in panel.series for _, y in series.points) or 1)
+    if all(float(x).is_integer() for series in panel.series for x, _ in series.points):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     # Below, where no point is.
     axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))

@@ -99,11 +99,11 @@ def _options(record: RunRecord) -> tuple[_Table, _Table]:
             changed.append([flag(name), str(value), str(usual[name]), meaning])
         else:
             others.append([flag(name), str(value), meaning])
-    preset = f"the preset {setup.preset}" if setup.preset else "default"
+    preset = f"the preset {setup.preset}" if setup.preset else "the defaults"
     head = ["option", "value", preset, "meaning"]
     return (
         _Table(f"Options that differ from {preset}", head, changed),
-        _Table("All other options", ["option", "value", "meaning"], others),
+        _Table(f"Options as in {preset}", ["option", "value", "meaning"], others),
     )
 
 
@@ -129,7 +129,7 @@ def _results(run: Run, record: RunRecord) -> _Table:
         ]
         for name, found in record.evaluations.items()
     ]
-    return _table("Results", ["test set", run.learner.examples, *metrics], rows)
+    return _table("Metrics on the test sets", ["test set", run.learner.examples, *metrics], rows)
 
 
 def _parts(record: RunRecord) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -208,7 +208,7 @@ def _work(record: RunRecord) -> _Table | None:
         if (share := found.get("flops_share")) is not None
     ]
     head = ["test set", "operations for an example", "share of all", "saved"]
-    return _Table("Work", head, rows) if rows else None
+    return _Table("Operations on the test sets", head, rows) if rows else None
 
 
 def _machines(record: RunRecord) -> _Table:
@@ -217,7 +217,7 @@ def _machines(record: RunRecord) -> _Table:
     names = [f"machine {number}" for number in range(1, len(machines) + 1)]
     keys = dict.fromkeys(key for machine in machines for key in machine)
     rows = [[key, *(machine.get(key) for machine in machines)] for key in keys]
-    return _table("Machines", ["what", *names], rows)
+    return _table("Machines that trained it", ["what", *names], rows)
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Table:

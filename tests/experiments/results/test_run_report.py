@@ -43,7 +43,7 @@ def report_of(folder: Path) -> tuple[str, Page]:
 def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None:
     folder = runs["small"]
     record, page = RunRecord.of(folder), report_of(folder)[1]
-    head, *rows = page.tables["Results"]
+    head, *rows = page.tables["Metrics on the test sets"]
     found = dict(zip(head, *rows, strict=True))
     evaluation = record.evaluations["test"]
     assert found["test set"] == "test" and int(found["sequences"]) == evaluation["examples"] == 4
@@ -57,12 +57,12 @@ def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None
             [pytest.approx(value, rel=1e-3) for value in row] for row in expected
         ]
     share = evaluation["flops_share"]
-    assert page.tables["Work"][1] == [
+    assert page.tables["Operations on the test sets"][1] == [
         "test", with_prefix(evaluation["flops_per_example"]),
         f"{percent(share)}%", f"{percent(1 - share)}%",
     ]  # fmt: skip
     [machine] = record.machines
-    for what, value in page.tables["Machines"][1:]:
+    for what, value in page.tables["Machines that trained it"][1:]:
         assert value == ("-" if machine[what] is None else str(machine[what]))
     assert f"{record.weights:,} weights" in page.text
     assert f"epoch {record.best_epoch} of 2" in page.text and "4 updates" in page.text
@@ -98,9 +98,9 @@ def test_run_report_shows_first_the_options_that_differ(runs: dict[str, Path]) -
     assert [row[:3] for row in rows] == [["--max-steps", "1", "2"]] and setup.options == {
         "max_steps": 1
     }
-    others = {row[0]: row[1] for row in page.tables["All other options"][1:]}
+    others = {row[0]: row[1] for row in page.tables["Options as in the preset fixed"][1:]}
     assert others["--d-model"] == "8" and "--max-steps" not in others and others["--seed"] == "0"
-    assert "All options are those of the preset small." in report_of(runs["small"])[1].text
+    assert "Options that differ from the preset small" not in report_of(runs["small"])[1].tables
 
 
 def test_run_report_of_data_of_ones_own_keeps_a_script_as_text(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_run_report_of_graphs(layer: str, tmp_path: Path) -> None:
     assert main(["train", "graph-distance", *argv, *TINY]) == 0
     assert main(["eval", str(tmp_path / "run"), "--max-steps", "5"]) == 0
     html, page = report_of(tmp_path / "run")
-    assert [row[0] for row in page.tables["Results"][1:]] == [
+    assert [row[0] for row in page.tables["Metrics on the test sets"][1:]] == [
         "near-12 --max-steps 5", "test --max-steps 5",
     ]  # fmt: skip
     by_depth = read_json(tmp_path / "run" / "evaluation-test.json")["by_depth"]
@@ -168,8 +168,8 @@ def test_run_report_of_questions_and_of_passages(
     right = sum(run.learner.answer(run.model(), kind(), each).is_right for each in kind().test)
     assert f"{right} are right and {40 - right} are wrong" in " ".join(page.text.split())
     found = read_json(folder / "evaluation-test.json")
-    assert learner_of(kind).examples in page.tables["Results"][0]
-    assert page.tables["Results"][1][2] == f"{found['accuracy']:.4g}"
+    assert learner_of(kind).examples in page.tables["Metrics on the test sets"][0]
+    assert page.tables["Metrics on the test sets"][1][2] == f"{found['accuracy']:.4g}"
 
 
 def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_path: Path) -> None:
