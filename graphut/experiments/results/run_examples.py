@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_WEIGHTS = 600_000  # of attention, of all examples together: 5 bytes each at most
 _BATCH = 20  # examples: their attention stays in memory
 _LARGEST_GRAPH = 60  # nodes of a graph that is drawn
-_VERDICTS = {False: "Wrong", True: "Right", None: "Example"}
+_TITLES = {False: "Wrong: test example", True: "Right: test example", None: "Test example"}
 
 
 class Picture(NamedTuple):
@@ -64,7 +64,7 @@ def show_examples(
 
     The shortest, the middle and the longest are returned, of the right ones and of the wrong ones.
     """
-    lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _VERDICTS}
+    lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
         answers = run.learner.answers(model, task, [task.test[index] for index in batch])
         for index, found in zip(batch, answers, strict=True):
@@ -80,7 +80,7 @@ def show_examples(
         room -= sum(len(table["weights"]) for table in attention or ())
         shown.append(
             ShownExample(
-                f"{_VERDICTS[found.is_right]}: test example {index + 1}",
+                f"{_TITLES[found.is_right]} {index + 1}",
                 found.answer,
                 found.right_answer,
                 Markup(steps_html({part.name: _steps(part) for part in found.parts})),

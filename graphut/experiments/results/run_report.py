@@ -190,10 +190,9 @@ def _chart(panels: Sequence[Panel]) -> Picture | None:
 
 
 def _numbers(panel: Panel) -> _Table:
-    """Return the points of a panel."""
-    columns = [dict(series.points) for series in panel.series]
-    rows = [[x, *(column.get(x) for column in columns)] for x in columns[0]]
-    return _table(panel.title, [panel.x, *(series.label for series in panel.series)], rows)
+    """Return the points of a panel with one series."""
+    [series] = panel.series
+    return _table(panel.title, [panel.x, panel.y], series.points)
 
 
 def _work(record: RunRecord) -> _Table | None:

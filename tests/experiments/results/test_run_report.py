@@ -156,7 +156,7 @@ def test_run_report_of_a_language_model(tmp_path: Path) -> None:
     assert "are wrong" not in page.text
 
 
-@pytest.mark.parametrize("kind", [Whereabouts, Repeated])
+@pytest.mark.parametrize("kind", [Whereabouts, pytest.param(Repeated, marks=pytest.mark.full)])
 def test_run_report_of_questions_and_of_passages(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
