@@ -178,6 +178,21 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         vocabulary = vocabularies["text"]
         return _continue(model, vocabulary, [vocabulary.read(text) for text in texts], options)
 
+    @torch.no_grad()
+    def answer(self, model: UniversalTransformerLM, task: Any, example: Text) -> ExampleAnswer:
+        """Return what is predicted of a text, or of its beginning where it is judged by token."""
+        vocabulary, tokens = task.vocabulary, example.tokens[: self.most_shown]
+        with model.evaluating():
+            output = model([tokens], ends=False, get_attention=True)
+        names, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
+        part = PonderedPart("decoder", names, fed, output.ponder)
+        return ExampleAnswer(*self.verdict(output, vocabulary), [part])
+
+    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
+        """Return the answer, the right answer and if they are the same, for one text."""
+        right = int((output.logits.argmax(-1) == output.labels).sum())
+        return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
+
     def look_inside(
         self,
         model: UniversalTransformerLM,
@@ -194,21 +209,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
         part = PonderedPart("decoder", written, fed, result.decoder)
         return vocabulary.write(result.tokens), [part]
-
-    @torch.no_grad()
-    def answer(self, model: UniversalTransformerLM, task: Any, example: Text) -> ExampleAnswer:
-        """Return what is predicted of a text, or of its beginning where it is judged by token."""
-        vocabulary, tokens = task.vocabulary, example.tokens[: self.most_shown]
-        with model.evaluating():
-            output = model([tokens], ends=False, get_attention=True)
-        names, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
-        part = PonderedPart("decoder", names, fed, output.ponder)
-        return ExampleAnswer(*self.verdict(output, vocabulary), [part])
-
-    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the answer, the right answer and if they are the same, for one text."""
-        right = int((output.logits.argmax(-1) == output.labels).sum())
-        return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
 
 
 def _continue(

@@ -261,21 +261,6 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert main(["results", "add", run, "--to", str(tmp_path / "records")]) == 0
 
 
-def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
-    graph = networkx.path_graph(4)
-    for node, data in graph.nodes(data=True):
-        data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
-    networkx.write_graphml(graph, tmp_path / "path.graphml")
-    task = TASKS["node"]
-    [found] = LEARNER.read(str(tmp_path), task.vocabularies, None)
-    assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
-    with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
-        LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None)
-    others = {"node": Vocabulary(["plain"]), "answer": task.answers}
-    with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
-        LEARNER.read(str(tmp_path), others, None)
-
-
 @pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
 @pytest.mark.parametrize("layer", ["attention", "gin"])
 def test_answer_marks_the_nodes_that_are_wrong(answer_at: str, layer: str) -> None:
@@ -304,3 +289,18 @@ def test_answer_marks_the_nodes_that_are_wrong(answer_at: str, layer: str) -> No
             layer == "attention"
         )
     assert {found.is_right for found in answers} == {True, False} or answer_at != "graph"
+
+
+def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
+    graph = networkx.path_graph(4)
+    for node, data in graph.nodes(data=True):
+        data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
+    networkx.write_graphml(graph, tmp_path / "path.graphml")
+    task = TASKS["node"]
+    [found] = LEARNER.read(str(tmp_path), task.vocabularies, None)
+    assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
+    with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
+        LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None)
+    others = {"node": Vocabulary(["plain"]), "answer": task.answers}
+    with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
+        LEARNER.read(str(tmp_path), others, None)

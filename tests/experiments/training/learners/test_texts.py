@@ -267,11 +267,6 @@ def test_evaluation_order_and_text() -> None:
     )
 
 
-def test_score_texts_refuses_no_texts() -> None:
-    with pytest.raises(ValueError, match="there are no texts to evaluate on"):
-        score_texts(make_language_model(), [])
-
-
 def test_answer_counts_the_likeliest_tokens_of_the_beginning() -> None:
     model = make_model().eval()
     text = TASK.vocabulary.read("0123456789" * 7)
@@ -285,3 +280,8 @@ def test_answer_counts_the_likeliest_tokens_of_the_beginning() -> None:
     assert part.reads == ["<bos>", *part.names[:-1]]
     assert torch.equal(part.ponder.steps, output.steps[:60])
     assert part.ponder.attention is not None
+
+
+def test_score_texts_refuses_no_texts() -> None:
+    with pytest.raises(ValueError, match="there are no texts to evaluate on"):
+        score_texts(make_language_model(), [])
