@@ -18,6 +18,7 @@ COMMANDS = {
     "generate": "answer sequences with the model in a folder, and show its steps",
     "show": "draw how the model in a folder thinks about a text",
     "plot": "draw how runs were trained",
+    "report": "write all about a run into one page of HTML",
     "info": "say what is in a folder",
     "bench": "measure which backend is fastest here, and what halting saves",
     "halting": "compare ways of halting on a task, or rules on one model",

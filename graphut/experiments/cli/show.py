@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,9 +12,13 @@ from graphut._files import writing
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, build, check_options, field_names
 from graphut.experiments.training import Run
-from graphut.experiments.training.generation import PonderedPart
+from graphut.experiments.training.generation import (
+    AttentionTable,
+    PonderedPart,
+    attention_tables,
+    padded,
+)
 from graphut.experiments.training.learners import LEARNERS
-from graphut.nn import AttentionRecord
 from graphut.plotting import animate_frontier, draw_attention, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import check_ending, new_figure, save_figure, shortened
@@ -54,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         if what != "attention":
             rows += _rows([_ponder_picture(part) for part in parts])
         if what != "ponder":
-            rows += _rows([*_attention_pictures(parts)])
+            rows += _rows([*map(_attention_picture, attention_tables(parts))])
         title = f"{shortened(' '.join(text.split()), 70)}  \N{RIGHTWARDS ARROW}  "
         save_figure(_arranged(title + shortened(answer, 70), rows), out)
     print(f"{out}: the answer is {answer}")
@@ -64,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 def _animate(part: PonderedPart, out: str) -> None:
     assert part.ponder.attention is not None
     graph = part.ponder.attention.layout
-    names = _padded(part.names, len(part.ponder.steps))
+    names = padded(part.names, len(part.ponder.steps))
     animation = animate_frontier(graph, part.ponder.steps, names=names)
     with writing(out):
         animation.save(out, writer="pillow")
@@ -72,7 +76,7 @@ def _animate(part: PonderedPart, out: str) -> None:
 
 def _ponder_picture(part: PonderedPart) -> _Picture:
     ponder = part.ponder
-    names = _padded(part.names, len(ponder.steps))
+    names = padded(part.names, len(ponder.steps))
     return _Picture(
         f"{part.name}: steps of each token",
         ponder_size(names, int(ponder.steps.max())),
@@ -80,27 +84,12 @@ def _ponder_picture(part: PonderedPart) -> _Picture:
     )
 
 
-def _attention_pictures(parts: Sequence[PonderedPart]) -> Iterator[_Picture]:
-    for part in parts:
-        yield _attention_picture(part.name, part.ponder.attention, part.names, part.reads)
-        if part.ponder.cross_attention is not None:
-            read = parts[0]
-            title = f"{part.name} to {read.name}"
-            yield _attention_picture(title, part.ponder.cross_attention, part.names, read.names)
-
-
-def _attention_picture(
-    who: str, record: AttentionRecord | None, queries: Sequence[str], keys: Sequence[str]
-) -> _Picture:
-    assert record is not None
-    weights, note = _few_panels(record.dense())
-    num_queries, num_keys = weights.shape[2:]
+def _attention_picture(table: AttentionTable) -> _Picture:
+    weights, note = _few_panels(table.weights)
     return _Picture(
-        f"attention, {who}{note}",
+        f"attention, {table.title}{note}",
         attention_size(weights),
-        lambda where: draw_attention(
-            weights, _padded(queries, num_queries), _padded(keys, num_keys), figure=where
-        ),
+        lambda where: draw_attention(weights, table.queries, table.keys, figure=where),
     )
 
 
@@ -111,11 +100,6 @@ def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
         return weights, ""
     first = f", the first {_MOST_STEPS} steps" if steps > _MOST_STEPS else ""
     return weights[:_MOST_STEPS].mean(1, keepdim=True), f": mean of the heads{first}"
-
-
-def _padded(names: Sequence[str], nodes: int) -> list[str]:
-    """Return the names of tokens, and stars for nodes that are no tokens."""
-    return [*names, *["*"] * (nodes - len(names))]
 
 
 def _rows(pictures: Sequence[_Picture]) -> list[list[_Picture]]:

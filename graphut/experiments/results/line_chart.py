@@ -13,6 +13,7 @@ from graphut.plotting.figure import looks, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _COLUMNS = 3
 _LABEL = 40  # characters that a panel is wide
@@ -49,14 +50,19 @@ class Chart:
         """A text that changes with the data."""
         return sha256(repr(self).encode()).hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Draw the chart into a PNG file, which holds the digest; that takes matplotlib."""
+    def draw(self) -> Figure:
+        """Return the chart as a figure; that takes matplotlib."""
         rows = -(-len(self.panels) // _COLUMNS)
         columns = min(len(self.panels), _COLUMNS)
         figure = new_figure(4 * columns, 0.6 + 3 * rows)
         for number, panel in enumerate(self.panels, 1):
             _draw(figure.add_subplot(rows, columns, number), panel)
-        figure.savefig(path, format="png", metadata={"Description": self.digest, "Software": None})
+        return figure
+
+    def save(self, path: str | Path) -> None:
+        """Draw the chart into a PNG file, which holds the digest."""
+        metadata = {"Description": self.digest, "Software": None}
+        self.draw().savefig(path, format="png", metadata=metadata)
 
     def is_drawn(self, path: str | Path) -> bool:
         """Return whether a file was drawn from the same data."""
@@ -64,6 +70,8 @@ class Chart:
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for series, (colour, marker, line) in zip(panel.series, looks(), strict=False):
         x, y = zip(*series.points, strict=True)
         look = marker + line if series.joined else marker
@@ -73,6 +81,8 @@ def _draw(axes: Axes, panel: Panel) -> None:
     # From zero on, or a difference in the third digit looks like all of it.
     axes.set_xlim(0, 1.05 * max(x for series in panel.series for x, _ in series.points) or 1)
     axes.set_ylim(0, 1.05 * max(y for series in panel.series for _, y in series.points) or 1)
+    if all(float(x).is_integer() for series in panel.series for x, _ in series.points):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     # Below, where no point is.
     axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))

@@ -91,12 +91,17 @@ class RunRecord:
         )
         return record if name else replace(record, name=record.setup.name)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options, by name."""
+        from_task = learner_of(TASKS[self.task]).from_task
+        model = {k: value for k, value in with_rule(self.model).items() if k not in from_task}
+        return {**self.task_options, **self.training, **model}
+
     @cached_property
     def setup(self) -> Setup:
         """The options in terms of today's presets."""
-        from_task = learner_of(TASKS[self.task]).from_task
-        model = {k: value for k, value in with_rule(self.model).items() if k not in from_task}
-        return Setup.of(self.task, {**self.task_options, **self.training, **model})
+        return Setup.of(self.task, self.options)
 
     @property
     def commands(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +89,29 @@ def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _differing(task: str, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options, in the order of the help, that differ from a preset."""
+def option_fields(task: str) -> dict[str, Field[Any]]:
+    """Return the fields that are options of a task, in the order of the help."""
     learner = learner_of(TASKS[task])
-    defaults = {
-        field.name: field.default
+    return {
+        field.name: field
         for kind in (TASKS[task], TrainingConfig, learner.config_kind)
         for field in fields(kind)
         if field.name not in learner.from_task
     }
+
+
+def usual_options(task: str, preset: str | None) -> dict[str, Any]:
+    """Return the values of options that are not given: those of the preset, or the defaults."""
+    defaults = {name: field.default for name, field in option_fields(task).items()}
+    return {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
+
+
+def _differing(task: str, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options, in the order of the help, that differ from a preset."""
+    defaults, usual = usual_options(task, None), usual_options(task, preset)
     unknown = [name for name in values if name not in defaults]
     if unknown:
         raise ValueError(f"{flag(unknown[0])} is no option of the task {task}")
-    usual = {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
     return {
         name: value
         for name, value in {**defaults, **values}.items()

@@ -8,6 +8,7 @@ from shutil import get_terminal_size
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from graphut.experiments.tasks.base import in_batches
 from graphut.models import UniversalTransformer, UniversalTransformerLM
@@ -33,6 +34,33 @@ class PonderedPart(NamedTuple):
     names: list[str]  # of its tokens, or of its sentences; of a decoder, the tokens that it writes
     reads: list[str]  # the tokens that it is fed: of a decoder, each is the one written before
     ponder: Ponder  # with the attention weights
+
+
+class AttentionTable(NamedTuple):
+    """Who attends to whom in a part of a model, in each step and by each head."""
+
+    title: str
+    weights: Tensor  # (steps, heads, queries, keys)
+    queries: list[str]
+    keys: list[str]
+
+
+def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
+    """Yield the attention of each part, and the cross-attention to the first one."""
+    for part in parts:
+        for title, record, keys in (
+            (part.name, part.ponder.attention, part.reads),
+            (f"{part.name} to {parts[0].name}", part.ponder.cross_attention, parts[0].names),
+        ):
+            if record is not None:
+                weights = record.dense()
+                queries, keys = map(padded, (part.names, keys), weights.shape[2:])
+                yield AttentionTable(title, weights, queries, keys)
+
+
+def padded(names: Sequence[str], nodes: int) -> list[str]:
+    """Return the names of tokens, and stars for nodes that are no tokens."""
+    return [*names, *["*"] * (nodes - len(names))]
 
 
 @dataclass(frozen=True, kw_only=True)

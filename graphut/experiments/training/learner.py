@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -50,6 +50,15 @@ class Outcome:
         share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
         cost = sum(share[name] * ponder.cost for name, ponder in self.ponders.items())
         return share["loss"] * self.loss + ponder_weight * cost
+
+
+class ExampleAnswer(NamedTuple):
+    """The answer of a model to an example, and how each part of the model pondered over it."""
+
+    answer: str
+    right_answer: str  # empty where the answer says by itself what is right
+    is_right: bool | None  # None where an example has many answers, each right or wrong
+    parts: list[PonderedPart]
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
@@ -143,6 +152,16 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         options: Any,
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text; `options` is a `generation_kind`."""
+
+    @abstractmethod
+    def answer(self, model: ModelT, task: TaskT, example: Example) -> ExampleAnswer:
+        """Return the answer to an example, greedily, and how the model pondered over it."""
+
+    def answers(
+        self, model: ModelT, task: TaskT, examples: Sequence[Example]
+    ) -> list[ExampleAnswer]:
+        """Return the answers to examples: overridden where all together take less time."""
+        return [self.answer(model, task, example) for example in examples]
 
     def look_inside(
         self, model: ModelT, vocabularies: Mapping[str, Vocabulary], text: str, options: Any

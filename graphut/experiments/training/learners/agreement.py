@@ -12,6 +12,7 @@ from graphut.experiments.tasks.agreement import PLURAL, SINGULAR
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, score_texts
 from graphut.models import UniversalTransformerLM
+from graphut.models.outputs import LMOutput
 
 _NUM_SHOWN = 3
 
@@ -20,6 +21,7 @@ class AgreementLearner(TextLearner):
     """The learner of agreement: a language model says which form of the last verb is likelier."""
 
     task_kind = Agreement
+    most_shown = None
     examples: ClassVar[str] = "sentences"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of the verbs whose right form is likelier than the wrong one",
@@ -53,6 +55,14 @@ class AgreementLearner(TextLearner):
             "steps": tokens["steps"],
             "verb_steps": float(scores.steps[scores.last].double().mean()),
         }
+
+    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
+        """Return the likelier form of the verb, and the right one."""
+        forms, right = [*self.candidates(vocabulary)], int(output.labels[-1])
+        logits = output.logits[-1, forms]
+        likelier = forms[int(logits.argmax())]
+        answer, wanted = vocabulary.readable([likelier, right])
+        return answer, wanted, likelier == right and bool(logits[0] != logits[1])
 
     def show(self, model: UniversalTransformerLM, task: Agreement) -> Iterator[str]:
         """Yield a few sentences up to the verb, and how likely the right one of two forms is."""

@@ -21,8 +21,8 @@ from graphut.attention.layout import layout_from_edges
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
-from graphut.experiments.training.generation import GeneratedText, steps_table
-from graphut.experiments.training.learner import Learner, Outcome
+from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
+from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome
 from graphut.models import UniversalGraphTransformer
 from graphut.models.outputs import GraphOutput
 from graphut.nn import Ponder
@@ -73,11 +73,9 @@ class GraphBatch:
             else (labels >= 0).argwhere()[:, 0],
         )
 
-    def run(self, model: UniversalGraphTransformer, *, get_steps: bool = False) -> GraphOutput:
-        """Return the output of a model."""
-        output: GraphOutput = model(
-            self.layout, self.nodes, positions=self.positions, get_steps=get_steps
-        )
+    def run(self, model: UniversalGraphTransformer, **asked: bool) -> GraphOutput:
+        """Return the output of a model, with what is asked for as of its `forward`."""
+        output: GraphOutput = model(self.layout, self.nodes, positions=self.positions, **asked)
         return output
 
     def answer_of_node(self, answer_at: str) -> Tensor:
@@ -334,6 +332,26 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             nodes = [str(number) for number in range(len(graph.nodes))]
             table = steps_table("node", nodes, scores.steps.astype(int).tolist())
             yield f"{table}\nright   {scores.right[scores.right == 1].size} of {scores.asked.size}"
+
+    @torch.no_grad()
+    def answer(
+        self, model: UniversalGraphTransformer, task: GraphTask, example: LabelledGraph
+    ) -> ExampleAnswer:
+        """Return how many answers to a graph are right; nodes are named by number and kind."""
+        batch = GraphBatch.of([example], model.config.answer_at)
+        with model.evaluating():
+            output = batch.run(model, get_attention=model.config.layer == "attention")
+        right = batch.judge(model, output.logits)[1].tolist()
+        names = [str(node) for node in range(len(example.nodes))]
+        if example.nodes.dtype == np.int64:
+            kinds = task.node_kinds.symbols
+            names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
+        if model.config.answer_at != "graph":
+            for node, is_right in zip(batch.asked.tolist(), right, strict=True):
+                names[node] += "" if is_right else " (wrong)"
+        answer = f"{sum(right)} of {len(right)} answers are right"
+        part = PonderedPart("encoder", names, names, output.ponder)
+        return ExampleAnswer(answer, "", all(right), [part])
 
     def generate(
         self,

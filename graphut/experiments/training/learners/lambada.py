@@ -13,6 +13,7 @@ from graphut.experiments.tasks.vocabulary import UNKNOWN
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learners.texts import TextLearner, TextScores
 from graphut.models import UniversalTransformerLM
+from graphut.models.outputs import LMOutput
 
 _NUM_SHOWN = 2
 
@@ -21,6 +22,7 @@ class LambadaLearner(TextLearner):
     """The learner of LAMBADA: a language model is evaluated on the last word of each passage."""
 
     task_kind = Lambada
+    most_shown = None
     examples: ClassVar[str] = "passages"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "word_accuracy": "share of last words that were the likeliest; unknown ones are wrong",
@@ -59,6 +61,12 @@ class LambadaLearner(TextLearner):
             "steps": tokens["steps"],
             "word_steps": float(scores.steps[last].double().mean()),
         }
+
+    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
+        """Return the likeliest last word, and the right one."""
+        last = [int(output.logits[-1].argmax()), int(output.labels[-1])]
+        answer, right = vocabulary.readable(last)
+        return answer, right, answer == right != UNKNOWN
 
     def show(self, model: UniversalTransformerLM, task: Lambada) -> Iterator[str]:
         """Yield a few passages, and the model's guess of their last word."""

@@ -20,13 +20,14 @@ from graphut.experiments.training.generation import (
     generate,
     steps_table,
 )
-from graphut.experiments.training.learner import Learner, Outcome, count_nodes
+from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models.outputs import Generation
 from graphut.sentences import BOS, EOS, target_labels
 
 _NUM_SHOWN = 3
 _MOST_ROWS = 20
+_LONGER = 10  # tokens that an answer to look at may be longer than the right one
 
 
 @dataclass(frozen=True)
@@ -149,12 +150,45 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         """Return the output for a text, and how the encoder and the decoder pondered."""
         source = vocabularies["source"].read(text)
         [result] = model.generate([source], **options.for_model(), get_attention=True)
+        parts = self._parts(model, vocabularies, source, result)
+        return vocabularies["target"].write(result.tokens), parts
+
+    def answer(self, model: UniversalTransformer, task: PairTask, example: Pair) -> ExampleAnswer:
+        """Return the output for the source of a pair, which is right if it is the target."""
+        [found] = self.answers(model, task, [example])
+        return found
+
+    def answers(
+        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
+    ) -> list[ExampleAnswer]:
+        """Return the outputs for the sources of pairs, in one batch."""
+        sources, targets = zip(*examples, strict=True)
+        longest = min(max(map(len, targets)) + _LONGER, model.config.max_length)
+        results = model.generate(sources, max_length=longest, get_attention=True)
+        write = task.target_vocabulary.write
+        return [
+            ExampleAnswer(
+                write(result.tokens),
+                write(target),
+                result.tokens == target,
+                self._parts(model, task.vocabularies, source, result),
+            )
+            for source, target, result in zip(sources, targets, results, strict=True)
+        ]
+
+    @staticmethod
+    def _parts(
+        model: UniversalTransformer,
+        vocabularies: Mapping[str, Vocabulary],
+        source: list[int],
+        result: Generation,
+    ) -> list[PonderedPart]:
         assert result.encoder is not None and result.decoder is not None
         framed = [BOS, *source, EOS] if model.config.frame_source else source
         read, target = vocabularies["source"].readable(framed), vocabularies["target"]
         output = _output(result)
         written, fed = target.readable(output), target.readable([BOS, *output[:-1]])
-        return target.write(result.tokens), [
+        return [
             PonderedPart("encoder", read, read, result.encoder),
             PonderedPart("decoder", written, fed, result.decoder),
         ]

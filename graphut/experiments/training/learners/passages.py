@@ -14,7 +14,7 @@ import torch
 from graphut.experiments.tasks import Passage, PassageTask, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
-from graphut.experiments.training.learner import Learner, Outcome, count_nodes
+from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerPointer
 from graphut.models.outputs import PointerPrediction
 from graphut.models.pointer import likeliest, log_probability
@@ -145,6 +145,19 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
             output = model([context], get_attention=True)
         answer = words[context.index(int(likeliest(output)[0]))]
         return answer, [PonderedPart("encoder", words, words, output.ponder)]
+
+    @torch.no_grad()
+    def answer(
+        self, model: UniversalTransformerPointer, task: PassageTask, example: Passage
+    ) -> ExampleAnswer:
+        """Return the word that is to come next."""
+        with model.evaluating():
+            output = model([example.context], get_attention=True)
+        read = task.vocabulary.readable
+        said, right = read([int(likeliest(output)[0]), example.answer])
+        words = read(example.context)
+        part = PonderedPart("encoder", words, words, output.ponder)
+        return ExampleAnswer(said, right, said == right, [part])
 
 
 def _answer(

@@ -18,7 +18,7 @@ from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_list
-from graphut.experiments.training.learner import Learner, Outcome, count_nodes
+from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from graphut.models.outputs import ClassifierPrediction
 
@@ -159,6 +159,20 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
             output = model([read], get_attention=True)
         answer = vocabularies["answer"].symbols[int(output.logits.argmax())]
         return answer, [PonderedPart("encoder", parts, parts, output.ponder)]
+
+    @torch.no_grad()
+    def answer(
+        self, model: UniversalTransformerClassifier, task: QuestionTask, example: Question
+    ) -> ExampleAnswer:
+        """Return the answer to a question."""
+        with model.evaluating():
+            output = model([document(example)], get_attention=True)
+        said, right = (
+            task.answers.symbols[i] for i in (int(output.logits.argmax()), example.answer)
+        )
+        texts = [task.vocabulary.write(sentence) for sentence in document(example)]
+        part = PonderedPart("encoder", texts, texts, output.ponder)
+        return ExampleAnswer(said, right, said == right, [part])
 
     def read(
         self,

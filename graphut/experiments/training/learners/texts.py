@@ -20,7 +20,7 @@ from graphut.experiments.training.generation import (
     generate,
     steps_table,
 )
-from graphut.experiments.training.learner import Learner, Outcome, count_nodes
+from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
 from graphut.sentences import BOS, EOS
@@ -86,6 +86,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     model_kind = UniversalTransformerLM
     generation_kind = GenerationOptions
     from_task = ("vocab_size",)
+    most_shown: ClassVar[int | None] = _LENGTH  # tokens of an example to look at; None for all
     examples: ClassVar[str] = "texts"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "nats": "mean surprisal of a token, the negative logarithm of its probability",
@@ -176,6 +177,21 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         """Yield each text and how it goes on, and then its tokens, with the steps of each."""
         vocabulary = vocabularies["text"]
         return _continue(model, vocabulary, [vocabulary.read(text) for text in texts], options)
+
+    @torch.no_grad()
+    def answer(self, model: UniversalTransformerLM, task: Any, example: Text) -> ExampleAnswer:
+        """Return what is predicted of a text, or of its beginning where it is judged by token."""
+        vocabulary, tokens = task.vocabulary, example.tokens[: self.most_shown]
+        with model.evaluating():
+            output = model([tokens], ends=False, get_attention=True)
+        names, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
+        part = PonderedPart("decoder", names, fed, output.ponder)
+        return ExampleAnswer(*self.verdict(output, vocabulary), [part])
+
+    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
+        """Return the answer, the right answer and if they are the same, for one text."""
+        right = int((output.logits.argmax(-1) == output.labels).sum())
+        return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
 
     def look_inside(
         self,

@@ -83,3 +83,17 @@ def test_show_yields_sentences_and_the_share_of_the_right_form() -> None:
     assert first.splitlines()[-1] == f"right   {share:.1%} for VBP, against the other form"
     assert first.split()[:4] == ["text", "the", "keys", "VBP"]
     assert second.endswith("for VBZ, against the other form")
+
+
+def test_answer_is_the_likelier_form() -> None:
+    model = make_language_model().eval()
+    task: Any = SimpleNamespace(vocabulary=WORDS)
+    texts = [Text([3, 2] * 40 + [verb]) for verb in (SINGULAR, PLURAL)]
+    found = [LEARNER.answer(model, task, text) for text in texts]
+    assert [answer.right_answer for answer in found] == ["VBZ", "VBP"]
+    for text, answer in zip(texts, found, strict=True):
+        evaluation, _ = LEARNER.evaluate_in_detail(model, VOCABULARIES, [text])
+        assert answer.is_right == (evaluation["accuracy"] == 1.0)
+        assert answer.is_right == (answer.answer == answer.right_answer)
+        [part] = answer.parts
+        assert part.names == WORDS.readable(text.tokens)  # all of them

@@ -261,6 +261,36 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert main(["results", "add", run, "--to", str(tmp_path / "records")]) == 0
 
 
+@pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
+@pytest.mark.parametrize("layer", ["attention", "gin"])
+def test_answer_marks_the_nodes_that_are_wrong(answer_at: str, layer: str) -> None:
+    task = TASKS.get(answer_at, TASKS["node"])
+    graphs = whole(task.test) if answer_at == "graph" else task.test
+    torch.manual_seed(1)
+    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 16, "max_steps": 3, "layer": layer}
+    config = UniversalGraphTransformerConfig(
+        **{**LEARNER.sizes(task), "answer_at": answer_at}, **sizes
+    )
+    model = UniversalGraphTransformer(config)
+    answers = [LEARNER.answer(model, task, graph) for graph in graphs]
+    for graph, found in zip(graphs, answers, strict=True):
+        right = alone(model, graph)[1] if answer_at != "graph" else None
+        scores = score_graphs(model, [graph])
+        assert found.answer == f"{int(scores.asked.sum())} of {len(scores.asked)} answers are right"
+        assert found.is_right == bool(scores.asked.all())
+        [part] = found.parts
+        kinds = [task.node_kinds.symbols[kind] for kind in graph.nodes]
+        marks = [" (wrong)" if right is not None and not ok else "" for ok in right or graph.nodes]
+        assert part.names == [
+            f"{i} {kind}{mark}" for i, (kind, mark) in enumerate(zip(kinds, marks, strict=True))
+        ]
+        assert part.ponder.steps.tolist() == scores.steps.tolist()
+        assert (part.ponder.attention is not None and len(part.ponder.attention.weights) > 0) == (
+            layer == "attention"
+        )
+    assert {found.is_right for found in answers} == {True, False} or answer_at != "graph"
+
+
 def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     graph = networkx.path_graph(4)
     for node, data in graph.nodes(data=True):

@@ -53,3 +53,16 @@ def test_show_yields_guesses_of_last_words() -> None:
     assert lines[0].split() == ["text", "he", "does", "care", "about", *shown]
     assert len(lines[1].split()) == len(lines[0].split())
     assert lines[-1] == "right   signs"
+
+
+def test_answer_is_the_likeliest_last_word() -> None:
+    model, passage = make_language_model().eval(), WORDS.read("he does care about")
+    task: Any = SimpleNamespace(vocabulary=WORDS)
+    guess = int(model([[*passage, 3]], ends=False).logits[-1].argmax())
+    right, wrong = (
+        LEARNER.answer(model, task, Text([*passage, word])) for word in (guess, 2 + guess % 6)
+    )
+    assert right.answer == wrong.answer == right.right_answer == WORDS.readable([guess])[0]
+    assert wrong.right_answer != wrong.answer
+    assert right.is_right and not wrong.is_right
+    assert right.parts[0].names == ["he", "does", "care", "about", right.answer]

@@ -292,3 +292,20 @@ def test_by_length_has_the_metrics_of_each_range() -> None:
 def test_by_length_has_an_empty_target_in_the_first_row() -> None:
     [row] = by_length([PairScore(1, 0, True, 1, 1, 1, 1)], "target_length")
     assert (row["from"], row["to"], row["examples"]) == (0, 0, 1)
+
+
+def test_answer_is_right_if_it_is_the_target() -> None:
+    model = make_model()
+    source = TASK.source_vocabulary.encode("qdx")
+    [wanted] = model.generate([source], max_length=9)
+    other = [2, *wanted.tokens[1:]] if wanted.tokens[:1] != [2] else [3, *wanted.tokens[1:]]
+    right, wrong = (
+        LEARNER.answer(model, TASK, (source, tokens)) for tokens in (wanted.tokens, other)
+    )
+    assert right.is_right == wanted.ended and not wrong.is_right
+    assert wrong.right_answer == TASK.target_vocabulary.write(other) != wrong.answer
+    for answer in (right, wrong):
+        encoder, decoder = answer.parts
+        assert encoder.names == ["q", "d", "x"] and decoder.reads[0] == "<bos>"
+        assert [name for name in decoder.names if name != "<eos>"] == answer.answer.split()
+        assert decoder.ponder.cross_attention is not None

@@ -160,3 +160,17 @@ def test_look_inside_gives_the_word_and_the_steps_of_the_others() -> None:
     assert answer == said.text and part.names == part.reads == text.split()
     steps = said.with_steps.splitlines()[1].split()[1:]
     assert [int(step) for step in steps] == part.ponder.steps.tolist()
+
+
+def test_answer_is_what_is_predicted() -> None:
+    model = make_model()
+    for passage in TASK.test[5:15]:
+        found = LEARNER.answer(model, TASK, passage)
+        [alone] = model.predict([passage.context])
+        assert TASK.vocabulary.encode([found.answer]) == [alone.word]
+        assert TASK.vocabulary.encode([found.right_answer]) == [passage.answer]
+        assert found.is_right == (alone.word == passage.answer)
+        [part] = found.parts
+        assert TASK.vocabulary.encode(part.names) == passage.context and part.reads == part.names
+        assert part.ponder.steps.tolist() == alone.steps
+        assert part.ponder.attention is not None

@@ -187,6 +187,20 @@ def test_look_inside_gives_the_answer_and_the_attention_between_sentences() -> N
         LEARNER.look_inside(model, TASK.vocabularies, " ", NoOptions())
 
 
+def test_answer_is_what_is_predicted() -> None:
+    model = make_model()
+    found = [LEARNER.answer(model, TASK, question) for question in TASK.test]
+    for question, answer in zip(TASK.test, found, strict=True):
+        [alone] = model.predict([document(question)])
+        assert answer.answer == PLACES[alone.label]
+        assert answer.right_answer == PLACES[question.answer]
+        assert answer.is_right == (alone.label == question.answer)
+        [part] = answer.parts
+        assert part.names[2].startswith("where is ") and part.reads == part.names
+        assert part.ponder.steps.tolist() == alone.steps and part.ponder.attention is not None
+    assert {answer.is_right for answer in found} == {True, False}
+
+
 def test_read_questions_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("1 Mary went hall.\n2 Where is Mary?\thall\t1\n")

@@ -267,6 +267,21 @@ def test_evaluation_order_and_text() -> None:
     )
 
 
+def test_answer_counts_the_likeliest_tokens_of_the_beginning() -> None:
+    model = make_model().eval()
+    text = TASK.vocabulary.read("0123456789" * 7)
+    found = LEARNER.answer(model, TASK, Text(text))
+    output = model([text], ends=False)
+    right = (output.logits.argmax(-1) == output.labels)[:60].sum()
+    assert found.answer == f"{right} of 60 tokens were the likeliest"
+    assert (found.right_answer, found.is_right) == ("", None)
+    [part] = found.parts
+    assert part.names == TASK.vocabulary.decode(text[:60])
+    assert part.reads == ["<bos>", *part.names[:-1]]
+    assert torch.equal(part.ponder.steps, output.steps[:60])
+    assert part.ponder.attention is not None
+
+
 def test_score_texts_refuses_no_texts() -> None:
     with pytest.raises(ValueError, match="there are no texts to evaluate on"):
         score_texts(make_language_model(), [])
