@@ -153,7 +153,7 @@ def test_run_report_of_a_language_model(tmp_path: Path) -> None:
     _, page = report_of(tmp_path / "run")
     assert "each from its beginning" in page.text and "were the likeliest" in page.text
     assert "test, by surprisal" in page.tables
-    assert "are wrong" not in page.text
+    assert " wrong. The shortest" not in page.text
 
 
 @pytest.mark.parametrize("kind", [Whereabouts, pytest.param(Repeated, marks=pytest.mark.full)])
@@ -166,7 +166,7 @@ def test_run_report_of_questions_and_of_passages(
     page = report_of(folder)[1]
     run = Run.open(folder)
     right = sum(run.learner.answer(run.model(), kind(), each).is_right for each in kind().test)
-    assert f"{right} are right and {40 - right} are wrong" in " ".join(page.text.split())
+    assert f"the model has {right} right and {40 - right} wrong" in " ".join(page.text.split())
     found = read_json(folder / "evaluation-test.json")
     assert learner_of(kind).examples in page.tables["Metrics on the test sets"][0]
     assert page.tables["Metrics on the test sets"][1][2] == f"{found['accuracy']:.4g}"
