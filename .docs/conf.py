@@ -1,5 +1,6 @@
 """The settings of the site: `sphinx-build -W -n .docs FOLDER` builds it."""
 
+import re
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -28,6 +29,8 @@ templates_path = ["templates"]
 exclude_patterns = ["templates"]
 
 myst_heading_anchors = 3
+smartquotes = False  # `--help` has two dashes
+maximum_signature_line_length = 88
 
 html_theme = "furo"
 html_title = "graphut"
@@ -64,6 +67,13 @@ def skip(app: Sphinx, what: str, name: str, value: object, skipped: bool, option
     return skipped or described or name == "extra_repr"
 
 
+def drop_private(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str | None, returns: str
+) -> tuple[str | None, str]:
+    """Leave out arguments that a class keeps for itself."""
+    return signature and re.sub(r", _\w+=[^,)]*", "", signature), returns
+
+
 def add_help(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Describe the fields of a configuration by their help."""
     if what == "class" and issubclass(value, ModelConfig):
@@ -77,4 +87,5 @@ def setup(app: Sphinx) -> None:
     """Connect the functions above."""
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-signature", drop_private)
     app.connect("autodoc-process-docstring", add_help)

@@ -37,7 +37,7 @@ class EdgeLayout(ABC):
         If the index tensors are not int64, or name a source or an edge that does not exist.
     """
 
-    num_src: int
+    num_src: int  #: number of source nodes
     dst_lengths: Tensor  #: (batch,) int64 on the CPU: destinations of each sentence
     src_lengths: Tensor  #: (batch,) int64 on the CPU: sources of each sentence
     edge_ids: Tensor | None = None

@@ -13,10 +13,10 @@ from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, S
 
 @dataclass(frozen=True)
 class ACT(HaltingRule):
-    r"""Halt when the halting probabilities sum to `threshold` (arXiv 1603.08983, Eqs. 6 to 13).
+    r"""Halt when the halting probabilities sum to `threshold`.
 
-    A state counts with its probability, and the last one with the remainder :math:`R`, which is
-    what is left of 1.
+    From arXiv 1603.08983, Eqs. 6 to 13. A state counts with its probability, and the last one with
+    the remainder :math:`R`, which is what is left of 1.
 
     Parameters
     ----------

@@ -110,7 +110,8 @@ class HaltingRule(ABC):
     def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
         """Return what to remember of rows `(A, d)` before their first step.
 
-        Tensors `(A, ...)` follow the rows; other values stay as they are.
+        Tensors `(A, ...)` follow the rows; other values stay as they are. `members` are the graphs
+        of the rows, for a rule with `needs_members`.
         """
         return ()
 
@@ -121,7 +122,11 @@ class HaltingRule(ABC):
 
     @abstractmethod
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return which rows halt, and what to remember from now on."""
+        """Return which rows halt, and what to remember from now on.
+
+        `memory` is what `start` has returned, or the last call, and `measure` is the result of the
+        method of that name, `(A,)`.
+        """
 
     def for_evaluation(self) -> HaltingRule:
         """Return the rule for evaluation of a layer that is trained by this rule."""
