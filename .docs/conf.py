@@ -29,7 +29,6 @@ templates_path = ["templates"]
 exclude_patterns = ["templates"]
 
 myst_heading_anchors = 3
-smartquotes = False  # `--help` has two dashes
 maximum_signature_line_length = 88
 
 html_theme = "furo"
@@ -77,10 +76,10 @@ def drop_private(
 def add_help(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Describe the fields of a configuration by their help."""
     if what == "class" and issubclass(value, ModelConfig):
-        lines += [
-            "",
-            *(f":param {field.name}: {field.metadata['help']}" for field in fields(value)),
-        ]
+        lines.append("")
+        for field in fields(value):
+            help = re.sub("--[a-z-]+", r"``\g<0>``", field.metadata["help"])
+            lines.append(f":param {field.name}: {help}")
 
 
 def setup(app: Sphinx) -> None:

@@ -38,8 +38,8 @@ class EdgeLayout(ABC):
     """
 
     num_src: int  #: number of source nodes
-    dst_lengths: Tensor  #: (batch,) int64 on the CPU: destinations of each sentence
-    src_lengths: Tensor  #: (batch,) int64 on the CPU: sources of each sentence
+    dst_lengths: Tensor  #: (batch,) int64 on the CPU, destinations of each sentence
+    src_lengths: Tensor  #: (batch,) int64 on the CPU, sources of each sentence
     edge_ids: Tensor | None = None
     extra_nodes: bool = False  #: True if some nodes are known to stand for no token
     _trusted: bool = field(default=False, repr=False)  # whether its maker knows that it is right

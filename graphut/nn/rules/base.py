@@ -59,7 +59,7 @@ class StepRows(NamedTuple):
 class Decision(NamedTuple):
     """A rule's decision about the rows of the frontier; `(A,)` each."""
 
-    halts: Tensor  #: bool: does the row halt now?
+    halts: Tensor  #: (A,) bool, true for rows that halt now
     weight: Tensor | None = None  #: of the new states in the output, unless it is the "last"
     remainder: Tensor | None = None  #: `R` of the rows that halt now; zero if not given
     cost: Tensor | None = None  #: of the pondering of rows that halt now; zero if not given
@@ -95,8 +95,10 @@ class HaltingRule(ABC):
     uses_probability: ClassVar[bool] = True  #: True if it needs a halting module
     needs_members: ClassVar[bool] = False  #: True if `start` is given the graphs of the nodes
     # Not annotated, so that a rule may have them as fields.
-    weighting = "last"  #: "sum": out += w x; "ema": out = w x + (1 - w) out; "last": the last state
-    halt_from = "input"  #: the state that the halting module reads: before or after the step
+    weighting = (
+        "last"  #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (last state)
+    )
+    halt_from = "input"  #: the state that the halting module reads, before or after the step
 
     def __init_subclass__(cls) -> None:
         """Register the rule under its name."""
