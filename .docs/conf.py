@@ -1,5 +1,6 @@
 """The settings of the site: `sphinx-build -W -n .docs FOLDER` builds it."""
 
+import inspect
 import re
 import sys
 from dataclasses import fields
@@ -9,10 +10,12 @@ from typing import Any
 from docutils.nodes import Element, SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.util.inspect import stringify_signature
 
 from graphut import __version__
 from graphut.models import outputs
 from graphut.models.config import ModelConfig
+from graphut.topology import Topology
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the extension `commands`
 
@@ -66,10 +69,12 @@ def skip(app: Sphinx, what: str, name: str, value: object, skipped: bool, option
     return skipped or described or name == "extra_repr"
 
 
-def drop_private(
+def plain_signature(
     app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str | None, returns: str
 ) -> tuple[str | None, str]:
-    """Leave out arguments that a class keeps for itself."""
+    """Leave out what a class keeps for itself; show the fields of a topology."""
+    if what == "class" and issubclass(value, Topology):
+        signature = stringify_signature(inspect.signature(value), show_annotation=False)
     return signature and re.sub(r", _\w+=[^,)]*", "", signature), returns
 
 
@@ -86,5 +91,5 @@ def setup(app: Sphinx) -> None:
     """Connect the functions above."""
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-skip-member", skip)
-    app.connect("autodoc-process-signature", drop_private)
+    app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-process-docstring", add_help)

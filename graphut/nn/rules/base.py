@@ -95,9 +95,8 @@ class HaltingRule(ABC):
     uses_probability: ClassVar[bool] = True  #: True if it needs a halting module
     needs_members: ClassVar[bool] = False  #: True if `start` is given the graphs of the nodes
     # Not annotated, so that a rule may have them as fields.
-    weighting = (
-        "last"  #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (last state)
-    )
+    #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (the last state)
+    weighting = "last"
     halt_from = "input"  #: the state that the halting module reads, before or after the step
 
     def __init_subclass__(cls) -> None:
