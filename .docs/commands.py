@@ -15,11 +15,13 @@ from sphinx.util.docutils import SphinxDirective
 
 from graphut.experiments.cli import main
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
 
 class Run(SphinxDirective):
     """Run a command while the site is built; `alt` describes the picture that it draws.
 
-    The commands of a page run in one folder, so that it may draw the run that it has trained.
+    The commands of a page run in one folder, in which the checkout's `examples` are, too.
     """
 
     required_arguments = 1
@@ -42,7 +44,9 @@ class Run(SphinxDirective):
 
     def output(self, arguments: list[str], folder: Path) -> str:
         """Return what a command prints in a folder; its failure is one of the build."""
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            (folder / "examples").symlink_to(EXAMPLES)
         before, printed = Path.cwd(), io.StringIO()
         os.chdir(folder)
         try:
