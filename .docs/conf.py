@@ -33,6 +33,8 @@ exclude_patterns = ["templates"]
 
 myst_heading_anchors = 3
 maximum_signature_line_length = 88
+highlight_language = "none"  # where a block of code names no language
+smartquotes_action = "qe"  # quotes and ellipses; the dashes of options stay two
 
 html_theme = "furo"
 html_title = "graphut"
@@ -81,10 +83,8 @@ def plain_signature(
 def add_help(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Describe the fields of a configuration by their help."""
     if what == "class" and issubclass(value, ModelConfig):
-        lines.append("")
-        for field in fields(value):
-            help = re.sub("--[a-z-]+", r"``\g<0>``", field.metadata["help"])
-            lines.append(f":param {field.name}: {help}")
+        described = [f":param {field.name}: {field.metadata['help']}" for field in fields(value)]
+        lines += ["", *described]
 
 
 def setup(app: Sphinx) -> None:
