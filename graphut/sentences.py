@@ -51,9 +51,9 @@ def sentence_graph(
         As many, without `bos` and `eos`; one may be empty. Without them the graph has only
         the node type `source` and the edge type `encode`.
     encoder, decoder, cross : Topology or str
-        Who attends to whom: sources to sources, targets to targets, and targets to sources; a
-        topology or its spec string. The decoder's must be causal; `cross` is without extra nodes,
-        and lets targets longer than their sources see the last source token
+        Topologies or their spec strings: of sources among each other, of targets among each
+        other, and from sources to targets. The decoder's must be causal; `cross` is without extra
+        nodes, and lets targets longer than their sources see the last source token
         (`graphut.topology.cross.cross_topology`).
     bos, eos : int
         The tokens that begin and end every target sentence.

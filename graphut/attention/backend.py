@@ -38,21 +38,21 @@ class InPlaceKernels(NamedTuple):
 class Backend:
     """One way to compute attention; all take every layout, bias, scale and dropout."""
 
-    name: str  # by which users choose it
+    name: str  #: the name by which users choose it
     attend: Callable[[AttentionCall], AttentionResult]
-    devices: tuple[str, ...] | None = None  # types of devices that it runs on; None for all
-    dtypes: tuple[torch.dtype, ...] | None = None  # of features that it takes; None for any
-    returns_weights: bool = True  # if not, calls that need attention weights go to "torch"
-    traceable: bool = True  # whether `torch.compile` can trace it
-    transformable: bool = False  # whether it runs in torch.func and has forward-mode derivatives
-    # Whether the packages or files that it needs are there; called last, and may warn.
+    devices: tuple[str, ...] | None = None  #: types of devices that it runs on; None for all
+    dtypes: tuple[torch.dtype, ...] | None = None  #: dtypes of features that it takes; None for any
+    returns_weights: bool = True  #: if not, calls that need attention weights go to "torch"
+    traceable: bool = True  #: True if `torch.compile` can trace it
+    transformable: bool = False  #: True if torch.func and forward-mode derivatives work
+    #: Says if the packages or files that it needs are there; called last, and may warn.
     is_installed: Callable[[], bool] = lambda: True
-    # From a call to the place in the order in which "auto" takes the backends that can do it,
-    # lowest first; without one a backend is taken by name alone.
+    #: From a call to the place in the order in which "auto" takes the backends that can do it,
+    #: lowest first; without one a backend is taken by name alone.
     auto_rank: Callable[[AttentionCall], int] | None = None
-    in_place: InPlaceKernels | None = None  # how it reads what is written in place
-    # Attention of a call of whose rows only the first `count` are true, a number that the host
-    # never reads; the output of the others is zero.
+    in_place: InPlaceKernels | None = None  #: kernels for keys written in place
+    #: Attention of a call of whose rows only the first `count` are true, a number that the host
+    #: never reads; the output of the others is zero.
     attend_counted: Callable[[AttentionCall, Tensor], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:

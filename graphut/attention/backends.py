@@ -17,6 +17,7 @@ from graphut.attention.triton import TRITON
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (DENSE, DGL, TORCH, NATIVE, TRITON)
 }
+"""The backends by their names, which `edge_attention(..., backend=NAME)` takes."""
 
 
 def check_backend(name: str) -> None:

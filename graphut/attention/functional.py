@@ -132,7 +132,7 @@ def edge_attention(
         Give zeros to a destination without in-edges, in place of an error.
     backend : str
         `"auto"`: what `graphut bench attention --remember` found to be fastest for such calls on
-        this machine, or a fixed choice before. Or a name from `graphut.attention.BACKENDS`:
+        this machine, or a fixed choice before. Or a name in ``graphut.attention.BACKENDS``:
         `"dense"` (masks; the oracle), `"dgl"` (message passing on `dgl.ops`), `"torch"` (tiles
         and segments), `"native"` (C++, for the CPU), `"triton"` (for the GPU). The last two have
         no weights of single edges: with `get_attention`, `edge_feat` or `edge_weight`, `"torch"`

@@ -57,7 +57,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
 
 
 def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
-    """Keep a layout that is known already with its graph."""
+    """Keep the layout of the edges `etype`, which is known already, with its graph."""
     _layouts_of(graph)[graph.to_canonical_etype(etype)] = layout
 
 

@@ -37,11 +37,11 @@ class EdgeLayout(ABC):
         If the index tensors are not int64, or name a source or an edge that does not exist.
     """
 
-    num_src: int
-    dst_lengths: Tensor  # (batch,) int64 on the CPU: destinations of each sentence
-    src_lengths: Tensor  # (batch,) int64 on the CPU: sources of each sentence
+    num_src: int  #: number of source nodes
+    dst_lengths: Tensor  #: (batch,) int64 on the CPU, destinations of each sentence
+    src_lengths: Tensor  #: (batch,) int64 on the CPU, sources of each sentence
     edge_ids: Tensor | None = None
-    extra_nodes: bool = False  # whether some nodes are known to stand for no token
+    extra_nodes: bool = False  #: True if some nodes are known to stand for no token
     _trusted: bool = field(default=False, repr=False)  # whether its maker knows that it is right
     # Facts that take a look at the numbers: found once, before nodes attend, and moved along.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
@@ -196,8 +196,8 @@ class IntervalLayout(EdgeLayout):
     tensor([0, 1])
     """
 
-    lo: Tensor  # (num_dst,) int64
-    hi: Tensor  # (num_dst,) int64; as `lo` where there is no in-edge
+    lo: Tensor  #: (num_dst,) int64, the first source of each destination
+    hi: Tensor  #: (num_dst,) int64, the end of its sources; as `lo` where there is no in-edge
     _index_names: ClassVar = ("lo", "hi")
     _size_names: ClassVar = ("num_src", "num_edges")
 
@@ -251,8 +251,8 @@ class IntervalLayout(EdgeLayout):
 class CSRLayout(EdgeLayout):
     """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`."""
 
-    indptr: Tensor  # (num_dst + 1,) int64, the first edge of each destination
-    indices: Tensor  # (num_edges,) int64, the source of each edge
+    indptr: Tensor  #: (num_dst + 1,) int64, the first edge of each destination
+    indices: Tensor  #: (num_edges,) int64, the source of each edge
     _index_names: ClassVar = ("indptr", "indices")
 
     def _check_rows(self) -> None:
@@ -321,7 +321,7 @@ def layout_from_edges(
     src_lengths, dst_lengths : Tensor, optional
         `(batch,)` nodes of each sentence or graph of the batch; one graph if not given.
     extra_nodes : bool
-        Whether some nodes stand for no token.
+        Say that some nodes stand for no token.
 
     Raises
     ------

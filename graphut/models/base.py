@@ -184,7 +184,7 @@ class AdaptiveModel(nn.Module):
             A name such as "name/repo". The repository is made if it is not there, and gets a model
             card if it has none.
         private : bool, optional
-            Whether only its owner may see a repository that is made.
+            Let nobody but its owner see a repository that is made.
         commit_message : str
             A line for its history.
 

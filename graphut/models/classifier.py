@@ -82,7 +82,7 @@ class UniversalTransformerClassifier(EncoderModel):
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:
-        """Return the likeliest class of each document, whatever the others in the batch are.
+        """Return the likeliest class of each of the `documents`, whatever the others are.
 
         Examples
         --------

@@ -157,7 +157,7 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
-        """Return a configuration with the settings of `graphut.nn.HALTING_PRESETS[name]`.
+        """Return a configuration with the settings `HALTING_PRESETS[name]` of `graphut.nn`.
 
         Examples
         --------

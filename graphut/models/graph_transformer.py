@@ -94,7 +94,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         return GraphOutput(self.read_out(layout, states), ponder, more[-1] if get_steps else None)
 
     def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
-        """Return the logits of states `(N, d)`; of edges, as in the graph, log-probabilities."""
+        """Return the logits of states `(N, d)`; of edges, as in the `layout`, log-probabilities."""
         if self.config.answer_at == "graph":
             lengths = layout.dst_lengths.to(states.device)
             states = torch.segment_reduce(states, "mean", lengths=lengths)

@@ -21,7 +21,7 @@ class SequenceOutput(NamedTuple):
         `(target tokens, target vocabulary)`, of the token that comes next at each target token;
         `graphut.sentences.target_labels` are the right ones.
     encoder, decoder : Ponder
-        How long the source and the target nodes pondered, the extra nodes of a topology too.
+        Records of the source and the target nodes, the extra nodes of a topology included.
     """
 
     logits: Tensor
@@ -39,7 +39,7 @@ class LMOutput(NamedTuple):
     labels : Tensor
         `(tokens,)` int64, the token that does come next.
     ponder : Ponder
-        How long the nodes pondered: the tokens, and the extra nodes of the topology.
+        Record of the nodes: the tokens, and the extra nodes of the topology.
     steps : Tensor
         `(tokens,)` int64, the steps of the tokens alone.
     lengths : Tensor
@@ -99,7 +99,7 @@ class GraphOutput(NamedTuple):
         `(nodes, classes)`, `(graphs, classes)`, or `(edges,)`: the log-probability of each edge
         among the in-edges of its destination.
     ponder : Ponder
-        How long the nodes pondered.
+        Record of the nodes.
     steps : list of FrontierRows, optional
         The active nodes of each step, see `AdaptiveRecurrence`; if asked for.
     """
@@ -165,7 +165,7 @@ class Generation:
     source_steps : list of int
         Ponder steps of each source token, or of each token of the prompt.
     encoder, decoder : Ponder, optional
-        How the nodes of the sequence pondered, with the attention weights, if asked for. A language
+        Records of the nodes of the sequence, with the attention weights, if asked for. A language
         model has no encoder.
     """
 

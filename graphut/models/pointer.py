@@ -74,7 +74,7 @@ class UniversalTransformerPointer(EncoderModel):
 
     @torch.no_grad()
     def predict(self, passages: Sentences) -> list[PointerPrediction]:
-        """Return the likeliest word of each passage, whatever the others in the batch are.
+        """Return the likeliest word of each of the `passages`, whatever the others are.
 
         Examples
         --------

@@ -37,11 +37,11 @@ def make_recurrence(
     config : ModelConfig
         The shape of the recurrence.
     causal : bool
-        Whether a transition reads earlier tokens alone, as the decoder writes one by one.
+        Let a transition read earlier tokens alone, since a decoder writes one after the other.
     cross_attention : bool
-        Whether there is cross-attention to the output of another recurrence.
+        Have cross-attention to the output of another recurrence.
     extra_nodes : bool
-        Whether some nodes are no tokens: they read nothing by cross-attention.
+        Say that some nodes are no tokens: they read nothing by cross-attention.
     make_attention : callable, optional
         Makes what a step has in the place of attention.
 

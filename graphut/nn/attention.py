@@ -25,7 +25,7 @@ class MultiHeadAttention(nn.Module):
     r"""Multi-head dot-product attention of each node over its in-edges.
 
     .. math::
-        \mathrm{MultiHead}(x)_i = W^O \, \big\Vert_h \sum_{j \in E(i)} a_{ij}^h W^V_h x_j, \qquad
+        \mathrm{MultiHead}(x)_i = W^O \, \Vert_h \sum_{j \in E(i)} a_{ij}^h W^V_h x_j, \qquad
         a_{ij}^h = \mathrm{softmax}_{j \in E(i)} \frac{W^Q_h x_i \cdot W^K_h x_j}{\sqrt{d_{head}}}
 
     From "Attention Is All You Need" (arXiv 1706.03762, section 3.2), as in arXiv 1807.03819,
@@ -64,7 +64,7 @@ class MultiHeadAttention(nn.Module):
     bias : bool
         Add a learned number to each feature of queries, keys, values and results.
     backend : str
-        See `graphut.edge_attention`.
+        See `graphut.attention.edge_attention`.
 
     Raises
     ------

@@ -10,7 +10,9 @@ from torch.compiler import is_compiling
 def coordinate_signal(
     values: Tensor | float, dim: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    r"""Return the sinusoid of a coordinate (arXiv 1807.03819, Eqs. 6 and 7, one of two terms).
+    r"""Return the sinusoid of a coordinate.
+
+    From arXiv 1807.03819, Eqs. 6 and 7, one of two terms:
 
     .. math::
         S(x)_{2j} = \sin(x / 10000^{2j/d}), \qquad S(x)_{2j+1} = \cos(x / 10000^{2j/d})

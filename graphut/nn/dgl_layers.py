@@ -48,7 +48,7 @@ class DotGATConv(nn.Module):
         Make key and value by one map; it makes the query too where `in_feats` is one number. If
         not, query, key and value have maps of their own, as in `MultiHeadAttention`.
     backend : str
-        See `graphut.edge_attention`.
+        See `graphut.attention.edge_attention`.
 
     Examples
     --------

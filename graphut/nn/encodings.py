@@ -24,7 +24,7 @@ def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
     graph : DGLGraph
         Homogeneous, every edge with its reverse (`dgl.to_bidirected`).
     size : int
-        How many eigenvectors; those that a small graph does not have are zero.
+        Number of eigenvectors; those that a small graph does not have are zero.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def random_walk_encoding(graph: DGLGraph, size: int) -> Tensor:
     graph : DGLGraph
         Homogeneous.
     size : int
-        How many steps.
+        Number of steps.
 
     Returns
     -------

@@ -22,6 +22,8 @@ class HaltingUnit(nn.Module):
     gain : float
         Scale of the first values of `w`, of Xavier's. With 0 all nodes halt alike at first: no
         node begins with a probability so near 0 or 1 that it can not learn another.
+    norm : bool
+        Normalise the state first, by a LayerNorm, as DGL's tutorial does.
 
     Examples
     --------

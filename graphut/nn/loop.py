@@ -49,10 +49,10 @@ class LoopOutput(NamedTuple):
 class FrontierRows(NamedTuple):
     """The packed rows of the frontier in one step."""
 
-    nodes: Tensor  # (A,) int64, ids of the active nodes
-    states: Tensor  # (A, d) after the step, and after the output norm where there is one
-    weights: Tensor  # (A,) of these states in the output, as the rule says
-    probability: Tensor | None  # (A,) of halting; None without a halting module
+    nodes: Tensor  #: (A,) int64, ids of the active nodes
+    states: Tensor  #: (A, d) after the step, and after the output norm where there is one
+    weights: Tensor  #: (A,) of these states in the output, as the rule says
+    probability: Tensor | None  #: (A,) of halting; None without a halting module
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,9 @@ class AdaptiveRecurrence(nn.Module):
         The cap, `T`; may be changed after training, but not where each repetition has a step of
         its own.
     halted : {"copied", "frozen", "stale", "running"}
-        What a halted node shows its neighbours: its final state with the signal of the present
-        step; with the signal of the step after its last; the keys and values of its last step;
-        or a state that goes on being transformed.
+        The part of a halted node that its neighbours see: its final state with the signal of the
+        present step; with the signal of the step after its last; the keys and values of its last
+        step; or a state that goes on being transformed.
     position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
         The paper's sinusoids of positions; the same, counted from 0 in place of 1; a function or
         module that gives rows `(n, d)` for positions `(n,)`, or `(n, k)`, such as `LearnedSignal`;

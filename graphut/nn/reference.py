@@ -36,6 +36,8 @@ def dense_recurrence(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute what `layer(graph, feat, ...)` must give, the plain way; without dropout.
 
+    The arguments are those of `AdaptiveRecurrence.forward`.
+
     Returns
     -------
     tuple of Tensor

@@ -26,7 +26,7 @@ class SinusoidalSignal(nn.Module):
     dim : int
         Features of the signal.
     count_from : int
-        What the first position or step, which is 1, counts as: 1 (arXiv 1807.03819), or 0.
+        The number in place of the first position or step: 1 (arXiv 1807.03819), or 0.
 
     Examples
     --------

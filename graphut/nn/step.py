@@ -38,7 +38,7 @@ class UniversalTransformerStep(nn.Module):
     attention : MultiHeadAttention
         Self-attention, or a layer of DGL in its place: `ConvAsAttention`.
     transition : PositionwiseTransition or SeparableConvTransition
-        What follows it.
+        The map of each node that follows attention.
     cross_attention : MultiHeadAttention, optional
         Makes the step a decoder's: it also attends to the encoder's output `m`.
     norm : {"post", "pre"}

@@ -62,7 +62,7 @@ class Edges(Topology):
 
 
 def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Tensor) -> Edges:
-    """Make the topology of an edge list, given the positions of the two ends of each edge.
+    """Make the topology of an edge list, given `sources` and `destinations`, by position.
 
     Raises
     ------

@@ -79,9 +79,10 @@ def token_nodes(topology: ExtraNodes, lengths: Lengths) -> Tensor:
 
 
 def with_extra_nodes(topology: ExtraNodes, feat: Tensor, lengths: Lengths) -> Tensor:
-    """Return features `(num_nodes, ...)` of all nodes, given those `(num_tokens, ...)` of tokens.
+    """Return features `(num_nodes, ...)` of all nodes, given `feat` `(num_tokens, ...)` of tokens.
 
-    An extra node starts as the mean of the tokens of `topology.extra_starts`, or as zero.
+    `lengths` are the tokens of each sentence. An extra node starts as the mean of the tokens of
+    `topology.extra_starts`, or as zero.
 
     Raises
     ------
@@ -112,10 +113,11 @@ def with_extra_nodes(topology: ExtraNodes, feat: Tensor, lengths: Lengths) -> Te
 def node_positions(topology: ExtraNodes, lengths: Lengths) -> Tensor:
     """Return the position of each node of a layout, `(num_nodes,)`, for its position encoding.
 
-    Tokens are at 1, 2, ... An extra node is at the mean position of the tokens of
-    `topology.extra_starts`, or at 0 without any. Of those that start alike, only the first is
-    there, and each other one stands one position before the last, so that they become different:
-    virtual nodes are at 0, -1, -2, ... Positions are int64, or float64 if there are extra nodes.
+    `lengths` are the tokens of each sentence. Tokens are at 1, 2, ... An extra node is at the mean
+    position of the tokens of `topology.extra_starts`, or at 0 without any. Of those that start
+    alike, only the first is there, and each other one stands one position before the last, so that
+    they become different: virtual nodes are at 0, -1, -2, ... Positions are int64, or float64 if
+    there are extra nodes.
 
     Examples
     --------

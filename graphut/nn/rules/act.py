@@ -13,10 +13,10 @@ from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, S
 
 @dataclass(frozen=True)
 class ACT(HaltingRule):
-    r"""Halt when the halting probabilities sum to `threshold` (arXiv 1603.08983, Eqs. 6 to 13).
+    r"""Halt when the halting probabilities sum to `threshold`.
 
-    A state counts with its probability, and the last one with the remainder :math:`R`, which is
-    what is left of 1.
+    From arXiv 1603.08983, Eqs. 6 to 13. A state counts with its probability, and the last one with
+    the remainder :math:`R`, which is what is left of 1.
 
     Parameters
     ----------
@@ -25,10 +25,10 @@ class ACT(HaltingRule):
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
     weighting : {"sum", "ema", "last"}
-        How a node's states become its output: weighted sum, the running average of
+        The output of a node, from its states: their weighted sum, the running average of
         tensor2tensor, or the state at halting.
     forced_remainder : bool
-        Whether a node that halts at the cap alone spends what is left of its 1.
+        Give what is left of 1 to the last state of a node that halts only because of the cap.
     cost : {"steps+remainder", "remainder"}
         The ponder cost of a node: `N + R`, or `R`.
 

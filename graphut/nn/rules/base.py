@@ -21,9 +21,9 @@ RULES: dict[str, type[HaltingRule]] = {}
 class GraphMembers(NamedTuple):
     """The graph of a batch that each node belongs to, and the place of the node in it."""
 
-    graph: Tensor  # (N,) int64
-    place: Tensor  # (N,) int64, from 0
-    num_graphs: int  # every id in `graph` is below it
+    graph: Tensor  #: (N,) int64, the graph of each node
+    place: Tensor  #: (N,) int64, the place of each node in its graph, from 0
+    num_graphs: int  #: every id in `graph` is below it
 
     def renamed(self, graph_ids: Tensor) -> GraphMembers:
         """Return the members of the graphs that are given, `(N,)` int64."""
@@ -49,20 +49,20 @@ def graph_members(layout: EdgeLayout) -> GraphMembers:
 class StepRows(NamedTuple):
     """The rows of the frontier `(A, ...)` after a step, as a rule sees them."""
 
-    before: Tensor  # (A, d) the states that went into the step, with their signals
-    after: Tensor  # (A, d) the new states
-    probability: Tensor | None  # (A,) of halting; None if the rule does not read it
-    step: int  # from 1
-    is_last: bool  # whether it is step `max_steps`, in which all halt
+    before: Tensor  #: (A, d) the states that went into the step, with their signals
+    after: Tensor  #: (A, d) the new states
+    probability: Tensor | None  #: (A,) of halting; None if the rule does not read it
+    step: int  #: number of the step, from 1
+    is_last: bool  #: True in step `max_steps`, in which all halt
 
 
 class Decision(NamedTuple):
     """A rule's decision about the rows of the frontier; `(A,)` each."""
 
-    halts: Tensor  # bool
-    weight: Tensor | None = None  # of the new states in the output; of no use where it is "last"
-    remainder: Tensor | None = None  # `R` of the rows that halt now; zero if not given
-    cost: Tensor | None = None  # of the pondering of rows that halt now; zero if not given
+    halts: Tensor  #: (A,) bool, true for rows that halt now
+    weight: Tensor | None = None  #: of the new states in the output, unless it is the "last"
+    remainder: Tensor | None = None  #: `R` of the rows that halt now; zero if not given
+    cost: Tensor | None = None  #: of the pondering of rows that halt now; zero if not given
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,12 @@ class HaltingRule(ABC):
     """
 
     name: ClassVar[str] = ""
-    uses_probability: ClassVar[bool] = True  # whether it needs a halting module
-    needs_members: ClassVar[bool] = False  # whether `start` is given the graphs of the nodes
+    uses_probability: ClassVar[bool] = True  #: True if it needs a halting module
+    needs_members: ClassVar[bool] = False  #: True if `start` is given the graphs of the nodes
     # Not annotated, so that a rule may have them as fields.
-    weighting = "last"  # "sum": out += w x; "ema": out = w x + (1 - w) out; "last": the last state
-    halt_from = "input"  # the state that the halting module reads: before or after the step
+    #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (the last state)
+    weighting = "last"
+    halt_from = "input"  #: the state that the halting module reads, before or after the step
 
     def __init_subclass__(cls) -> None:
         """Register the rule under its name."""
@@ -110,7 +111,8 @@ class HaltingRule(ABC):
     def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
         """Return what to remember of rows `(A, d)` before their first step.
 
-        Tensors `(A, ...)` follow the rows; other values stay as they are.
+        Tensors `(A, ...)` follow the rows; other values stay as they are. `members` are the graphs
+        of the rows, for a rule with `needs_members`.
         """
         return ()
 
@@ -121,7 +123,11 @@ class HaltingRule(ABC):
 
     @abstractmethod
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return which rows halt, and what to remember from now on."""
+        """Return which rows halt, and what to remember from now on.
+
+        `memory` is what `start` has returned, or the last call, and `measure` is the result of the
+        method of that name, `(A,)`.
+        """
 
     def for_evaluation(self) -> HaltingRule:
         """Return the rule for evaluation of a layer that is trained by this rule."""

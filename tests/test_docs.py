@@ -1,0 +1,38 @@
+"""The pages of the site: their Python runs, and what they name is there; `.ci/run` builds them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphut import topology
+from graphut.topology.registry import registry
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.md"))}
+
+
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if "```python\n" in text])
+def test_docs_python_runs(page: str) -> None:
+    names: dict[str, Any] = {}  # a page is read from top to bottom
+    for code in re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL):
+        exec(compile(code, f"{page}.md", "exec"), names)
+
+
+def test_docs_draw_every_topology() -> None:
+    drawn = re.findall(r"\{run\} graphut topology show \"?(.*?)\"? --", PAGES["topologies"])
+    public = [getattr(topology, name) for name in topology.__all__]
+    names = {name for name, make in registry.items() if make in public}
+    assert len(names) >= 20 and names - set(re.findall("[a-z_]+", " ".join(drawn))) == set()
+
+
+def test_docs_name_files_and_tests_that_exist() -> None:
+    text = "".join(PAGES.values())
+    files = set(re.findall(r"`((?:graphut|tests|examples)/[\w./]+)`", text))
+    assert len(files) > 5 and [path for path in sorted(files) if not (ROOT / path).exists()] == []
+    code = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    tests = set(re.findall(r"`(test_\w+)`", text))
+    assert len(tests) > 5 and [name for name in sorted(tests) if f"def {name}(" not in code] == []
