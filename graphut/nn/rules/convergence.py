@@ -18,8 +18,8 @@ class Convergence(HaltingRule):
 
     The change of a step is :math:`|x_t - x_{t-1}| / |x_t|`; with a readout, the divergence
     :math:`KL(softmax(r(x_{t-1})) \| softmax(r(x_t)))` of two successive predictions. The output is
-    the state at halting. A node that waits for news from afar does not change either: there, use
-    `Global(Convergence())`.
+    the state at halting. A node that waits for news from afar may hardly change either, and halt
+    too early: then make `tol` smaller, or use `Global(Convergence())`.
 
     Parameters
     ----------
