@@ -37,7 +37,7 @@ class PonderedPart(NamedTuple):
 
 
 class AttentionTable(NamedTuple):
-    """Who attends to whom in a part of a model, in each step and by each head."""
+    """The attention weights of a part of a model, by step and head, with their edges."""
 
     title: str
     weights: Tensor  # (steps, heads, queries, keys)

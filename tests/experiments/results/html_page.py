@@ -1,4 +1,4 @@
-"""What is on a page of HTML."""
+"""The text, the tables and the data of a page of HTML."""
 
 from __future__ import annotations
 
