@@ -19,9 +19,10 @@ BLUE, ORANGE, GREEN, WINE = "#0072B2", "#D55E00", "#009E73", "#882255"
 
 
 def looks() -> Iterator[tuple[str, str, str]]:
-    """Yield colour, mark and kind of line for one series after another, nine and again."""
-    colours, marks = (BLUE, ORANGE, WINE), (("o", "-"), ("s", "--"), ("^", ":"))
-    return cycle([(colours[i], *marks[(i + turn) % 3]) for turn in range(3) for i in range(3)])
+    """Yield colour, mark and kind of line for one series after another, sixteen and again."""
+    colours = (BLUE, ORANGE, WINE, GREEN)
+    marks = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
+    return cycle([(colours[i], *marks[(i + turn) % 4]) for turn in range(4) for i in range(4)])
 
 
 def new_figure(width: float, height: float) -> Figure:
