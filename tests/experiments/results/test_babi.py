@@ -73,12 +73,14 @@ def test_babi_table_of_all_twenty_tasks() -> None:
     assert row(table, "failed (over 5%)")["small"] == "15"
 
 
-def test_babi_table_chooses_the_seed_by_validation() -> None:
-    runs = make_runs("1k", {1: 0.2}, validation={"accuracy": 0.9}, seed=3)
-    runs += make_runs("1k", {1: 0.1}, validation={"accuracy": 0.8}, seed=4)
+def test_babi_table_shows_mean_and_deviation_of_the_seeds() -> None:
+    runs = make_runs("1k", {1: 0.2, 2: 0.04}, seed=3)
+    runs += make_runs("1k", {1: 0.1, 2: 0.04}, seed=4) + make_runs("1k", {1: 0.9}, seed=5)
     table = babi_table(runs, "1k", joint=False)
-    assert row(table, "qa1")["small"] == "20.00 at 2.50, 4.00"
-    assert "seeds 3 (1 run), 4 (1 run)" in table
+    assert row(table, "qa2")["small"] == "4.00 ± 0.00 at 2.50, 4.00"
+    assert row(table, "average error, %")["small"] == "9.50 ± 2.50 (2 tasks)"
+    assert row(table, "failed (over 5%)")["small"] == "1 (2 tasks)"
+    assert "seeds 3 (2 runs), 4 (2 runs), 5 (1 run)" in table
 
 
 def test_babi_table_of_joint_runs() -> None:

@@ -42,7 +42,7 @@ def test_task_tables_leave_out_a_users_own_text() -> None:
         for name, bits in (("input.txt", 1.5), ("diary.txt", 9.0))
     ]
     found = row(TASK_TABLES["char-lm"].markdown(runs), "char-lm", "small")
-    assert (found["bits a character"], found["seed"]) == ("1.50", "0")
+    assert (found["bits a character"], found["seeds"]) == ("1.50", "one run: 0")
 
 
 def test_task_tables_have_columns_of_groups() -> None:

@@ -51,6 +51,7 @@ def make_record(
     *,
     seed: int = 0,
     validation: Mapping[str, Any] | None = None,
+    training_accuracy: float = 0.5,
     **evaluations: Mapping[str, Any],
 ) -> RunRecord:
     """A record with some evaluations; its validation is half right, unless said otherwise."""
@@ -74,7 +75,7 @@ def make_record(
         epochs=2,
         best_epoch=1,
         end="all 2 epochs are done",
-        metrics={"epoch": [1, 2]},
+        metrics={"epoch": [1, 2], "accuracy": [0.25, training_accuracy]},
         validation=judged,
         evaluations={
             name.replace("_", "-"): {"options": {}, **found} for name, found in evaluations.items()
