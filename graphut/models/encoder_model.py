@@ -16,7 +16,8 @@ class EncoderModel(AdaptiveModel):
     """An encoder over the nodes of each text, of which the last one asks the question.
 
     Positions count from the first node, or back from the last one, so that those just before the
-    question are always the same (arXiv 1503.08895, section 4.1).
+    question are always the same (arXiv 1503.08895, section 4.1). Or they count from the first node,
+    and the last one has a position of its own, as in tensor2tensor, which fills up every story.
     """
 
     config: EncoderConfig
@@ -38,6 +39,9 @@ class EncoderModel(AdaptiveModel):
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
+        elif self.config.positions == "fixed":
+            last = position == nodes.expand(lengths)
+            position = position.masked_fill(last, self.config.max_length)
         out, ponder, *_ = self.encoder(
             nodes.checked_layout(self.topology.layout(lengths)),
             nodes.first_states(lambda _: feat),

@@ -25,6 +25,7 @@ from graphut.experiments.results.halting import (
 )
 from graphut.experiments.results.lengths import lengths_chart
 from graphut.experiments.results.line_chart import Chart
+from graphut.experiments.results.nesting import nesting_table
 from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.task_tables import TASK_TABLES
@@ -43,6 +44,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "babi-1k-joint": lambda records: babi_table(records.runs, "1k", joint=True),
     "babi-10k": lambda records: babi_table(records.runs, "10k", joint=False),
     "babi-10k-joint": lambda records: babi_table(records.runs, "10k", joint=True),
+    "nesting": lambda records: nesting_table(records.runs),
     "ways": lambda records: ways_table(records.runs),
     "distances": lambda records: distances_table(records.runs),
     "sweep": lambda records: sweep_table(records.runs),

@@ -26,7 +26,7 @@ from graphut.experiments.tables import (
     three_digits,
 )
 from graphut.experiments.tasks import TASK_PRESETS
-from graphut.experiments.tasks.presets import BASELINES, UNTIED
+from graphut.experiments.tasks.presets import BASELINES, SMALL, UNTIED
 
 Values = Callable[[Mapping[str, Any]], Sequence[float]]
 Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
@@ -68,6 +68,7 @@ class Entry:
     # False if models of the same size are compared on another entry of the table alone.
     baselines: bool = True
     keys: Sequence[str] = ()  # options that tell this entry from others of the task
+    also: Mapping[str, Any] = field(default_factory=dict)  # of one more run of `small`
 
     @property
     def presets(self) -> list[str | None]:
@@ -97,6 +98,8 @@ class Entry:
     def variants(self, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
         """Return the runs of this entry, by variant: the variants to be measured, then others."""
         found: dict[Variant, list[RunRecord]] = {self.variant(name): [] for name in self.presets}
+        if self.also:
+            found[SMALL, tuple(self.also.items())] = []
         asked = self._key_options({**self.options, **self.paths})
         for record in runs:
             setup = record.setup
