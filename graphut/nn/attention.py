@@ -42,10 +42,10 @@ class MultiHeadAttention(nn.Module):
     and to the value (arXiv 2009.03509, section 3.1).
 
     With `geometric` a node looks for the nearest one that matches: see `geometric_bias` in
-    `graphut.attention.geometric` (arXiv 2110.07732). Scores are :math:`\alpha\, q_i \cdot k_j + \beta\,
-    d_{ij} + \gamma`, where a map of :math:`x_i` gives :math:`d_{ij}`, one number for sources to the
-    left and one for those to the right; :math:`\alpha, \beta, \gamma` are learned. A node that sees
-    none but itself gets zeros before :math:`W^O`.
+    `graphut.attention.geometric` (arXiv 2110.07732). Its scores are :math:`\alpha\, q_i \cdot k_j +
+    \beta\, d_{ij} + \gamma` with learned numbers :math:`\alpha, \beta, \gamma`, and a map of
+    :math:`x_i` gives :math:`d_{ij}`, one for sources to the left and one for those to the right. A
+    node that sees none but itself gets zeros before :math:`W^O`.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from graphut.experiments.tables import (
     mean_and_deviation,
     percent,
 )
-from graphut.experiments.tasks.presets import UNTIED
+from graphut.experiments.tasks.presets import SMALL, UNTIED
 from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
 
@@ -64,8 +64,7 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     Of several seeds it has mean and deviation. If `joint`, one model has learned all tasks of the
     size ("1k" or "10k"); else each task has its own model.
     """
-    entries = [joint_entry(size)] if joint else [babi_entry(str(task), size) for task in TASKS]
-    columns = list(_columns(entries, runs))
+    columns = list(_columns(_entries(size, joint=joint), runs))
     head = ["task", *(column.title for column in columns), "published"]
     measured = [task for task in TASKS if any(task in column.by_task for column in columns)]
     rows = [[f"qa{task}", *(column.cell(task) for column in columns), ""] for task in measured]
@@ -74,6 +73,19 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     rows.append(["failed (over 5%)", *failed, ""])
     notes = "\n".join(f"- {column.note()}" for column in columns)
     return f"{markdown_table(head, rows)}\n\n{notes}"
+
+
+def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
+    """Return the average error of the first variant of `small` that was measured."""
+    entries = _entries(size, joint=joint)
+    for column in _columns(entries, runs):
+        if column.title.startswith(SMALL) and column.by_task:
+            return f"{column.summary()[0]} ({column.title})"
+    return "not measured yet"
+
+
+def _entries(size: str, *, joint: bool) -> list[Entry]:
+    return [joint_entry(size)] if joint else [babi_entry(str(task), size) for task in TASKS]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from graphut.experiments.results.line_chart import Chart
 from graphut.experiments.results.nesting import nesting_table
 from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.results.summary import summary_table
 from graphut.experiments.results.task_tables import TASK_TABLES
 
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -40,6 +41,7 @@ _CHARTS = {
 }
 """Charts, by the name of the picture's file without `.png`."""
 _TABLES: Mapping[str, Callable[[Records], str]] = {
+    "summary": lambda records: summary_table(records.runs),
     "babi-1k": lambda records: babi_table(records.runs, "1k", joint=False),
     "babi-1k-joint": lambda records: babi_table(records.runs, "1k", joint=True),
     "babi-10k": lambda records: babi_table(records.runs, "10k", joint=False),
