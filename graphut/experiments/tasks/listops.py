@@ -257,7 +257,7 @@ class ListOpsTree(ListExpressions, GraphTask):
     name = "listops-tree"
     presets = with_baselines(LIST_TREES, NARROW_LIST_TREE_LAYERS)
     node_kinds: ClassVar[Vocabulary] = _KINDS
-    answers: ClassVar[Vocabulary] = _DIGITS
+    answers: ClassVar[Vocabulary] = Vocabulary(digits)
 
     inner: bool = option(True, "train on the values of inner lists and of digits too")
 

@@ -152,6 +152,12 @@ def test_listops_tree_has_the_values_and_the_nesting_of_the_expressions() -> Non
             assert graph.depth.tolist() == nested
 
 
+@pytest.mark.parametrize("kind", [ListOps, ListOpsTree])
+def test_vocabularies_are_of_the_kind_that_a_run_loads(kind: type[ListOps | ListOpsTree]) -> None:
+    task = kind(train_size=1, held_out=1)
+    assert {type(own) for own in task.vocabularies.values()} == {task.vocabulary_kind}
+
+
 def test_listops_tree_of_the_official_files(listops_folder: Path) -> None:
     task = ListOpsTree(data=listops_folder, train_size=1, held_out=1)
     assert [*task.test_sets] == ["test", "official-d20s", "official-d20a"]
