@@ -12,21 +12,22 @@ from graphut.experiments.results.run_setup import Setup
 from graphut.experiments.results.run_table import variant_name
 from graphut.experiments.tables import code, markdown_table, mean_and_deviation, share, three_digits
 from graphut.experiments.tasks import preset_of
-from graphut.experiments.tasks.presets import HALTING_WAYS, SMALL
+from graphut.experiments.tasks.presets import FIXED, HALTING_WAYS, SMALL
 
 _TASK = "graph-distance"
 _SMALL, _MIDDLE, _LARGE = "test", "near-100", "near-1000"  # its test sets
 _DRAWN = ("threshold", "fixed", "gat", "gin")
 _JUDGED = ("accuracy", "graph_accuracy", "steps", "rank_correlation", "work_ratio")
 _OTHERS = {
-    "prefix-parity": "path-100",
-    "graph-bfs": "erdos-renyi-160",
-    "listops-tree": "official-d20s",
-    "sudoku": "minimal",
-    "graph-reach": "near-100",
-    "graph-path": "near-100",
+    "prefix-parity": [_SMALL, "path-100"],
+    "graph-bfs": [_SMALL, "erdos-renyi-160", "watts-strogatz-1600", "delaunay-1600"],
+    "listops-tree": [_SMALL, "official-d20s"],
+    "sudoku": [_SMALL, "minimal"],
+    "graph-reach": [_SMALL, _MIDDLE],
+    "graph-path": [_SMALL, _MIDDLE],
+    "graphs": [_SMALL],
 }
-"""Other problems, each with a harder test set."""
+"""Test sets of other problems: one like the training set, and harder ones."""
 
 
 def runs_by_way(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
@@ -49,13 +50,23 @@ def _choice(setup: Setup) -> tuple[str | None, dict[str, Any]]:
     return setup.preset, {k: v for k, v in setup.options.items() if k != "epochs"}
 
 
-def other_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs of the other problems whose nodes halt as their preset says."""
+def other_runs(runs: Sequence[RunRecord], preset: str = SMALL) -> list[RunRecord]:
+    """Return the runs of the other problems: those that halt, or layers of DGL's GATConv."""
     return [
         record
         for task in _OTHERS
         for record in runs
-        if record.task == task and record.setup.preset == SMALL
+        if record.task == task and record.setup.preset == preset
+        if preset == SMALL or record.setup.options.get("layer") == "gat"
+    ]
+
+
+def family_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the runs of distances in trees that are tested on families of their choice."""
+    return [
+        record
+        for record in runs
+        if record.task == _TASK and "test_families" in record.setup.options
     ]
 
 
@@ -99,21 +110,37 @@ def sweep_table(runs: Sequence[RunRecord]) -> str:
 
 
 def problems_table(runs: Sequence[RunRecord]) -> str:
-    """Return the table of the other problems: a depth for each node, and the best one for all."""
+    """Return the table of the other problems: a depth for each node, one for all, a baseline."""
     head = ["task", "run", "test set", "answers right", "graphs right", "steps", "rank correlation"]
-    head += ["work by need", "best depth for all", "right at it", "work at it", "updates"]
-    head += ["minutes", "seed", "command"]
+    head += ["work by need", "best depth for all", "right at it", "work at it"]
+    head += ["right with GATConv", "updates", "minutes", "seed", "command"]
     rows = [
         [
             record.task, variant_name((None, tuple(record.setup.options.items()))), name,
             *_cells([found], *_JUDGED),
-            *_best_depth(record.sweeps.get(name, [])),
+            *_best_depth(record.sweeps.get(name, [])), _baseline(runs, record.task, name),
             f"{record.updates:,}", three_digits(record.seconds / 60), str(record.setup.seed),
             code(*record.commands),
         ]
         for record in other_runs(runs)
-        for name in (_SMALL, _OTHERS[record.task])
+        for name in _OTHERS[record.task]
         if (found := record.evaluations.get(name)) is not None
+    ]  # fmt: skip
+    return markdown_table(head, rows)
+
+
+def families_table(runs: Sequence[RunRecord]) -> str:
+    """Return the table of families of trees, those left out of training too."""
+    head = ["trained on", "test set", "nodes right", "graphs right", "steps", "rank correlation"]
+    head += ["work by need", "updates", "minutes", "seed", "command"]
+    rows = [
+        [
+            record.options["families"], name, *_cells([found], *_JUDGED), f"{record.updates:,}",
+            three_digits(record.seconds / 60), str(record.setup.seed), code(*record.commands),
+        ]
+        for record in family_runs(runs)
+        for name, found in record.evaluations.items()
+        if name != _SMALL
     ]  # fmt: skip
     return markdown_table(head, rows)
 
@@ -200,3 +227,17 @@ def _best_depth(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return ["", "", ""]
     best = max(fixed, key=lambda row: (row["accuracy"], -row["max_steps"]))
     return [str(best["max_steps"]), *_cells([best], "accuracy", "work_ratio")]
+
+
+def _baseline(runs: Sequence[RunRecord], task: str, test_set: str) -> str:
+    """Return the answers that layers of DGL's GATConv have right, and after how many updates."""
+    own = [
+        record
+        for record in other_runs(runs, FIXED)
+        if record.task == task and test_set in record.evaluations
+    ]
+    if not own:
+        return ""
+    best = best_run(own)
+    [right] = _cells([best.evaluations[test_set]], "accuracy")
+    return f"{right} after {best.updates:,}"

@@ -16,6 +16,8 @@ from graphut.experiments.results.depth import depth_chart, depth_table
 from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
 from graphut.experiments.results.halting import (
     distances_table,
+    families_table,
+    family_runs,
     halting_chart,
     other_runs,
     problems_table,
@@ -30,6 +32,7 @@ from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.summary import summary_table
 from graphut.experiments.results.task_tables import TASK_TABLES
+from graphut.experiments.tasks.presets import FIXED
 
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table: \S+|end) -->")
@@ -50,6 +53,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "ways": lambda records: ways_table(records.runs),
     "distances": lambda records: distances_table(records.runs),
     "sweep": lambda records: sweep_table(records.runs),
+    "families": lambda records: families_table(records.runs),
     "problems": lambda records: problems_table(records.runs),
     "depth": lambda records: depth_table(records.runs),
     "difficulty": lambda records: difficulty_table(records.runs),
@@ -70,7 +74,12 @@ def unshown(records: Records) -> list[RunRecord]:
         for record in found
     }
     shown |= {record.name for found in runs_by_way(records.runs).values() for record in found}
-    shown |= {record.name for record in other_runs(records.runs)}
+    for own in (
+        other_runs(records.runs),
+        other_runs(records.runs, FIXED),
+        family_runs(records.runs),
+    ):
+        shown |= {record.name for record in own}
     return [record for record in records.runs if record.name not in shown]
 
 

@@ -271,25 +271,25 @@ class ListOpsTree(ListExpressions, GraphTask):
     name = "listops-tree"
     presets = with_baselines(LIST_TREES, NARROW_LIST_TREE_LAYERS)
     node_kinds: ClassVar[Vocabulary] = _KINDS
-    answers: ClassVar[Vocabulary] = _DIGITS
+    answers: ClassVar[Vocabulary] = Vocabulary(digits)
 
     inner: bool = option(True, "train on the values of inner lists and of digits too")
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the trees of a part."""
         inner = self.inner and part == "train"
-        return [_tree(source, inner=inner) for source, _ in self.expressions(part)]
+        return [tree_of(source, inner=inner) for source, _ in self.expressions(part)]
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """`test`, and the official ones, if their folder is named."""
         official = {
-            name: [_tree(source) for source, _ in pairs] for name, pairs in self.official.items()
+            name: [tree_of(source) for source, _ in pairs] for name, pairs in self.official.items()
         }
         return {"test": self.test, **official}
 
 
-def _tree(source: list[int], *, inner: bool = False) -> LabelledGraph:
+def tree_of(source: list[int], *, inner: bool = False) -> LabelledGraph:
     """Return the tree of an expression; with `inner` the values of all nodes are asked."""
     kinds: list[int] = []
     parents: list[int] = []
@@ -314,6 +314,7 @@ def _tree(source: list[int], *, inner: bool = False) -> LabelledGraph:
             depth[parents[done]] = max(depth[parents[done]], depth[done] + 1)
     nodes = np.arange(len(kinds))
     labels = np.array(values)[:, 0]
-    edges = np.stack([np.concatenate([nodes[1:], nodes]), np.concatenate([parents[1:], nodes])])
+    loops = np.stack([nodes, nodes])
+    edges = np.concatenate([np.stack([nodes, parents])[:, 1:], loops], 1)
     asked = labels if inner else np.where(nodes == 0, labels, -1)
     return LabelledGraph(edges, np.array(kinds), asked, np.array(depth))

@@ -8,6 +8,8 @@ import pytest
 from graphut.experiments.results import RunRecord
 from graphut.experiments.results.halting import (
     distances_table,
+    families_table,
+    family_runs,
     halting_chart,
     other_runs,
     problems_table,
@@ -105,14 +107,29 @@ def test_sweep_table_has_a_row_for_each_rule() -> None:
 def test_problems_table_has_the_best_depth_for_all() -> None:
     test = {**METRICS, "accuracy": 0.875, "rank_correlation": None}
     path = make_record("graph-path", options={"epochs": 3}, test=test, near_100=METRICS)
-    runs = [replace(path, sweeps={"test": SWEEP}), make_record("graph-path", "fixed", test=test)]
-    assert other_runs(runs) == runs[:1]
+    layers = {"layer": "gat", "share_weights": False}
+    runs = [
+        replace(path, sweeps={"test": SWEEP}),
+        make_record("graph-path", "fixed", test=test),
+        make_record("graph-path", "fixed", layers, near_100={**METRICS, "accuracy": 0.625}),
+    ]
+    assert (other_runs(runs), other_runs(runs, "fixed")) == (runs[:1], runs[2:])
     head, test_row, far_row = cells(problems_table(runs))
     assert test_row[:7] == [
         "graph-path", "--epochs 3", "test", ".875", ".250", "3.000", "",
     ]  # fmt: skip
     assert test_row[8:11] == ["4", ".750", "2.000"]  # the smallest of the best
     assert head[8] == "best depth for all" and far_row[8:11] == ["", "", ""]
+    assert head[11] == "right with GATConv" and test_row[11] == ""
+    assert far_row[11] == f".625 after {path.updates:,}"
+
+
+def test_families_table_has_a_row_for_each_test_family() -> None:
+    options = {"families": "near,path", "test_families": "path,uniform"}
+    run = make_record("graph-distance", options=options, test=judged(1.0), path_1000=judged(0.25))
+    assert family_runs([run, run_of("threshold")]) == [run]
+    [_, found] = cells(families_table([run]))
+    assert found[:3] == ["near,path", "path-1000", ".250"]
 
 
 def test_halting_chart_has_a_panel_for_what_is_measured() -> None:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from graphut.experiments.tasks import LabelledGraph, ListOps, ListOpsTree, Pair
-from graphut.experiments.tasks.listops import parse
+from graphut.experiments.tasks.listops import parse, tree_of
 
 
 def value_of(symbols: list[str]) -> int:
@@ -150,6 +151,19 @@ def test_listops_tree_has_the_values_and_the_nesting_of_the_expressions() -> Non
             assert graph.depth is not None and graph.depth[0] == depth
             nested = [value_in_tree(graph, node)[1] for node in range(len(graph.nodes))]
             assert graph.depth.tolist() == nested
+
+
+@pytest.mark.parametrize("kind", [ListOps, ListOpsTree])
+def test_vocabularies_are_of_the_kind_that_a_run_loads(kind: type[ListOps | ListOpsTree]) -> None:
+    task = kind(train_size=1, held_out=1)
+    assert {type(own) for own in task.vocabularies.values()} == {task.vocabulary_kind}
+
+
+def test_listops_tree_of_a_digit_is_one_node() -> None:
+    source, _ = parse("7\t7")
+    tree = tree_of(source)
+    assert tree.edges.tolist() == [[0], [0]] and tree.edges.dtype == np.int64
+    assert (tree.nodes.tolist(), tree.labels.tolist()) == ([7], [7])
 
 
 def test_listops_tree_of_the_official_files(listops_folder: Path) -> None:
