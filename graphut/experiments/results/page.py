@@ -32,7 +32,7 @@ from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.summary import summary_table
 from graphut.experiments.results.task_tables import TASK_TABLES
-from graphut.experiments.tasks.presets import FIXED
+from graphut.experiments.tasks.presets import UNTIED
 
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table: \S+|end) -->")
@@ -76,7 +76,7 @@ def unshown(records: Records) -> list[RunRecord]:
     shown |= {record.name for found in runs_by_way(records.runs).values() for record in found}
     for own in (
         other_runs(records.runs),
-        other_runs(records.runs, FIXED),
+        other_runs(records.runs, UNTIED),
         family_runs(records.runs),
     ):
         shown |= {record.name for record in own}
