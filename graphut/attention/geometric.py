@@ -9,6 +9,8 @@ from torch.nn.functional import logsigmoid
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.layout import EdgeLayout
 
+_EDGES = 1 << 20  # computed at a time: sums in float64 take memory
+
 
 def geometric_bias(
     layout: EdgeLayout, query: Tensor, key: Tensor, direction: Tensor, frontier: Tensor | None
@@ -44,6 +46,17 @@ def geometric_bias(
     tensor([0.0000, 0.7311, 0.1966])
     """
     nodes = torch.arange(layout.num_dst, device=query.device) if frontier is None else frontier
+    longest = int(layout.in_degrees.max()) if nodes.numel() else 1
+    rows = torch.arange(len(nodes), device=query.device).split(max(1, _EDGES // max(1, longest)))
+    parts = [_log_weights(layout, query[r], key, direction[r], nodes[r]) for r in rows]
+    weight, edge = (torch.cat(part) for part in zip(*parts, strict=True))
+    return weight.new_zeros(layout.num_edges, weight.shape[1]).index_copy(0, edge, weight)
+
+
+def _log_weights(
+    layout: EdgeLayout, query: Tensor, key: Tensor, direction: Tensor, nodes: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return logarithms `(e, H)` of the weights of the in-edges of some nodes, and their ids."""
     degrees = layout.in_degrees[nodes]
     row, first = torch.repeat_interleave(degrees), degrees.cumsum(0) - degrees
     place = (layout.row_starts[nodes] - first)[row] + torch.arange(len(row), device=query.device)
@@ -54,9 +67,8 @@ def geometric_bias(
     missed = logsigmoid(-wide).masked_fill(itself, 0.0)
     before = missed.cumsum(0) - missed
     weight = logsigmoid(wide) + before - before[first[row]]
-    weight = weight.masked_fill(itself, -torch.inf)
     dtype = torch.promote_types(query.dtype, torch.float32)
-    return weight.new_zeros(layout.num_edges, weight.shape[1]).index_copy(0, edge, weight).to(dtype)
+    return weight.masked_fill(itself, -torch.inf).to(dtype), edge
 
 
 def _nearest_first(layout: EdgeLayout) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.attention import EdgeLayout
+from graphut.attention import EdgeLayout, geometric
 from graphut.attention.geometric import geometric_bias
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import assert_same, gradients, normal, pairs_of
@@ -36,7 +36,11 @@ def naive_weights(layout: EdgeLayout, query: Tensor, key: Tensor, toward: Tensor
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_geometric_bias_is_the_logarithm_of_the_weights(name: str) -> None:
+@pytest.mark.parametrize("edges", [8, 1 << 20])
+def test_geometric_bias_is_the_logarithm_of_the_weights(
+    name: str, edges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(geometric, "_EDGES", edges)  # computed at a time
     layout = LAYOUTS[name]
     size = layout.num_dst
     inputs = [
