@@ -300,8 +300,8 @@ class MultiHeadAttention(nn.Module):
         """
         dropout = self.attn_drop if self.training else 0.0
         # Weights that sum to one move the result by the same vector as every value.
-        sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
-        sum_to_one = sum_to_one and self.has_softmax
+        sum_to_one = self.has_softmax and not (dropout or layout.has_empty_rows)
+        sum_to_one = sum_to_one and edge_bias is None
         shift_after = value_shift if sum_to_one else None
         query = self._queries(layout, rows, frontier)
         by_head = (self.num_heads, self.head_feats)

@@ -11,7 +11,7 @@ from typing import Any
 
 from graphut.experiments.results.published import BABI_ERROR
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_table import Entry, Variant, variant_name
+from graphut.experiments.results.run_table import Entry, Variant, in_words, variant_name
 from graphut.experiments.tables import (
     NOT_MEASURED,
     code,
@@ -80,7 +80,7 @@ def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     entries = _entries(size, joint=joint)
     for column in _columns(entries, runs):
         if column.title.startswith(SMALL) and column.by_task:
-            return f"{column.summary()[0]} ({column.title})"
+            return f"{column.summary()[0]} ({column.title}, {in_words(len({*column.seeds}))})"
     return "not measured yet"
 
 

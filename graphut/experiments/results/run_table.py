@@ -27,6 +27,7 @@ from graphut.experiments.tables import (
 )
 from graphut.experiments.tasks import TASK_PRESETS
 from graphut.experiments.tasks.presets import BASELINES, SMALL, UNTIED
+from graphut.experiments.wording import counted
 
 Values = Callable[[Mapping[str, Any]], Sequence[float]]
 Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
@@ -193,6 +194,11 @@ def variant_name(variant: Variant) -> str:
     preset, rest = variant
     words = [*([preset] if preset else []), *option_words(dict(rest))]
     return " ".join(words) or "defaults"
+
+
+def in_words(seeds: int) -> str:
+    """Return how many seeds there are; one is one run."""
+    return "one run" if seeds == 1 else counted(seeds, "seed")
 
 
 def seeds_of(records: Sequence[RunRecord]) -> str:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from graphut.experiments.results.babi import babi_summary
 from graphut.experiments.results.published import BABI_ERROR
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_table import variant_name
+from graphut.experiments.results.run_table import in_words, variant_name
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tables import markdown_table
 from graphut.experiments.tasks.presets import SMALL
-from graphut.experiments.wording import counted
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,6 @@ def _ours(line: Headline, runs: Sequence[RunRecord]) -> str:
     [column] = [column for column in table.columns if column.title == line.column]
     for variant, records in entry.variants(runs).items():
         if variant[0] == SMALL and records:
-            seeds = "one run" if len(records) == 1 else counted(len(records), "seed")
-            return f"{column.cell(records)} ({variant_name(variant)}, {seeds})"
+            cell = column.cell(records)
+            return f"{cell} ({variant_name(variant)}, {in_words(len(records))})"
     return "not measured yet"

@@ -30,7 +30,7 @@ def test_summary_table_has_the_average_of_babi() -> None:
     options = {"data": "DATA/x", "tasks": "all", "choose_by": "task"}
     table = summary_table([make_record("babi", options=options, test={"by_group": groups})])
     found = row(table, "bAbI, 1k, all together")
-    assert found["ours"] == "10.50 (small --choose-by task)"
+    assert found["ours"] == "10.50 (small --choose-by task, one run)"
     assert found["best published"] == "UT 7.85"
     assert row(table, "bAbI, 1k, one by one")["ours"] == "not measured yet"
 
