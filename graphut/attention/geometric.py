@@ -32,7 +32,7 @@ def geometric_bias(
     layout : EdgeLayout
         Edges among the nodes of sentences, in the order of their ids.
     query, key : Tensor
-        `(A, H, D)` and `(N, H, D)`; the queries are scaled.
+        `(A, H, D)` and `(N, H, D)`, float32 or wider; the queries are scaled.
     direction : Tensor
         `(A, H, 2)`, what is added to the scores of the sources to the left, and to the right.
     frontier : Tensor or None
@@ -67,8 +67,7 @@ def _log_weights(
     missed = logsigmoid(-wide).masked_fill(itself, 0.0)
     before = missed.cumsum(0) - missed
     weight = logsigmoid(wide) + before - before[first[row]]
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    return weight.masked_fill(itself, -torch.inf).to(dtype), edge
+    return weight.masked_fill(itself, -torch.inf).to(query.dtype), edge
 
 
 def _nearest_first(layout: EdgeLayout) -> tuple[Tensor, Tensor]:

@@ -368,6 +368,8 @@ class MultiHeadAttention(nn.Module):
         Scores of 0 leave the bias alone: the softmax of logarithms is their numbers, normalised;
         the softmax of zeros is a mean, and factors after it are free.
         """
+        wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
+        query, key = query.to(wide), key.to(wide)
         if self.direction is None or self.score_terms is None:
             row, source, edge = layout.in_edges(frontier)
             score = edge_dot(query, key, row, source) * self.head_feats**-0.5
@@ -379,7 +381,7 @@ class MultiHeadAttention(nn.Module):
                 f"has {layout.num_src} sources and {layout.num_dst} destinations"
             )
         alpha, beta, gamma = self.score_terms
-        toward = self.direction(rows).unflatten(1, (self.num_heads, 2)) * beta + gamma
+        toward = self.direction(rows).to(wide).unflatten(1, (self.num_heads, 2)) * beta + gamma
         bias = geometric_bias(layout, query * alpha, key, toward, frontier)
         return {"scale": 0.0, "edge_bias": bias, "allow_zero_in_degree": True}
 

@@ -15,7 +15,7 @@ from graphut.nn import MultiHeadAttention
 from graphut.topology import Causal, Complete, Topology, Window
 from tests.attention.naive import ON_CPU
 from tests.attention.test_geometric import naive_weights
-from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of
+from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of, relative_error
 from tests.nn.cases import randomised
 from tests.topology.brute import Comb
 
@@ -483,3 +483,15 @@ def test_attention_linear_leaves_out_the_softmax_in_training_alone(backend: str)
     assert_same([found], [expected])
     inputs = [feat, *layer.parameters()]
     assert_same(gradients([found], inputs), gradients([expected], inputs))
+
+
+@pytest.mark.parametrize("way", ["geometric", "linear"])
+def test_attention_without_softmax_has_wide_scores_under_autocast(way: str) -> None:
+    layer = build(geometric=way == "geometric").float().train()
+    layer.linear = way == "linear"
+    feat, layout = normal(40, 8, dtype=torch.float32), Causal().layout([30, 10])
+    with torch.autocast("cpu", torch.bfloat16):
+        found, weights = layer(layout, feat, get_attention=True)
+    assert (found.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
+    expected = layer(layout, feat)
+    assert relative_error(found, expected) < 0.03
