@@ -62,12 +62,15 @@ def _log_weights(
     place = (layout.row_starts[nodes] - first)[row] + torch.arange(len(row), device=query.device)
     source, edge = (of_edges[place] for of_edges in layout.derive(_nearest_first))
     node = nodes[row]
-    score = edge_dot(query, key, row, source) + direction[row, :, (source > node).long()]
-    itself, wide = (source == node)[:, None], score.double()
-    missed = logsigmoid(-wide).masked_fill(itself, 0.0)
-    before = missed.cumsum(0) - missed
-    weight = logsigmoid(wide) + before - before[first[row]]
-    return weight.masked_fill(itself, -torch.inf).to(query.dtype), edge
+    itself, side = (source == node)[:, None], 2 * row + (source > node)
+    toward = direction.transpose(1, 2).flatten(0, 1).index_select(0, side)
+    score = edge_dot(query, key, row, source) + toward
+    missed = logsigmoid(-score).masked_fill(itself, 0.0)
+    total = missed.cumsum(0, dtype=torch.float64)
+    start = (total - missed).index_select(0, first[row])
+    # The logarithm of p is that of 1 - p, plus the score.
+    weight = score + (total - start).to(score.dtype)
+    return weight.masked_fill(itself, -torch.inf), edge
 
 
 def _nearest_first(layout: EdgeLayout) -> tuple[Tensor, Tensor]:

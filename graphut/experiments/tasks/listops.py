@@ -81,8 +81,8 @@ _TRIES = 100  # expressions drawn for one that is wanted, at most
 _SMALL = (
     PAIRS
     | DEEP
-    | {"max_steps": 12, "ponder_wait": 1}
-    | {"share_embeddings": False, "longest": 100, "train_size": 200_000, "epochs": 8}
+    | {"max_steps": 12, "ponder_wait": 2}
+    | {"share_embeddings": False, "longest": 100, "train_size": 100_000, "epochs": 10}
 )
 
 
