@@ -41,11 +41,11 @@ class MultiHeadAttention(nn.Module):
     With `edge_dim` an edge has features :math:`e_{ij}`, and :math:`W^E e_{ij}` is added to the key
     and to the value (arXiv 2009.03509, section 3.1).
 
-    With `geometric` a node looks for the nearest one that matches: see `geometric_bias` in
-    `graphut.attention.geometric` (arXiv 2110.07732). Its scores are :math:`\alpha\, q_i \cdot k_j +
-    \beta\, d_{ij} + \gamma` with learned numbers :math:`\alpha, \beta, \gamma`, and a map of
-    :math:`x_i` gives :math:`d_{ij}`, one for sources to the left and one for those to the right. A
-    node that sees none but itself gets zeros before :math:`W^O`.
+    With `geometric` a node looks for the nearest one that matches (arXiv 2110.07732): see
+    ``graphut.attention.geometric``. Its scores are :math:`\alpha\, q_i \cdot k_j + \beta\, d_{ij} +
+    \gamma` with learned numbers :math:`\alpha, \beta, \gamma`, and a map of :math:`x_i` gives
+    :math:`d_{ij}`, one for sources to the left and one for those to the right. A node that sees
+    none but itself gets zeros before :math:`W^O`.
 
     Parameters
     ----------
