@@ -28,6 +28,7 @@ _OTHERS = {
     "graphs": [_SMALL],
 }
 """Test sets of other problems: one like the training set, and harder ones."""
+_GIVENS = 4  # in a row of the table of puzzles
 
 
 def runs_by_way(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
@@ -143,6 +144,23 @@ def families_table(runs: Sequence[RunRecord]) -> str:
         if name != _SMALL
     ]  # fmt: skip
     return markdown_table(head, rows)
+
+
+def givens_table(runs: Sequence[RunRecord]) -> str:
+    """Return the table of Sudoku's cells, right ones and their steps, by the givens of a puzzle."""
+    own = [r for r in other_runs(runs) if r.task == "sudoku" and _SMALL in r.evaluations]
+    groups: dict[int, list[Mapping[str, Any]]] = {}
+    for row in best_run(own).evaluations[_SMALL]["by_group"] if own else ():
+        groups.setdefault(int(row["group"].split()[0]) // _GIVENS * _GIVENS, []).append(row)
+    rows = []
+    for low, found in sorted(groups.items()):
+        cells = sum(row["nodes"] for row in found)
+        right, steps = (
+            sum(row["nodes"] * row[name] for row in found) / cells for name in ("accuracy", "steps")
+        )
+        puzzles = str(cells // 81)
+        rows.append([f"{low} to {low + _GIVENS - 1}", puzzles, share(right), three_digits(steps)])
+    return markdown_table(["givens", "puzzles", "cells right", "steps of a cell"], rows)
 
 
 def halting_chart(runs: Sequence[RunRecord]) -> Chart:

@@ -10,6 +10,7 @@ from graphut.experiments.results.halting import (
     distances_table,
     families_table,
     family_runs,
+    givens_table,
     halting_chart,
     other_runs,
     problems_table,
@@ -130,6 +131,20 @@ def test_families_table_has_a_row_for_each_test_family() -> None:
     assert family_runs([run, run_of("threshold")]) == [run]
     [_, found] = cells(families_table([run]))
     assert found[:3] == ["near,path", "path-1000", ".250"]
+
+
+def test_givens_table_takes_puzzles_of_like_difficulty_together() -> None:
+    names = ("group", "nodes", "accuracy", "steps")
+    groups = [
+        ("24 givens", 81, 0.25, 8.0),
+        ("27 givens", 243, 0.75, 4.0),
+        ("28 givens", 81, 1.0, 2.0),
+    ]
+    test = {**METRICS, "by_group": [dict(zip(names, own, strict=True)) for own in groups]}
+    assert cells(givens_table([make_record("sudoku", test=test)]))[1:] == [
+        ["24 to 27", "4", ".625", "5.00"], ["28 to 31", "1", "1.000", "2.00"],
+    ]  # fmt: skip
+    assert cells(givens_table([]))[1:] == []
 
 
 def test_halting_chart_has_a_panel_for_what_is_measured() -> None:
