@@ -131,17 +131,20 @@ def problems_table(runs: Sequence[RunRecord]) -> str:
 
 
 def families_table(runs: Sequence[RunRecord]) -> str:
-    """Return the table of families of trees, those left out of training too."""
+    """Return the table of families of trees, those left out of training too: means of seeds."""
     head = ["trained on", "test set", "nodes right", "graphs right", "steps", "rank correlation"]
-    head += ["work by need", "updates", "minutes", "seed", "command"]
+    head += ["work by need", "seeds", "command"]
+    found: dict[tuple[str, str], list[RunRecord]] = {}
+    for record in sorted(family_runs(runs), key=lambda record: record.setup.seed):
+        for name in record.evaluations:
+            if name != _SMALL:
+                found.setdefault((record.options["families"], name), []).append(record)
     rows = [
         [
-            record.options["families"], name, *_cells([found], *_JUDGED), f"{record.updates:,}",
-            three_digits(record.seconds / 60), str(record.setup.seed), code(*record.commands),
+            families, name, *_cells([record.evaluations[name] for record in own], *_JUDGED),
+            ", ".join(str(record.setup.seed) for record in own), code(*own[0].commands),
         ]
-        for record in family_runs(runs)
-        for name, found in record.evaluations.items()
-        if name != _SMALL
+        for (families, name), own in found.items()
     ]  # fmt: skip
     return markdown_table(head, rows)
 

@@ -127,10 +127,15 @@ def test_problems_table_has_the_best_depth_for_all() -> None:
 
 def test_families_table_has_a_row_for_each_test_family() -> None:
     options = {"families": "near,path", "test_families": "path,uniform"}
-    run = make_record("graph-distance", options=options, test=judged(1.0), path_1000=judged(0.25))
-    assert family_runs([run, run_of("threshold")]) == [run]
-    [_, found] = cells(families_table([run]))
-    assert found[:3] == ["near,path", "path-1000", ".250"]
+    runs = [
+        make_record(
+            "graph-distance", options=options, seed=seed, test=judged(1.0), path_1000=judged(right)
+        )
+        for seed, right in ((3, 0.25), (1, 0.75))
+    ]
+    assert family_runs([*runs, run_of("threshold")]) == runs
+    [_, found] = cells(families_table(runs))
+    assert (*found[:3], found[7]) == ("near,path", "path-1000", ".500 ± .250", "1, 3")
 
 
 def test_givens_table_takes_puzzles_of_like_difficulty_together() -> None:
