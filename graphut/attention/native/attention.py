@@ -15,10 +15,10 @@ from graphut.attention.native.ops import (
     Gradients,
     Numbers,
     Tensors,
-    add_gradients,
     attend,
     edge_attention_op,
     trim_gradients,
+    write_gradients,
     zero_gradients,
 )
 
@@ -53,7 +53,7 @@ def _backward(
 ) -> Tensor:
     none = lse.new_empty(0)
     sums = Gradients(key_grad, value_grad, none, none)
-    return add_gradients(out_grad, out, lse, *_arguments(call), sums)
+    return write_gradients(out_grad, out, lse, *_arguments(call), sums, add=True)
 
 
 def _arguments(call: AttentionCall) -> tuple[Tensors, Numbers]:

@@ -13,6 +13,7 @@ enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2 };
 constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 32, EDGE_COST = 5;
 
 bool by_interval(const Call& call, int64_t lanes) {
+    if (!call.rows) return true;
     if (call.kernel != FASTEST) return call.kernel == INTERVAL;
     if (call.table) return true;  // the row kernel knows edges, not offsets
     int64_t blocks = 0, rows = 0;

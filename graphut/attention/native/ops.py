@@ -59,7 +59,7 @@ class Numbers(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Sums that gradients are added to; those of key and value are from `zero_gradients`."""
+    """Room for gradients; that of key and value is from `gradient_room`, or `zero_gradients`."""
 
     key: Tensor
     value: Tensor
@@ -124,12 +124,12 @@ def edge_attention_backward_op(
     given, numbers = _split(arguments)
     bias, table = given.bias, given.table
     sums = Gradients(
-        zero_gradients(given.key),
-        zero_gradients(given.value),
+        gradient_room(given.key),
+        gradient_room(given.value),
         lse.new_zeros(0 if bias is None else (bias.shape[0], given.query.shape[1])),
         lse.new_zeros(0 if table is None else table.shape),
     )
-    query_grad = add_gradients(out_grad, out, lse, given, numbers, sums)
+    query_grad = write_gradients(out_grad, out, lse, given, numbers, sums, add=False)
     key_grad, value_grad = (
         trim_gradients(sums.key, given.key),
         trim_gradients(sums.value, given.value),
@@ -139,17 +139,24 @@ def edge_attention_backward_op(
     return query_grad, key_grad, value_grad, bias_grad, sums.table
 
 
-def add_gradients(
-    out_grad: Tensor, out: Tensor, lse: Tensor, tensors: Tensors, numbers: Numbers, sums: Gradients
+def write_gradients(
+    out_grad: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    tensors: Tensors,
+    numbers: Numbers,
+    sums: Gradients,
+    *,
+    add: bool,
 ) -> Tensor:
-    """Return the query's gradient, and add the others to sums."""
+    """Return the query's gradient, and write those of key and value, or add them to `sums`."""
     given, out_grad = _contiguous(tensors), _side_by_side(out_grad)
     query_grad = torch.empty_like(given.query, memory_format=torch.contiguous_format)
     call = _call(given, numbers)
     call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
     call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
-    call.table_grad = _pointer(sums.table)
+    call.table_grad, call.adds = _pointer(sums.table), add
     _library().backward(call, given.query.dtype)
     return query_grad
 
@@ -255,15 +262,20 @@ def _results(given: Tensors) -> tuple[Tensor, Tensor]:
     return given.value.new_empty(rows, heads, given.value.shape[2]), lse
 
 
-def zero_gradients(table: Tensor) -> Tensor:
-    """Return zeros to add a table's gradient to: wide numbers, rows of whole vectors."""
+def gradient_room(table: Tensor) -> Tensor:
+    """Return room for a table's gradient: wide numbers, rows of whole vectors."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
-    return table.new_zeros(*table.shape[:-1], width, dtype=_wide(table.dtype))
+    return table.new_empty(*table.shape[:-1], width, dtype=_wide(table.dtype))
+
+
+def zero_gradients(table: Tensor) -> Tensor:
+    """Return zeros to add a table's gradient to."""
+    return gradient_room(table).zero_()
 
 
 def trim_gradients(sums: Tensor, like: Tensor) -> Tensor:
-    """Return what `zero_gradients` has become, in the shape and dtype of the table."""
+    """Return a gradient from its room, in the shape and dtype of the table."""
     return sums[..., : like.shape[-1]].to(like.dtype).contiguous()
 
 
