@@ -11,6 +11,7 @@ from graphut.attention.checks import check_features
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.library import DTYPES, is_built
 from graphut.attention.native.ops import (
+    EdgeAttention,
     Edges,
     Gradients,
     Numbers,
@@ -21,6 +22,7 @@ from graphut.attention.native.ops import (
     write_gradients,
     zero_gradients,
 )
+from graphut.attention.transforms import is_traced
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
@@ -28,7 +30,8 @@ def native_attention(call: AttentionCall) -> AttentionResult:
     if not _in_blocks(call):
         call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
     tensors, numbers = _arguments(call)
-    return AttentionResult(edge_attention_op(*tensors, *numbers)[0])
+    run = edge_attention_op if is_traced() else EdgeAttention.apply
+    return AttentionResult(run(*tensors, *numbers)[0])
 
 
 def _in_blocks(call: AttentionCall) -> bool:

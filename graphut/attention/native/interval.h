@@ -8,7 +8,8 @@
 
 namespace graphut {
 
-constexpr int64_t TILE_ROWS = 512;   // rows that share packed keys and values
+constexpr int64_t TILE_ROWS = 512;   // rows that share packed keys and values, at most
+constexpr int64_t BLOCK_ROWS = 32;   // a multiple of the rows of each block
 constexpr int64_t STRETCH = 128;     // sources whose scores are held at a time
 
 // Consecutive rows, and the union [low, high) of their runs.
@@ -17,7 +18,8 @@ struct Tile {
     bool begins;  // whether no earlier tile shares a source with this or any later one
 };
 
-// Cut rows whose runs do not go backwards (`start` and `stop` never fall) into tiles.
+// Cut rows whose runs do not go backwards (`start` and `stop` never fall) into tiles. Rows that have
+// come far, as those of a window, are not to drag along what the first ones saw.
 inline std::vector<Tile> make_tiles(const Call& call) {
     std::vector<Tile> tiles;
     int64_t reached = 0;  // no source from here on was seen yet
@@ -25,7 +27,9 @@ inline std::vector<Tile> make_tiles(const Call& call) {
         const int64_t node = call.node(row), low = call.start[node], high = call.stop[node];
         const bool empty = low == high;
         const bool apart = tiles.empty() || (!empty && low >= reached);
-        if (apart || row - tiles.back().first == TILE_ROWS)
+        const int64_t rows = apart ? 0 : row - tiles.back().first;
+        const bool far = !apart && !empty && high - tiles.back().low > 2 * (high - low);
+        if (apart || rows == TILE_ROWS || (far && rows % BLOCK_ROWS == 0))
             tiles.push_back({row, row, empty ? reached : low, empty ? reached : high, apart});
         Tile& tile = tiles.back();
         tile.last = row + 1;
@@ -56,8 +60,9 @@ struct Packed {
 
 template <class T>
 Packed<T> room_for(int64_t rows, Heads heads, int64_t feats, Buffer<T>& buffer) {
-    const int64_t width = round_up(feats, LANES<T>);
-    return {buffer.get(heads.count() * rows * width), rows, width};
+    // An odd number of rows: heads a power of two apart would share few places in the cache.
+    const int64_t width = round_up(feats, LANES<T>), room = rows | 1;
+    return {buffer.get(heads.count() * room * width), room, width};
 }
 
 // Rows of a table times a factor, in the order in which they lie in memory; zeros fill the room.
@@ -74,7 +79,7 @@ Packed<T> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Head
                 store<T>(copy + f, load<T>(row + f, feats - f) * factor);
         }
     for (int64_t h = 0; h < heads.count(); ++h)
-        std::fill(to.row(h, last - first), to.row(h, room), T(0));
+        std::fill(to.row(h, last - first), to.row(h, to.room), T(0));
     return to;
 }
 
@@ -424,8 +429,8 @@ const T* make_delta(const Call& call, const Tile& tile, Heads heads, Buffer<T>& 
     return delta;
 }
 
-constexpr int64_t TOGETHER = 384 << 10;  // bytes of a tile's tables that are worked on together
-constexpr int64_t TASKS = 8;             // of a thread, so that none is idle at the end
+constexpr int64_t TOGETHER = 768 << 10;  // bytes of a tile's tables that are worked on together
+constexpr int64_t TASKS = 4;             // of a thread, so that none is idle at the end
 
 // The heads of every tile in groups: each is a task with one of `pieces` of the tiles.
 class Groups {
@@ -492,40 +497,40 @@ bool interval_forward(const Call& call) {
     return finite;
 }
 
-// Tiles that one task goes through in order. Tiles of one sentence share sources: where they are
-// given to several tasks, each but the first sums its gradients in memory of its own.
+// Tiles that one task goes through in order. Sources below `shared` are also those of earlier units:
+// their gradients are summed in memory of its own.
 struct Unit {
     int64_t first, last;  // tiles
     int64_t low, high;    // sources
-    int64_t reached;      // sources below have sums of earlier units, or what is added to
-    int64_t own;          // where its own sums begin, in rows of all heads; -1 without
+    int64_t reached;      // no earlier unit has sources from here on
+    int64_t own;          // where its own sums begin, in rows of all heads
+
+    int64_t shared() const { return std::min(reached, high); }
+    int64_t own_rows() const { return std::max<int64_t>(0, shared() - low); }
 };
 
-inline std::vector<Unit> make_units(const Call& call, const std::vector<Tile>& tiles,
-                                    int64_t& own_rows) {
+inline std::vector<Unit> make_units(const Call& call, const std::vector<Tile>& tiles) {
     int64_t sentences = 0;
     for (const Tile& tile : tiles) sentences += tile.begins;
-    // Enough tasks to keep every thread busy to the end.
-    const int64_t wanted = 4 * call.threads;
-    const int64_t pieces = std::max<int64_t>(1, wanted / std::max<int64_t>(1, sentences * call.heads));
     std::vector<Unit> units;
-    int64_t reached = call.adds ? call.sources : 0;
-    own_rows = 0;
+    int64_t reached = 0, own = 0;
     const int64_t count = static_cast<int64_t>(tiles.size());
     for (int64_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && !tiles[to].begins;) ++to;
+        // Where most sources are shared, heads are the better tasks: they need no memory.
+        const bool slides = tiles[to - 1].low >= tiles[from].high;
+        const int64_t tasks = TASKS * call.threads / (sentences * (slides ? 1 : call.heads));
+        const int64_t pieces = std::max<int64_t>(1, tasks);
         const int64_t size = (to - from + pieces - 1) / pieces;
         for (int64_t tile = from; tile < to; tile += size) {
-            Unit unit{tile, std::min(tile + size, to), tiles[tile].low, tiles[tile].high, reached, -1};
-            for (int64_t t = tile; t < unit.last; ++t) {
+            const int64_t last = std::min(tile + size, to);
+            Unit unit{tile, last, tiles[tile].low, tiles[tile].high, reached, own};
+            for (int64_t t = tile; t < last; ++t) {
                 unit.low = std::min(unit.low, tiles[t].low);
                 unit.high = std::max(unit.high, tiles[t].high);
             }
-            if (tile > from) {
-                unit.own = own_rows;
-                own_rows += unit.high - unit.low;
-            }
             reached = std::max(reached, unit.high);
+            own += unit.own_rows();
             units.push_back(unit);
         }
     }
@@ -556,42 +561,51 @@ void add_sums(const Rows& from, int64_t low, int64_t high, int64_t reached, Head
 template <class T>
 class GradTable {
   public:
-    GradTable(const Call& call, const Rows& table, int64_t feats, int64_t own_rows)
-        : call_(call), table_(table), width_(round_up(feats, LANES<T>)) {
-        own_.get(own_rows * call.heads * width_);
+    GradTable(const Call& call, const Rows& table, int64_t feats, const std::vector<Unit>& units)
+        : call_(call), units_(units), table_(table), width_(round_up(feats, LANES<T>)) {
+        const int64_t rows = units.empty() ? 0 : units.back().own + units.back().own_rows();
+        own_.get(rows * call.heads * width_);
     }
 
     // Sums of a tile, whose unit has come to `reached`.
     void add(Packed<T> sums, const Unit& unit, const Tile& tile, int64_t reached, Heads heads) {
-        const Rows from{sums.data, width_, sums.room * width_};
-        if (unit.own < 0)
-            add_sums<T>(from, tile.low, tile.high, reached, heads, width_, table_);
-        else
-            add_sums<T>(from, tile.low - unit.low, tile.high - unit.low, reached - unit.low, heads,
-                        width_, own(unit));
+        const int64_t shared = unit.shared(), low = std::max(tile.low, shared);
+        Rows from{sums.data, width_, sums.room * width_};
+        add_sums<T>(from, std::min(tile.low, shared) - unit.low,
+                    std::min(tile.high, shared) - unit.low, std::min(reached, shared) - unit.low,
+                    heads, width_, own(unit));
+        from.data = sums.data + (low - tile.low) * width_;
+        add_sums<T>(from, low, std::max(tile.high, shared), before(std::max(reached, unit.reached)),
+                    heads, width_, table_);
     }
 
-    void finish(const std::vector<Unit>& units) {
-        int64_t reached = call_.adds ? call_.sources : 0;
-        for (const Unit& unit : units) {
-            reached = std::max(reached, unit.high);
-            if (unit.own < 0) continue;
+    void finish() {
+        for (const Unit& unit : units_) {
+            if (!unit.own_rows()) continue;
 #pragma omp parallel for num_threads(call_.threads)
             for (int64_t h = 0; h < call_.heads; ++h) {
                 Rows from = own(unit);
                 from.data = from.at<T>(0, h);
-                add_sums<T>(from, unit.low, unit.high, unit.reached, {h, h + 1}, width_, table_);
+                add_sums<T>(from, unit.low, unit.shared(), call_.sources, {h, h + 1}, width_, table_);
             }
         }
-        add_sums<T>({}, call_.sources, call_.sources, reached, {0, call_.heads}, width_, table_);
+        int64_t reached = 0;
+        for (const Unit& unit : units_) reached = std::max(reached, unit.high);
+        add_sums<T>({}, call_.sources, call_.sources, before(reached), {0, call_.heads}, width_,
+                    table_);
     }
 
   private:
+    // Sources that have sums already, where those below `reached` have them from this call.
+    int64_t before(int64_t reached) const { return call_.adds ? call_.sources : reached; }
+
     Rows own(const Unit& unit) {
-        return {own_.get(0) + unit.own * call_.heads * width_, call_.heads * width_, width_};
+        const int64_t row = call_.heads * width_;
+        return {own_.get(0) + unit.own * row, row, width_};
     }
 
     const Call& call_;
+    const std::vector<Unit>& units_;
     const Rows table_;
     const int64_t width_;
     Buffer<T> own_;
@@ -601,12 +615,11 @@ class GradTable {
 template <class S, class T>
 void interval_backward(const Call& call) {
     const std::vector<Tile> tiles = make_tiles(call);
-    int64_t own_rows;
-    const std::vector<Unit> units = make_units(call, tiles, own_rows);
+    const std::vector<Unit> units = make_units(call, tiles);
     const Groups groups(call, tiles, static_cast<int64_t>(units.size()), sizeof(T));
     const int64_t reach = call.table_grad ? 2 * call.reach + 1 : 0;
-    GradTable<T> all_key_grads(call, call.key_grad, call.key_feats, own_rows);
-    GradTable<T> all_value_grads(call, call.value_grad, call.value_feats, own_rows);
+    GradTable<T> all_key_grads(call, call.key_grad, call.key_feats, units);
+    GradTable<T> all_value_grads(call, call.value_grad, call.value_feats, units);
     Buffer<T> tables;  // of each unit, (heads, offsets)
     tables.zeros(static_cast<int64_t>(units.size()) * call.heads * reach);
 #pragma omp parallel num_threads(call.threads)
@@ -617,7 +630,7 @@ void interval_backward(const Call& call) {
             const Unit& unit = units[groups.piece(task)];
             const Heads heads = groups.heads(task);
             T* table = tables.get(0) + (groups.piece(task) * call.heads + heads.first) * reach;
-            int64_t reached = unit.own < 0 ? unit.reached : unit.low;
+            int64_t reached = std::min(unit.low, unit.reached);
             for (int64_t t = unit.first; t < unit.last; ++t) {
                 const Tile& tile = tiles[t];
                 const int64_t rows = tile.last - tile.first, sources = tile.high - tile.low;
@@ -648,8 +661,8 @@ void interval_backward(const Call& call) {
             }
         }
     }
-    all_key_grads.finish(units);
-    all_value_grads.finish(units);
+    all_key_grads.finish();
+    all_value_grads.finish();
     for (std::size_t unit = 0; unit < units.size(); ++unit)
         for (int64_t o = 0; o < call.heads * reach; ++o)
             static_cast<T*>(call.table_grad)[o] += tables.get(0)[unit * call.heads * reach + o];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 import torch
@@ -110,14 +110,7 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor]:
     return _results(_split(arguments)[0])
 
 
-@torch.library.custom_op(
-    "graphut::edge_attention_backward",
-    mutates_args=(),
-    device_types="cpu",
-    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_SCHEMA}) -> "
-    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-def edge_attention_backward_op(
+def backward(
     out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value, bias and table (of no entries without one)."""
@@ -161,6 +154,16 @@ def write_gradients(
     return query_grad
 
 
+edge_attention_backward_op = torch.library.custom_op(
+    "graphut::edge_attention_backward",
+    backward,
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_SCHEMA}) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+
+
 @edge_attention_backward_op.register_fake
 def _(
     out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
@@ -180,12 +183,12 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
     ctx.save_for_backward(*tensors, *output)
 
 
-def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(
+    ctx: Any, out_grad: Tensor, _: Tensor, run: Callable[..., Any] = edge_attention_backward_op
+) -> tuple[Tensor | None, ...]:
     *tensors, out, lse = ctx.saved_tensors
     given = Tensors(*tensors)
-    query, key, value, bias, table = edge_attention_backward_op(
-        out_grad, out, lse, *given, *ctx.numbers
-    )
+    query, key, value, bias, table = run(out_grad, out, lse, *given, *ctx.numbers)
     of_scores = (None if given.bias is None else bias, None if given.table is None else table)
     return query, key, value, None, *of_scores, *[None] * len(Edges._fields + Numbers._fields)
 
@@ -199,6 +202,27 @@ def _no_second_backward(ctx: Any, *_: Tensor) -> None:
 
 edge_attention_op.register_autograd(_backward, setup_context=_setup_context)
 edge_attention_backward_op.register_autograd(_no_second_backward)
+
+
+class EdgeAttention(torch.autograd.Function):
+    """What `edge_attention_op` does, without what a call of an operator of torch costs.
+
+    Torch cannot trace it. A derivative of its derivative is refused by the operator.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
+        """Return the output and the log-sum-exp of each row."""
+        results = forward(*arguments)
+        _setup_context(ctx, arguments, results)
+        ctx.mark_non_differentiable(results[1])
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of all arguments."""
+        again = torch.is_grad_enabled()
+        return _backward(ctx, *grads, run=edge_attention_backward_op if again else backward)
 
 
 def _call(given: Tensors, numbers: Numbers) -> Call:
