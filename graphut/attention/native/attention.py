@@ -9,7 +9,7 @@ from graphut.attention.backend import AttentionResult, Backend, InPlaceKernels
 from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_features
 from graphut.attention.layout import EdgeLayout, IntervalLayout
-from graphut.attention.native.library import DTYPES, is_built
+from graphut.attention.library import DTYPES, is_built
 from graphut.attention.native.ops import (
     EdgeAttention,
     Edges,
@@ -22,6 +22,7 @@ from graphut.attention.native.ops import (
     write_gradients,
     zero_gradients,
 )
+from graphut.attention.sorting import stable_order
 from graphut.attention.transforms import is_traced
 
 
@@ -30,8 +31,10 @@ def native_attention(call: AttentionCall) -> AttentionResult:
     if not _in_blocks(call):
         call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
     tensors, numbers = _arguments(call)
-    run = edge_attention_op if is_traced() else EdgeAttention.apply
-    return AttentionResult(run(*tensors, *numbers)[0])
+    if is_traced():
+        return AttentionResult(edge_attention_op(*tensors, *numbers)[0])
+    out, _ = EdgeAttention.apply(*tensors, *numbers)  # type: ignore[no-untyped-call]
+    return AttentionResult(out)
 
 
 def _in_blocks(call: AttentionCall) -> bool:
@@ -78,11 +81,8 @@ def _edge_tensors(layout: EdgeLayout) -> Edges:
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
         return Edges(layout.lo, layout.hi, none, layout.row_starts, ids, none, none, none)
     starts, sources = layout.row_starts, layout.sources()
-    edge = torch.argsort(sources, stable=True)
+    first, edge = stable_order(sources, layout.num_src)
     node = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)[edge]
-    # Where the edges from each source begin, without a size that depends on what they are.
-    counts = starts.new_zeros(layout.num_src + 1)
-    first = counts.index_add(0, sources + 1, torch.ones_like(sources)).cumsum(0)
     return Edges(starts, starts[1:], sources, starts, ids, first, node, edge)
 
 

@@ -1,4 +1,4 @@
-// One attention call, as Python fills it in (see library.py: the two must agree field by field).
+// One attention call, as Python fills it in (see ../library.py: the two must agree field by field).
 #pragma once
 
 #include <algorithm>

@@ -101,6 +101,20 @@ int graphut_backward(const Call* call, int dtype) {
     return backward<float, float>(*call);
 }
 
+// Sorts `count` numbers below `buckets`, equal ones in the order `from` (as they come without):
+// `start` gets where each number's entries begin, `order` the entries.
+void graphut_stable_order(const int64_t* numbers, const int64_t* from, int64_t count,
+                          int64_t buckets, int64_t* start, int64_t* order) {
+    std::fill(start, start + buckets + 1, int64_t(0));
+    for (int64_t i = 0; i < count; ++i) ++start[numbers[i] + 1];
+    for (int64_t n = 0; n < buckets; ++n) start[n + 1] += start[n];
+    std::vector<int64_t> free(start, start + buckets);
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t entry = from ? from[i] : i;
+        order[free[numbers[entry]]++] = entry;
+    }
+}
+
 // The sum of squares of a table's numbers, whose features lie side by side.
 double graphut_square_sum(Rows table, int64_t rows, int64_t heads, int64_t feats, int64_t threads,
                           int dtype) {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphut.attention.checks import check_finite, norm_of_rows
 from graphut.attention.dropout import drop_below, seed_hash
-from graphut.attention.native.library import Call, Library, Rows, compiled
+from graphut.attention.library import Call, Library, Rows, compiled
 from graphut.attention.transforms import in_transform
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
@@ -219,10 +219,10 @@ class EdgeAttention(torch.autograd.Function):
         return results
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, out_grad: Tensor, lse_grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of all arguments."""
-        again = torch.is_grad_enabled()
-        return _backward(ctx, *grads, run=edge_attention_backward_op if again else backward)
+        run = edge_attention_backward_op if torch.is_grad_enabled() else backward
+        return _backward(ctx, out_grad, lse_grad, run)
 
 
 def _call(given: Tensors, numbers: Numbers) -> Call:

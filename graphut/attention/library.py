@@ -30,7 +30,7 @@ class Rows(Structure):
 
 
 class Call(Structure):
-    """`struct Call` of `call.h`, field by field."""
+    """`struct Call` of `native/call.h`, field by field."""
 
     _fields_ = [
         *((name, c_int64) for name in ("rows", "heads", "key_feats", "value_feats")),
@@ -54,12 +54,15 @@ class Library:
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
         same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
-        if not (same and hasattr(self._dll, "graphut_square_sum")):
+        if not (same and hasattr(self._dll, "graphut_stable_order")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
         for function in (self._dll.graphut_forward, self._dll.graphut_backward):
             function.argtypes = (POINTER(Call), c_int)
         self._dll.graphut_square_sum.argtypes = (Rows, *[c_int64] * 4, c_int)
         self._dll.graphut_square_sum.restype = c_double
+        pointers = (c_void_p, c_void_p)
+        self._dll.graphut_stable_order.argtypes = (*pointers, c_int64, c_int64, *pointers)
+        self._dll.graphut_stable_order.restype = None
 
     def lanes(self, dtype: torch.dtype) -> int:
         """Return how many numbers a vector register holds."""
@@ -72,6 +75,16 @@ class Library:
     def backward(self, call: Call, dtype: torch.dtype) -> None:
         """Write the gradients."""
         self._dll.graphut_backward(call, DTYPES[dtype])
+
+    def stable_order(
+        self, numbers: Tensor, buckets: int, order: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return where each number's entries begin, and the entries sorted by it."""
+        starts, found = numbers.new_empty(buckets + 1), torch.empty_like(numbers)
+        given = (numbers.data_ptr(), None if order is None else order.data_ptr())
+        results = (starts.data_ptr(), found.data_ptr())
+        self._dll.graphut_stable_order(*given, numbers.numel(), buckets, *results)
+        return starts, found
 
     def reads(self, table: Tensor) -> bool:
         """Return whether the kernels read `(N, H, D)` where it lies."""
@@ -94,7 +107,7 @@ def find_library() -> Library | None:
     wider_first = {"AVX512": ("avx512", "avx2", "base"), "AVX2": ("avx2", "base")}
     for build in wider_first.get(found, ("base",)):
         for suffix in reversed(EXTENSION_SUFFIXES):  # .abi3.so before that of one Python
-            path = Path(__file__).with_name(f"_{build}{suffix}")
+            path = Path(__file__).parent / "native" / f"_{build}{suffix}"
             if path.exists():
                 # Without what it is linked to, such as OpenMP, it is as good as not there.
                 with suppress(OSError):
