@@ -17,7 +17,7 @@ from torch import Tensor
 
 from graphut.attention.cached_property import cached_property
 from graphut.attention.pytrees import as_pytree
-from graphut.attention.sorting import stable_order
+from graphut.attention.sorting import sort_edges
 from graphut.attention.transforms import in_transform, is_exporting, outside_transforms, plain
 
 Device = torch.device | str
@@ -341,8 +341,7 @@ def layout_from_edges(
     place = dst * num_src + src
     order = None
     if bool((place[1:] < place[:-1]).any()):
-        indptr, order = stable_order(dst, num_dst, stable_order(src, num_src)[1])
-        src = src[order]
+        indptr, src, order = sort_edges(src, dst, num_src, num_dst)
     else:
         nodes = torch.arange(num_dst + 1, device=dst.device)
         indptr = torch.searchsorted(dst.contiguous(), nodes)

@@ -54,15 +54,15 @@ class Library:
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
         same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
-        if not (same and hasattr(self._dll, "graphut_stable_order")):
+        if not (same and hasattr(self._dll, "graphut_sort_edges")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
         for function in (self._dll.graphut_forward, self._dll.graphut_backward):
             function.argtypes = (POINTER(Call), c_int)
         self._dll.graphut_square_sum.argtypes = (Rows, *[c_int64] * 4, c_int)
         self._dll.graphut_square_sum.restype = c_double
-        pointers = (c_void_p, c_void_p)
-        self._dll.graphut_stable_order.argtypes = (*pointers, c_int64, c_int64, *pointers)
-        self._dll.graphut_stable_order.restype = None
+        sizes, pointers = (c_int64, c_int64), (c_void_p, c_void_p)
+        self._dll.graphut_sort_edges.argtypes = (*pointers, *sizes, *pointers, c_void_p)
+        self._dll.graphut_sort_edges.restype = None
 
     def lanes(self, dtype: torch.dtype) -> int:
         """Return how many numbers a vector register holds."""
@@ -76,15 +76,14 @@ class Library:
         """Write the gradients."""
         self._dll.graphut_backward(call, DTYPES[dtype])
 
-    def stable_order(
-        self, numbers: Tensor, buckets: int, order: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return where each number's entries begin, and the entries sorted by it."""
-        starts, found = numbers.new_empty(buckets + 1), torch.empty_like(numbers)
-        given = (numbers.data_ptr(), None if order is None else order.data_ptr())
-        results = (starts.data_ptr(), found.data_ptr())
-        self._dll.graphut_stable_order(*given, numbers.numel(), buckets, *results)
-        return starts, found
+    def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `graphut.attention.sorting.sort_edges` does, of contiguous tensors."""
+        results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
+        pointers = (tensor.data_ptr() for tensor in results)
+        self._dll.graphut_sort_edges(
+            src.data_ptr(), dst.data_ptr(), src.numel(), num_dst, *pointers
+        )
+        return results
 
     def reads(self, table: Tensor) -> bool:
         """Return whether the kernels read `(N, H, D)` where it lies."""

@@ -1,4 +1,4 @@
-"""Sorting by small numbers, such as the nodes of edges: counted, and put in place."""
+"""Sorting of edges by their ends."""
 
 from __future__ import annotations
 
@@ -9,46 +9,43 @@ from graphut.attention.library import compiled
 from graphut.attention.transforms import in_transform, is_traced
 
 
-def stable_order(
-    numbers: Tensor, buckets: int, order: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return where each number's entries begin, and the order that sorts them.
+def sort_edges(
+    src: Tensor, dst: Tensor, num_src: int, num_dst: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return edges by destination, then by source; equal ones stay in their order.
 
-    The compiled kernels take two passes over the entries; without them, torch sorts.
+    The compiled kernels take two passes over the edges; without them, torch sorts.
 
     Parameters
     ----------
-    numbers : Tensor
-        `(E,)` int64, each at least 0 and below `buckets`.
-    buckets : int
-        How many different numbers there may be.
-    order : Tensor, optional
-        `(E,)` int64, the order that equal numbers keep; as they come if not given.
+    src, dst : Tensor
+        `(E,)` int64, the ends of each edge.
+    num_src, num_dst : int
+        Number of nodes on either side, above all ends.
 
     Returns
     -------
     tuple of Tensor
-        `(starts, order)`, `(buckets + 1,)` and `(E,)`: the entries whose number is `n` are
-        `order[starts[n]:starts[n + 1]]`.
+        `(starts, sources, order)`: the edges to node `i` are `order[starts[i]:starts[i + 1]]`,
+        and `sources` are theirs.
 
     Examples
     --------
-    >>> starts, order = stable_order(torch.tensor([2, 0, 2]), 3)
-    >>> starts.tolist(), order.tolist()
-    ([0, 1, 1, 3], [1, 0, 2])
+    >>> starts, sources, order = sort_edges(torch.tensor([1, 0, 0]), torch.tensor([1, 0, 1]), 2, 2)
+    >>> starts.tolist(), sources.tolist(), order.tolist()
+    ([0, 1, 3], [0, 0, 1], [1, 2, 0])
     """
     library = compiled()
-    if library is None or numbers.device.type != "cpu" or is_traced() or in_transform():
-        return sorted_by_torch(numbers, buckets, order)
-    return library.stable_order(numbers.contiguous(), buckets, order)
+    if library is None or src.device.type != "cpu" or is_traced() or in_transform():
+        return sort_edges_by_torch(src, dst, num_src, num_dst)
+    return library.sort_edges(src.contiguous(), dst.contiguous(), num_dst)
 
 
-def sorted_by_torch(
-    numbers: Tensor, buckets: int, order: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return what `stable_order` does, on every device and in traced programs."""
-    # A count of each number, in a tensor whose size does not depend on what the numbers are.
-    counts = numbers.new_zeros(buckets + 1).index_add(0, numbers + 1, torch.ones_like(numbers))
-    if order is None:
-        return counts.cumsum(0), torch.argsort(numbers, stable=True)
-    return counts.cumsum(0), order[torch.argsort(numbers[order], stable=True)]
+def sort_edges_by_torch(
+    src: Tensor, dst: Tensor, num_src: int, num_dst: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `sort_edges` does, on every device and in traced programs."""
+    order = torch.argsort(dst * num_src + src, stable=True)
+    # Counts in a tensor whose size does not depend on what the numbers are.
+    counts = dst.new_zeros(num_dst + 1).index_add(0, dst + 1, torch.ones_like(dst))
+    return counts.cumsum(0), src[order], order

@@ -196,6 +196,19 @@ def test_library_has_no_fault_under_address_sanitizer(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @NEEDS_COMPILER
+def test_library_of_vectors_as_wide_as_those_of_avx512(tmp_path: Path) -> None:
+    """Run the tests of the kernels on blocks of AVX-512, which any processor computes in parts."""
+    build, source = tmp_path / "kernels.so", str(Path(ops.__file__).parent / "kernels.cpp")
+    wide = ["-D__AVX512F__=1", "-Wno-psabi", "-fopenmp", "-fPIC", "-shared"]
+    run(compiler(*wide, source, "-o", str(build)))
+    file = str(Path(__file__).parent / "native" / "test_attention.py")
+    said = run([sys.executable, "-m", "pytest", "-q", file], GRAPHUT_NATIVE=str(build))
+    assert "passed" in said
+    assert Library(build).lanes(torch.float32) == 16
+
+
+@pytest.mark.full
+@NEEDS_COMPILER
 def test_library_threads_do_not_race(tmp_path: Path) -> None:
     """Run a small program on four threads, which wait with what the sanitizer understands."""
     program = tmp_path / "threads"

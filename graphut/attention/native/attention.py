@@ -22,7 +22,7 @@ from graphut.attention.native.ops import (
     write_gradients,
     zero_gradients,
 )
-from graphut.attention.sorting import stable_order
+from graphut.attention.sorting import sort_edges
 from graphut.attention.transforms import is_traced
 
 
@@ -81,8 +81,8 @@ def _edge_tensors(layout: EdgeLayout) -> Edges:
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
         return Edges(layout.lo, layout.hi, none, layout.row_starts, ids, none, none, none)
     starts, sources = layout.row_starts, layout.sources()
-    first, edge = stable_order(sources, layout.num_src)
-    node = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)[edge]
+    rows = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)
+    first, node, edge = sort_edges(rows, sources, layout.num_dst, layout.num_src)
     return Edges(starts, starts[1:], sources, starts, ids, first, node, edge)
 
 

@@ -101,17 +101,27 @@ int graphut_backward(const Call* call, int dtype) {
     return backward<float, float>(*call);
 }
 
-// Sorts `count` numbers below `buckets`, equal ones in the order `from` (as they come without):
-// `start` gets where each number's entries begin, `order` the entries.
-void graphut_stable_order(const int64_t* numbers, const int64_t* from, int64_t count,
-                          int64_t buckets, int64_t* start, int64_t* order) {
-    std::fill(start, start + buckets + 1, int64_t(0));
-    for (int64_t i = 0; i < count; ++i) ++start[numbers[i] + 1];
-    for (int64_t n = 0; n < buckets; ++n) start[n + 1] += start[n];
-    std::vector<int64_t> free(start, start + buckets);
-    for (int64_t i = 0; i < count; ++i) {
-        const int64_t entry = from ? from[i] : i;
-        order[free[numbers[entry]]++] = entry;
+// Edges by destination, then source, equal ones as they come: `start` gets where the edges of each
+// destination begin, `source` and `order` the source and the number of each. Counted and put in
+// place by destination, sorted in each.
+void graphut_sort_edges(const int64_t* src, const int64_t* dst, int64_t edges, int64_t num_dst,
+                        int64_t* start, int64_t* source, int64_t* order) {
+    std::fill(start, start + num_dst + 1, int64_t(0));
+    for (int64_t e = 0; e < edges; ++e) ++start[dst[e] + 1];
+    for (int64_t i = 0; i < num_dst; ++i) start[i + 1] += start[i];
+    std::vector<int64_t> free(start, start + num_dst);
+    for (int64_t e = 0; e < edges; ++e) {
+        const int64_t at = free[dst[e]]++;
+        source[at] = src[e], order[at] = e;
+    }
+    std::vector<std::pair<int64_t, int64_t>> row;
+    for (int64_t i = 0; i < num_dst; ++i) {
+        if (std::is_sorted(source + start[i], source + start[i + 1])) continue;
+        row.clear();
+        for (int64_t at = start[i]; at < start[i + 1]; ++at) row.push_back({source[at], order[at]});
+        std::sort(row.begin(), row.end());
+        for (int64_t at = start[i]; at < start[i + 1]; ++at)
+            source[at] = row[at - start[i]].first, order[at] = row[at - start[i]].second;
     }
 }
 
