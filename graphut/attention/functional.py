@@ -15,7 +15,7 @@ from graphut.attention.checks import check_call, check_edge_feat, check_features
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native import fast_norm
+from graphut.attention.native.ops import fast_norm
 from graphut.attention.transforms import plain
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from graphut.attention.cached_property import cached_property
 from graphut.attention.pytrees import as_pytree
+from graphut.attention.sorting import sort_edges
 from graphut.attention.transforms import in_transform, is_exporting, outside_transforms, plain
 
 Device = torch.device | str
@@ -340,10 +341,10 @@ def layout_from_edges(
     place = dst * num_src + src
     order = None
     if bool((place[1:] < place[:-1]).any()):
-        order = torch.argsort(place, stable=True)
-        src, dst = src[order], dst[order]
-    degrees = torch.bincount(dst, minlength=num_dst)
-    indptr = torch.cat([degrees.new_zeros(1), degrees.cumsum(0)])
+        indptr, src, order = sort_edges(src, dst, num_src, num_dst)
+    else:
+        nodes = torch.arange(num_dst + 1, device=dst.device)
+        indptr = torch.searchsorted(dst.contiguous(), nodes)
     batch: dict[str, Any] = {
         "num_src": num_src,
         "src_lengths": torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu(),
@@ -352,9 +353,10 @@ def layout_from_edges(
         "extra_nodes": extra_nodes,
         "_trusted": True,
     }
-    same_row, steps_by_one = dst[1:] == dst[:-1], src[1:] == src[:-1] + 1
-    if bool((steps_by_one | ~same_row).all()):
-        lo = torch.zeros(num_dst, dtype=torch.int64, device=src.device)
+    steps_by_one, rows = src.diff() == 1, indptr[1:-1]
+    steps_by_one[rows[(rows > 0) & (rows < len(src))] - 1] = True  # from one row to the next
+    if bool(steps_by_one.all()):
+        degrees, lo = indptr.diff(), indptr.new_zeros(num_dst)
         filled = degrees > 0
         lo[filled] = src[indptr[:-1][filled]]
         return IntervalLayout(lo=lo, hi=lo + degrees, **batch)
@@ -362,9 +364,11 @@ def layout_from_edges(
 
 
 def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
-    outside = (ends < 0) | (ends >= num_nodes)
-    if bool(outside.any()):
-        node = int(ends[outside][0])
+    if not ends.numel():
+        return
+    low, high = torch.stack(ends.aminmax()).tolist()
+    if low < 0 or high >= num_nodes:
+        node = int(ends[(ends < 0) | (ends >= num_nodes)][0])
         raise ValueError(f"{name} holds node {node}, but there are {num_nodes} nodes on that side")
 
 

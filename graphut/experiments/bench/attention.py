@@ -45,6 +45,7 @@ def bench_attention(
     backends: Sequence[str] | None = None,
     peers: Sequence[str] | None = None,
     repeats: int = 9,
+    cold: bool = False,
 ) -> Report:
     """Compare results, time and memory of all ways to compute one attention call.
 
@@ -63,6 +64,8 @@ def bench_attention(
         Names from `graphut.experiments.bench.PEERS`; all of them if not given.
     repeats : int
         Timed rounds, at least 1.
+    cold : bool
+        Time calls whose data is in no cache: other work on 64 MB comes before each.
 
     Examples
     --------
@@ -87,7 +90,7 @@ def bench_attention(
             runs[name] = run
     del expected
     device = problem.device
-    times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device)
+    times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device, cold=cold)
     matmul_speed = 2 * _MATMUL_SIDE**3 / times.pop(_MATMUL)["median"]
     for row in rows:
         if row["name"] in runs:
@@ -97,6 +100,7 @@ def bench_attention(
         "bench": "attention",
         "machine": dated_machine(device),
         "problem": problem.to_dict(),
+        "cold": cold,
         "matmul_flops_per_second": matmul_speed,
         "best": best_backend(rows),
         "rows": rows,
