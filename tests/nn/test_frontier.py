@@ -70,13 +70,14 @@ class Slow(finite_checks.AsyncHostCopy):
 
 @pytest.fixture(autouse=True)
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finite_checks, "LAG", finite_checks.LAG)  # which `check` sets
     monkeypatch.setattr(finite_checks, "AsyncHostCopy", Slow)
     monkeypatch.setattr(Slow, "lag", 0)
 
 
 def check(case: Case, lag: int = 0, tolerance: float = 1e-10) -> Tensor:
     """Hold the engine against the oracle; return the number of steps of each node."""
-    Slow.lag = lag
+    finite_checks.LAG = lag
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence), tolerance)
     return found[1]
@@ -177,7 +178,7 @@ def test_frontier_sources_outside_a_block(
     block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
     layer = build_case(halted=halted, norm=norm).layer
     layer.halting = ScheduledHalting(torch.tensor([1, 3]))
-    Slow.lag = lag
+    finite_checks.LAG = lag
     found = engine(layer, block, normal(5, FEATS))
     monkeypatch.undo()
     assert_same(found, engine(layer, block, normal(5, FEATS)))
@@ -214,7 +215,7 @@ def test_frontier_values_are_shifted_before_dropout(
 @pytest.mark.parametrize("modes", covering(**SHRINKING, lag=(0, 1)), ids=name_of)
 def test_frontier_autocast(modes: dict[str, Any]) -> None:
     modes = dict(modes)
-    Slow.lag = modes.pop("lag")
+    finite_checks.LAG = modes.pop("lag")
     halting = ScheduledHalting(torch.tensor([1, 3, 2, 5, 4, 2, 2, 1, 5, 3]))
     case = build_case(**modes, halting=halting).to(torch.float32)
     exact = case.run(engine)
@@ -256,14 +257,14 @@ ROWS = {
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("lag", ROWS)
-def test_a_step_costs_what_the_newest_known_frontier_costs(lag: int) -> None:
+def test_a_step_costs_what_the_frontier_of_so_many_steps_ago_costs(lag: int) -> None:
     halting = ScheduledHalting(torch.tensor([1, 2, 1, 5, 3, 1, 2, 3, 2, 1]))
     case = build_case(halting=halting, max_steps=8)
     rows = []
     case.layer.step.transition.layers.register_forward_hook(
         lambda module, args, _: rows.append(len(args[0]))
     )
-    Slow.lag = lag
+    finite_checks.LAG = lag
     case.layer(case.graph, case.feat)
     assert rows == ROWS[lag]
 
