@@ -115,6 +115,7 @@ class StandIn:
         self.waits: list[Event] = []
         self.copies: list[Event] = []
         self.compiled: dict[str, list[Any]] = {}
+        self.is_capturing = False  # for a CUDA graph, which may neither wait nor copy
         self._arrives = arrives
         self._sent: list[tuple[Tensor, Tensor]] = []  # host and device, until an event is recorded
         self._pinned: dict[int, Tensor] = {}
@@ -322,6 +323,8 @@ def gpu_stand_in(
     with pytest.MonkeyPatch.context() as patch, _Calls(gpu), _Operations(gpu):
         patch.setattr(torch.autograd, "_engine_run_backward", backward)
         patch.setattr(torch.cuda, "device_of", lambda _: nullcontext())
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.is_capturing)
         patch.setattr(torch.cuda, "current_stream", lambda *_: gpu)
         patch.setattr(torch.cuda, "synchronize", lambda *_: gpu.wait("synchronize"))
         if INTERPRET:

@@ -70,16 +70,25 @@ class AsyncFiniteChecks(FiniteChecks):
     def check_features(self, feat: Tensor) -> None:
         """Note which of the first states are not finite."""
         low, high = feat.detach().aminmax(dim=1)
-        self._note((~(low.isfinite() & high.isfinite())).int(), None)
+        self.note((~(low.isfinite() & high.isfinite())).int(), None)
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Note which halting probabilities are not numbers, or outside of [0, 1]."""
-        self._note(_wrong_probabilities(probability), nodes)
+        self.note(_wrong_probabilities(probability), nodes)
 
     def bound(self, count: Tensor) -> int:
         """Send the count of a step to the host, and return the one of `LAG` steps ago."""
+        bound = self.next_bound()
+        self.send(count)
+        return bound
+
+    def send(self, count: Tensor) -> None:
+        """Send the count of a step to the host."""
         self._counts.append(AsyncHostCopy(count))
-        if len(self._counts) > LAG:
+
+    def next_bound(self) -> int:
+        """Return the count of `LAG` steps before the one that is sent next."""
+        if len(self._counts) >= LAG:
             (self._bound,) = self._counts.pop(0).numbers()
         return self._bound
 
@@ -93,7 +102,8 @@ class AsyncFiniteChecks(FiniteChecks):
         _reports.setdefault(self._layer, []).append(report)
         _raise_what_arrived(self._layer)
 
-    def _note(self, wrong: Tensor, nodes: Tensor | None) -> None:
+    def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
+        """Keep for later which rows are wrong, 0 for those that are right; int32."""
         ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
         self._wrong.append(wrong)
         self._nodes.append(ids)
