@@ -236,6 +236,6 @@ def _compact(
 def _sizes(states: Tensor) -> tuple[dict[str, int], int]:
     """Return the sizes that all kernels have, and the number of blocks of rows."""
     rows, width = states.shape
-    block_w = max(16, min(128, 1 << (width - 1).bit_length()))
+    block_w = max(16, min(64, 1 << (width - 1).bit_length()))
     sizes = {"rows": rows, "width": width, "block_m": BLOCK_M, "block_w": block_w}
     return sizes, -(-rows // BLOCK_M)
