@@ -17,6 +17,18 @@ from graphut.nn.rules.act import ACT
 
 BLOCK_M = 32  # rows of a program
 
+# What the backward pass keeps, is given (gradients of the results, in order) and returns (those of
+# the arguments), by the names of `act_backward`.
+SAVED = ("seen", "unit", "probability", "nodes", "states", "share", "flags", "place")
+GIVEN = (
+    *("to_unit", "to_out", "to_remainder", "wrong", "next_nodes", "to_next_spent"),
+    *("to_shown", "to_next_shown", "to_next_encodings", "count"),
+)
+RETURNED = (
+    *("to_seen", "to_unit", "to_probability", "to_states", "to_encodings", "to_spent"),
+    *("to_out", "to_remainder"),
+)
+
 
 class FusedFrontier(DeviceFrontier):
     """A frontier whose steps end by Triton kernels, for `ACT` with `weighting="sum"`.
@@ -115,14 +127,8 @@ class _EndStep(torch.autograd.Function):
         share, wrong = torch.empty_like(spent), nodes.new_empty(len(nodes), dtype=torch.int32)
         flags, going = torch.empty_like(wrong), wrong.new_empty(blocks)
         probability = torch.empty_like(spent) if probability is None else probability
-        shared: dict[str, Any] = {
-            "nodes": nodes,
-            "spent": spent,
-            "share": share,
-            "flags": flags,
-            "going": going,
-        }
-        shared |= {"states": states, "missing": missing, **sizes}
+        shared: dict[str, Any] = {"nodes": nodes, "states": states, "missing": missing, **sizes}
+        shared |= {"spent": spent, "share": share, "flags": flags, "going": going}
         with torch.cuda.device_of(states):
             act_decide[(blocks,)](
                 seen=seen,
@@ -149,48 +155,27 @@ class _EndStep(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        seen, unit, probability, nodes, states, share, flags, place = ctx.saved_tensors
+        saved = dict(zip(SAVED, ctx.saved_tensors, strict=True))
+        given = {
+            name: None if x is None else x.contiguous()
+            for name, x in zip(GIVEN, grads, strict=True)
+            if name.startswith("to_")
+        }
+        seen, unit, states, share = (saved[name] for name in ("seen", "unit", "states", "share"))
         (missing, bound), (sizes, blocks) = ctx.sizes, _sizes(states)
-        dense = [None if x is None else x.contiguous() for x in grads]
-        to_unit, to_out, to_remainder, _, _, to_next_spent, to_shown, to_next_shown, to_next, _ = (
-            dense
-        )
-        to_encodings = torch.empty_like(states) if ctx.needs_input_grad[4] else None
-        to_seen = to_probability = None
-        if seen is None:
-            to_probability = torch.empty_like(share)
-        else:
-            to_seen = torch.empty_like(seen)
-            to_unit = torch.zeros_like(unit) if to_unit is None else to_unit
-        to_states, to_spent = torch.empty_like(states), torch.empty_like(share)
+        if unit is not None and given["to_unit"] is None:
+            given["to_unit"] = torch.zeros_like(unit)
+        made = {
+            "to_seen": None if seen is None else torch.empty_like(seen),
+            "to_probability": torch.empty_like(share) if seen is None else None,
+            "to_states": torch.empty_like(states),
+            "to_encodings": torch.empty_like(states) if ctx.needs_input_grad[4] else None,
+            "to_spent": torch.empty_like(share),
+        }
         with torch.cuda.device_of(states):
-            act_backward[(blocks,)](
-                seen=seen,
-                unit=unit,
-                probability=probability,
-                nodes=nodes,
-                states=states,
-                share=share,
-                flags=flags,
-                place=place,
-                to_out=to_out,
-                to_remainder=to_remainder,
-                to_shown=to_shown,
-                to_next_spent=to_next_spent,
-                to_next_shown=to_next_shown,
-                to_next_encodings=to_next,
-                to_seen=to_seen,
-                to_unit=to_unit,
-                to_probability=to_probability,
-                to_spent=to_spent,
-                to_states=to_states,
-                to_encodings=to_encodings,
-                missing=missing,
-                bound=bound,
-                **sizes,
-            )
-        step = to_seen, to_unit, to_probability, to_states, to_encodings, to_spent
-        return *step, to_out, to_remainder, None, None, None
+            act_backward[(blocks,)](**saved, **given, **made, missing=missing, bound=bound, **sizes)
+        found = made | given
+        return *(found[name] for name in RETURNED), None, None, None
 
 
 def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | None:
