@@ -67,6 +67,7 @@ def _arguments(call: AttentionCall) -> tuple[Tensors, Numbers]:
     bias, table = (None if x is None else x.to(wide) for x in (call.edge_bias, call.relative_bias))
     tensors = Tensors(call.query, call.key, call.value, call.frontier, bias, table, *edges)
     kernel = "fastest" if _in_blocks(call) else "rows"
+    assert isinstance(call.seed, int)  # one on a device is for other backends
     return tensors, Numbers(call.scale, call.dropout, call.seed, kernel)
 
 

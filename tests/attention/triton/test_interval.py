@@ -32,7 +32,7 @@ def test_row_blocks_of_a_frontier_are_packed_before_they_are_cut() -> None:
 
 def test_row_blocks_of_all_rows_are_made_once() -> None:
     layout = Complete().layout([5]).to(DEVICE)
-    active = active_rows(5, None, None)
+    active = active_rows(5, None)
     assert row_blocks(layout, active, 2) is row_blocks(layout, active, 2)
     assert row_blocks(layout, active, 2) is not row_blocks(layout, active, 4)
 
