@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from graphut.attention import (
     edge_attention,
     layout_from_edges,
 )
+from graphut.attention.layout import upload
 from tests.helpers import assert_same
 
 Edges = tuple[int, int, list[tuple[int, int]]]
@@ -124,6 +128,26 @@ def test_edge_layout_to_copies_to_a_device_once(step: int) -> None:
     assert moved.dst_lengths.device == torch.device("cpu")
     assert layout.to(torch.device("meta")) is moved
     assert moved.to("cpu") is layout
+    assert upload([torch.ones(1), layout, moved], "meta")[1:] == [moved, moved]
+
+
+def test_edge_layout_to_leaves_no_circle() -> None:
+    layout = IntervalLayout(
+        lo=torch.tensor([0]), hi=torch.tensor([1]), num_src=1,
+        src_lengths=torch.tensor([1]), dst_lengths=torch.tensor([1]),
+    )  # fmt: skip
+    moved = weakref.ref(layout.to("meta"))
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        assert layout.to("meta") is moved()
+        own = copy.deepcopy(layout)
+        assert own.to("meta") is not moved() and own.num_edges == 1
+        del layout
+        assert moved() is None
+    finally:
+        if collects:
+            gc.enable()
 
 
 @pytest.mark.parametrize(
