@@ -238,7 +238,7 @@ def upload(items: Sequence[Any], device: Device) -> list[Any]:
     parts = [_unsent(item, target) for item in items]
     with outside_transforms():
         sent = iter(_send([x for part in parts for x in part.values()], target))
-    found = []
+    found: list[Any] = []
     for item, part in zip(items, parts, strict=True):
         copies = {name: next(sent) for name in part}
         if isinstance(item, EdgeLayout):

@@ -67,7 +67,8 @@ def backward_sources(
 
 def _prepare(inputs: KernelInputs) -> tuple[RowBlocks, dict[str, Any]]:
     """Return the blocks of rows, and the arguments that all three kernels have."""
-    sizes = tile_sizes(max(inputs.widths), inputs.query.dtype)
+    by_edge = inputs.edge_bias is not None or inputs.dropout > 0
+    sizes = tile_sizes(max(inputs.widths), inputs.query.dtype, by_edge=by_edge)
     rows = row_blocks(inputs.layout, inputs.active, sizes.block_m)
     return rows, inputs.arguments() | {
         "low": rows.low,
@@ -110,8 +111,8 @@ def _cut(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
     # A sentence has at most one block that is not full.
     bound = min(int((-(-lengths // block)).sum()), rows, lengths.numel() + rows // block)
     cuts = active.first_row(layout.derive(sentence_cuts)[0])
-    ints = (cuts.new_empty(size) for size in (bound, bound, 1, rows, rows))
-    table = RowBlocks(*ints, shift=layout.lo.new_empty(rows))
+    first, last, blocks, low, high = map(cuts.new_empty, (bound, bound, 1, rows, rows))
+    table = RowBlocks(first, last, blocks, low, high, layout.lo.new_empty(rows))
     by_node = {"lo": layout.lo, "hi": layout.hi, "row_starts": layout.row_starts}
     _launch_cut(lengths, block, cuts=cuts, nodes=active.nodes, **by_node, **vars(table))
     return table
@@ -136,7 +137,7 @@ def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
     assert isinstance(layout, IntervalLayout)
     lengths, cuts = layout.src_lengths, layout.derive(sentence_cuts)[1].int()
     bound = int((-(-lengths // block)).sum())
-    first, last, blocks = (cuts.new_empty(size) for size in (bound, bound, 1))
+    first, last, blocks = map(cuts.new_empty, (bound, bound, 1))
     unknown = dict.fromkeys(("nodes", "lo", "hi", "row_starts", "low", "high", "shift"))
     _launch_cut(lengths, block, cuts=cuts, first=first, last=last, blocks=blocks, **unknown)
     low, high = _filled(layout)

@@ -24,8 +24,10 @@ class TileSizes:
     num_stages: int  # tiles in flight
 
 
-def tile_sizes(width: int, dtype: torch.dtype) -> TileSizes:
+def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool = False) -> TileSizes:
     """Return the tile for heads of `width` features, a power of two.
+
+    With numbers of single edges, a bias or dropout, a program needs more registers.
 
     Examples
     --------
@@ -36,13 +38,11 @@ def tile_sizes(width: int, dtype: torch.dtype) -> TileSizes:
     if dtype == torch.float32:
         rows, stages = (32, 2) if width <= 128 else (16, 1)
         return TileSizes(rows, 16, 4 if width < 64 else 8, stages)
-    if width <= 64:
-        side, warps, stages = 64, 4, 3
-    elif width <= 128:
-        side, warps, stages = 64, 8, 2
-    else:
-        side, warps, stages = (32, 8, 1) if width <= 256 else (16, 8, 1)
-    return TileSizes(side, side, warps, stages)
+    if width <= 128:
+        warps, stages = (4, 3) if width <= 64 else (8, 2)
+        return TileSizes(64, 32 if by_edge else 64, warps, stages)
+    side = 32 if width <= 256 else 16
+    return TileSizes(side, side, 8, 1)
 
 
 def edges_at_once(width: int) -> int:

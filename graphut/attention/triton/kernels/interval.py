@@ -140,9 +140,7 @@ def interval_forward(
     row = tl.load(first + block) + tl.arange(0, block_m)
     mask = row < tl.load(last + block)
     begin, until = load_interval(low, high, row, mask)
-    to_edge = None
-    if bias is not None or seed is not None:
-        to_edge = tl.load(shift + row, mask=mask, other=0)
+    to_edge = tl.load(shift + row, mask=mask, other=0)
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     top = tl.full([block_m], -INFINITY, tl.float32)
     sums = tl.full([block_m], 0.0, tl.float32)
@@ -223,9 +221,7 @@ def interval_query(
     row = tl.load(first + block) + tl.arange(0, block_m)
     mask = row < tl.load(last + block)
     begin, until = load_interval(low, high, row, mask)
-    to_edge = None
-    if bias is not None or seed is not None or to_bias is not None:
-        to_edge = tl.load(shift + row, mask=mask, other=0)
+    to_edge = tl.load(shift + row, mask=mask, other=0)
     place = row * heads + head
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     o = load_tile(out, head, row, heads * value_width, mask, value_width, block_value)
