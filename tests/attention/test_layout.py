@@ -17,7 +17,9 @@ from graphut.attention import (
     edge_attention,
     layout_from_edges,
 )
-from graphut.attention.layout import upload
+from graphut.attention.layout import sentence_cuts, upload
+from graphut.topology import Causal
+from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import assert_same
 
 Edges = tuple[int, int, list[tuple[int, int]]]
@@ -129,6 +131,23 @@ def test_edge_layout_to_copies_to_a_device_once(step: int) -> None:
     assert layout.to(torch.device("meta")) is moved
     assert moved.to("cpu") is layout
     assert upload([torch.ones(1), layout, moved], "meta")[1:] == [moved, moved]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_upload_sends_all_in_one_piece_without_a_wait() -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    layout = Causal().layout([2, 3])
+    with gpu_stand_in() as gpu:
+        given = [torch.tensor([True, False, True]), torch.empty(0), layout, torch.ones(2, 3)]
+        flags, nothing, moved, ones = upload(given, "cuda")
+        assert (len(gpu.copies), gpu.waits) == (1, [])
+        assert upload([layout], "cuda") == [moved] and moved.to("cpu") is layout
+        assert len(gpu.copies) == 1
+        found = [gpu.host(x) for x in (flags, nothing, ones, moved.lo, moved.hi)]
+        expected = [given[0], given[1], given[3], layout.lo, layout.hi]
+        assert all(map(torch.equal, found, expected))
+        cuts = [gpu.host(x).tolist() for x in moved.derive(sentence_cuts)]
+        assert (len(gpu.copies), cuts) == (1, [[0, 2, 5], [0, 2, 5]])
 
 
 def test_edge_layout_to_leaves_no_circle() -> None:
