@@ -184,13 +184,12 @@ class EdgeLayout(ABC):
         found = {name: x for name, x in indices.items() if x is not None}
         return found | dict(zip(("dst_cuts", "src_cuts"), self.derive(sentence_cuts), strict=True))
 
-    def _copy(self, parts: dict[str, Any]) -> EdgeLayout:
-        """Return a copy on another device, made of `_parts` there."""
+    def _copy(self, parts: dict[str, Any], device: torch.device) -> EdgeLayout:
+        """Return a copy on another device, made of `_parts` there, and keep it."""
         cuts = parts.pop("dst_cuts"), parts.pop("src_cuts")
         parts |= {"_trusted": True, "_copies": {}, "_original": ref(self)}
-        copy = replace(self, **parts)
+        copy = self._copies[device] = replace(self, **parts)
         copy._derived[sentence_cuts] = cuts
-        self._copies[copy.device] = copy
         return copy
 
     def derive(self, make: Callable[..., T], *sizes: int) -> T:
@@ -242,7 +241,7 @@ def upload(items: Sequence[Any], device: Device) -> list[Any]:
     for item, part in zip(items, parts, strict=True):
         copies = {name: next(sent) for name in part}
         if isinstance(item, EdgeLayout):
-            found.append(item._copy(copies) if copies else item._known(target))
+            found.append(item._copy(copies, target) if copies else item._known(target))
         else:
             found.append(copies["x"])
     return found

@@ -44,7 +44,7 @@ from graphut.nn import (
     PositionwiseTransition,
     UniversalTransformerStep,
 )
-from graphut.topology import Complete, Topology, parse
+from graphut.topology import Complete, parse
 
 NO_MEASUREMENT = "nothing of this is a measurement: it ran without a GPU"
 Figures = dict[str, Any]
@@ -64,7 +64,7 @@ class Plan:
     dtypes: tuple[torch.dtype, ...]
     widths: tuple[int, ...]  # features of a head, where results are compared
     shapes: dict[str, tuple[str, str]]  # by name: the topology and the sizes of attention calls
-    dims: tuple[int, ...]  # features of a node in attention calls
+    dim: int  # features of a node in attention calls
     recurrences: tuple[tuple[str, int], ...]  # sizes and features
     depths: tuple[int, ...]  # steps of all nodes
     model: dict[str, int]  # that is trained
@@ -93,7 +93,7 @@ def full_plan() -> Plan:
         dtypes=(torch.float32, *_HALF),
         widths=(16, 64, 128),
         shapes=_SHAPES,
-        dims=(512,),
+        dim=512,
         recurrences=(("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512)),
         depths=(1, 2, 4, 8),
         model={"d_model": 512, "num_heads": 8, "d_hidden": 2048, "max_steps": 6},
@@ -111,7 +111,7 @@ def tiny_plan() -> Plan:
         dtypes=(torch.float32,),
         widths=(4,),
         shapes=_SMALL_SHAPES,
-        dims=(4,),
+        dim=4,
         recurrences=(("1x2", 4),),
         depths=(1,),
         model={"d_model": 4, "num_heads": 1, "d_hidden": 4, "max_steps": 2},
@@ -132,9 +132,9 @@ def sections(plan: Plan) -> dict[str, Callable[[], Figures]]:
     found["depth"] = partial(depth, plan)
     found["profile of five updates"] = partial(profile, plan)
     found[f"training, {plan.updates} updates"] = partial(training, plan)
-    for dtype, dim, (name, shape) in product(plan.dtypes[:2], plan.dims, plan.shapes.items()):
-        key = f"attention, {name}, {_name(dtype)}, d = {dim}"
-        found[key] = partial(attention, plan, dtype, dim, *shape)
+    for dtype, (name, shape) in product(plan.dtypes[:2], plan.shapes.items()):
+        key = f"attention, {name}, {_name(dtype)}, d = {plan.dim}"
+        found[key] = partial(attention, plan, dtype, *shape)
     return found | {"tests": partial(marked_tests, plan)}
 
 
@@ -227,10 +227,10 @@ def profile(plan: Plan) -> Figures:
     on_gpu = plan.device.type == "cuda"
     with TemporaryDirectory() as folder:
         trainer = _trainer(plan, folder)
-        trainer.fit(_Until(trainer, 1))
+        _fit(trainer, 1)
         kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
         with profiled(activities=kinds) as found:
-            trainer.fit(_Until(trainer, 6))
+            _fit(trainer, 6)
     spent = "self_device_time_total" if on_gpu else "self_cpu_time_total"
     rows = sorted(found.key_averages(), key=lambda row: -getattr(row, spent))[:20]
     return {f"{row.key}, {row.count} calls, ms": 1e-3 * getattr(row, spent) for row in rows}
@@ -240,18 +240,22 @@ def training(plan: Plan) -> Figures:
     """Train a model to copy, in the precision that training takes here."""
     with TemporaryDirectory() as folder:
         trainer = _trainer(plan, folder)
-        trainer.fit(_Until(trainer, 1))  # compiles
+        _fit(trainer, 1)  # compiles
         start = time.perf_counter()
-        trainer.fit(_Until(trainer, plan.updates))
+        _fit(trainer, plan.updates)
         seconds = time.perf_counter() - start
     totals = trainer.progress.totals
-    return {"updates a second": (plan.updates - 1) / seconds, **totals.steps(),
-            "labels right": totals.accuracy, "loss": totals.loss / totals.updates}  # fmt: skip
+    return {
+        "updates a second": (plan.updates - 1) / seconds,
+        "loss": totals.loss / totals.updates,
+        "labels right": totals.accuracy,
+        **{f"steps, {part}": steps for part, steps in totals.steps().items()},
+    }
 
 
-def attention(plan: Plan, dtype: torch.dtype, dim: int, topology: str, sizes: str) -> Figures:
+def attention(plan: Plan, dtype: torch.dtype, topology: str, sizes: str) -> Figures:
     """Compare the kernels with other implementations of the same attention call."""
-    problem = _problem(plan, dtype, dim, topology, sizes, heads=8 if dim % 8 == 0 else 1)
+    problem = _problem(plan, dtype, plan.dim, topology, sizes, heads=8 if plan.dim % 8 == 0 else 1)
     report = bench_attention(problem, backends=["triton", "torch"], repeats=plan.repeats)
     figures: Figures = {}
     for row in report["rows"]:
@@ -262,14 +266,9 @@ def attention(plan: Plan, dtype: torch.dtype, dim: int, topology: str, sizes: st
     return figures
 
 
-class _Until:
-    """Says stop after so many updates of a run."""
-
-    def __init__(self, trainer: Trainer, updates: int) -> None:
-        self._trainer, self._updates = trainer, updates
-
-    def __call__(self) -> bool:
-        return self._trainer.progress.update >= self._updates
+def _fit(trainer: Trainer, updates: int) -> None:
+    """Train until so many updates are done."""
+    trainer.fit(lambda: trainer.progress.update >= updates)
 
 
 def _trainer(plan: Plan, folder: str) -> Trainer:
@@ -320,11 +319,8 @@ def _does_not_wait(run: Callable[[], object], device: torch.device) -> bool | st
 def _problem(
     plan: Plan, dtype: torch.dtype, dim: int, topology: str, sizes: str, **options: Any
 ) -> AttentionProblem:
-    found: Topology = parse(topology)
-    shape = Sizes.parse(sizes)
-    return AttentionProblem(
-        topology=found, sizes=shape, dim=dim, dtype=dtype, device=plan.device, **options
-    )
+    shape: dict[str, Any] = {"topology": parse(topology), "sizes": Sizes.parse(sizes), "dim": dim}
+    return AttentionProblem(**shape, dtype=dtype, device=plan.device, **options)
 
 
 def _name(dtype: torch.dtype) -> str:
