@@ -254,11 +254,10 @@ def _unsent(item: Tensor | EdgeLayout, device: torch.device) -> dict[str, Tensor
 
 
 def _send(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    if device.type != "cuda" or any(x.device.type != "cpu" for x in tensors):
+    if device.type != "cuda" or {x.device.type for x in tensors} != {"cpu"}:
         return [x.to(device) for x in tensors]
-    ends = list(accumulate(-(-x.nbytes // _ALIGNED) * _ALIGNED for x in tensors))
-    pinned = torch.empty(ends[-1] if ends else 0, dtype=torch.uint8, pin_memory=True)
-    starts = [0, *ends][: len(tensors)]
+    *starts, size = accumulate((-(-x.nbytes // _ALIGNED) * _ALIGNED for x in tensors), initial=0)
+    pinned = torch.empty(size, dtype=torch.uint8, pin_memory=True)
     for start, x in zip(starts, tensors, strict=True):
         _view(pinned, start, x).copy_(x)
     arrived = pinned.to(device, non_blocking=True)
