@@ -3,13 +3,15 @@
     python -m graphut.experiments.bench.gpu --out results.json
 
 Each section is saved when it is done, and none begins after `--minutes`: a second call does what is
-left. Without a GPU, `--tiny` does all of it on small sizes, with the kernels in Triton's
-interpreter, to see that it runs: nothing of that is a measurement, and no record is made of it.
+left or has failed. Without a GPU, `--tiny` does all of it on small sizes, with the kernels in
+Triton's interpreter, to see that it runs: nothing of that is a measurement, and no record is made
+of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import subprocess
@@ -47,11 +49,9 @@ from graphut.nn import (
 from graphut.topology import Complete, parse
 
 NO_MEASUREMENT = "nothing of this is a measurement: it ran without a GPU"
+_MOST_SECONDS = 480  # that tests may take
 Figures = dict[str, Any]
 """The figures of a section, by name."""
-
-
-_MOST_SECONDS = 480  # that tests may take
 
 
 @dataclass(frozen=True)
@@ -327,6 +327,10 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _in_json(figure: Any) -> Any:
+    return str(figure) if isinstance(figure, float) and not math.isfinite(figure) else figure
+
+
 def measure(plan: Plan, out: Path, command: Sequence[str], minutes: float) -> bool:
     """Do the sections that a report lacks, and save it after each; return whether it is whole."""
     machine = dated_machine(plan.device)
@@ -336,6 +340,7 @@ def measure(plan: Plan, out: Path, command: Sequence[str], minutes: float) -> bo
         raise ValueError(f"{out} is of {report['machine']['gpu']}, not of {machine['gpu']}")
     report |= {"command": list(command), "machine": machine}
     report["note"] = None if plan.device.type == "cuda" else NO_MEASUREMENT
+    report["rows"] = [row for row in report["rows"] if "failed" not in row["figures"]]
     done = {row["section"] for row in report["rows"]}
     end = time.monotonic() + 60 * minutes
     for name, run in sections(plan).items():
@@ -346,7 +351,7 @@ def measure(plan: Plan, out: Path, command: Sequence[str], minutes: float) -> bo
             return False
         start = time.monotonic()
         try:
-            figures = run()
+            figures = {what: _in_json(figure) for what, figure in run().items()}
         except Exception as error:  # whatever one section raises, the others go on
             figures = {"failed": f"{type(error).__name__}: {error}"}
         seconds = time.monotonic() - start
@@ -368,6 +373,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(
             "there is no CUDA device here: --tiny shows that all runs, and measures nothing"
         )
+    if not options.out.resolve().parent.is_dir():
+        parser.error(f"--out {options.out}: there is no such folder")
     if options.tiny:
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before the kernels are imported
         print(NO_MEASUREMENT)

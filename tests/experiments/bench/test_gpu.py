@@ -49,7 +49,7 @@ def test_measure_goes_on_where_it_was_stopped(
             raise KeyboardInterrupt
         if name == "c":
             raise RuntimeError("too large")
-        return {"figure": 1.0}
+        return {"figure": torch.inf}
 
     names = "abc"
     monkeypatch.setattr(
@@ -63,7 +63,9 @@ def test_measure_goes_on_where_it_was_stopped(
     assert measure(tiny_plan(), out, [], minutes=1)
     assert done == ["a", "b", "b", "c"]
     figures = [row["figures"] for row in read_json(out)["rows"]]
-    assert figures == [{"figure": 1.0}, {"figure": 1.0}, {"failed": "RuntimeError: too large"}]
+    assert figures == [{"figure": "inf"}] * 2 + [{"failed": "RuntimeError: too large"}]
+    assert measure(tiny_plan(), out, [], minutes=1)  # what has failed is tried once more
+    assert done[4:] == ["c"] and len(read_json(out)["rows"]) == 3
 
 
 def test_measure_refuses_a_report_of_another_machine(tmp_path: Path) -> None:
@@ -77,6 +79,9 @@ def test_main_refuses_to_measure_without_a_gpu(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main(["--out", "found.json"])
     assert "there is no CUDA device here: --tiny" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--tiny", "--out", "nowhere/found.json"])
+    assert "--out nowhere/found.json: there is no such folder" in capsys.readouterr().err
 
 
 def test_full_plan_has_sections_of_their_own() -> None:
