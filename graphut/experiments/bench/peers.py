@@ -122,6 +122,8 @@ def prepare_nested(problem: AttentionProblem) -> Implementation:
     causal = isinstance(problem.topology, Causal)
     if problem.frontier is not None or not (causal or isinstance(problem.topology, Complete)):
         raise UnavailableError("takes all rows of complete or causal graphs alone")
+    if causal and problem.device.type == "cpu":
+        raise UnavailableError("has no causal kernel for the CPU")
     offsets, lengths = sentence_cuts(problem.layout)[1], problem.layout.src_lengths
     bounds: dict[str, Any] = {"min_seqlen": int(lengths.min()), "max_seqlen": int(lengths.max())}
 
@@ -132,8 +134,8 @@ def prepare_nested(problem: AttentionProblem) -> Implementation:
                 torch.nested.nested_tensor_from_jagged(x, offsets, **bounds).transpose(1, 2)
                 for x in (query, key, value)
             )
-        out = scaled_dot_product_attention(query, key, value, is_causal=causal)
-        return out.transpose(1, 2).values()
+            out = scaled_dot_product_attention(query, key, value, is_causal=causal)
+            return out.transpose(1, 2).values()
 
     return Implementation(attend)
 

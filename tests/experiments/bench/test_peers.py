@@ -59,9 +59,18 @@ def test_prepare_nested_equals_the_reference() -> None:
     assert largest_error(entry.packed(), reference(case)) < 1e-12
 
 
-@pytest.mark.parametrize("changes", [{"topology": Window(1)}, {"fraction": 0.4}])
-def test_prepare_nested_refuses_what_torch_does_not_take(changes: dict[str, Any]) -> None:
-    with pytest.raises(UnavailableError, match="all rows of complete or causal graphs alone"):
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"topology": Window(1)}, "all rows of complete or causal graphs alone"),
+        ({"fraction": 0.4}, "all rows of complete or causal graphs alone"),
+        ({}, "no causal kernel for the CPU"),
+    ],
+)
+def test_prepare_nested_refuses_what_torch_does_not_take(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UnavailableError, match=words):
         prepare_nested(problem(**changes))
 
 
