@@ -201,6 +201,8 @@ class _Calls(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        if func is torch.device:  # makes the name of a device, and does nothing there
+            return func(*args, **(kwargs or {}))
         args, kwargs = tree_map(_seen_by_torch, (args, dict(kwargs or {})))
         if func is dropout and isinstance(args[0], DeviceTensor):
             return _dropout(*args, **kwargs)

@@ -152,7 +152,8 @@ def test_gpu_kernels_are_compiled_as_they_are_launched(
         from graphut.attention.triton.kernels.interval import cut_rows
 
         first, last, blocks = (torch.zeros(n, dtype=torch.int32, device="cuda") for n in (4, 4, 1))
-        cut_rows[(2,)](cuts, first, last, blocks, block_m=16, lanes=128, num_warps=1)
+        sizes = {"block_m": 16, "lanes": 128, "span": 1024, "num_warps": 1}
+        cut_rows[(2, 1)](cuts, *[None] * 4, first, last, blocks, *[None] * 3, **sizes)
         assert gpu.host(last).tolist()[:2] == [3, 5]
     [kernel] = gpu.compiled["cut_rows"]
     assert kernel.asm["cubin"] and "sm_90" in kernel.asm["ptx"]

@@ -66,7 +66,7 @@ class _Attention(torch.autograd.Function):
         query, key, value = packed(query), packed(key), packed(value)
         inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
         out = _by_row(active, value.shape[1:], value)
-        lse = _by_row(active, query.shape[1:2], query.new_empty(0, dtype=torch.float32))
+        lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
         learning = any(ctx.needs_input_grad) and out.dtype != torch.float32
         rest = torch.empty_like(out) if learning else None
         with torch.cuda.device_of(query):

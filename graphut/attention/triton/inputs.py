@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ class ActiveRows:
     nodes: Tensor | None
     rows: int  # how many rows there may be
     num_dst: int  # number of destinations
+    tables: dict[int, Any] = field(default_factory=dict)  # blocks of rows, by their height
 
     @cached_property
     def slot(self) -> Tensor | None:

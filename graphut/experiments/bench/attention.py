@@ -77,7 +77,7 @@ def bench_attention(
     (['torch', 'padded'], 'torch')
     """
     backends = backend_names() if backends is None else backends
-    prepare: dict[str, Prepare] = {name: partial(_backend, name) for name in backends}
+    prepare: dict[str, Prepare] = {name: partial(prepare_backend, name) for name in backends}
     prepare |= {name: PEERS[name] for name in (PEERS if peers is None else peers)}
     expected = reference(problem)
     runs: dict[str, PreparedRun] = {}
@@ -120,7 +120,8 @@ def matrix_product(device: torch.device) -> Callable[[], object]:
     return lambda: torch.mm(a, b)
 
 
-def _backend(name: str, problem: AttentionProblem) -> Implementation:
+def prepare_backend(name: str, problem: AttentionProblem) -> Implementation:
+    """Return a backend of graphut."""
     layout, frontier = problem.layout, problem.frontier
 
     def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from graphut.experiments.results.babi import ENTRIES, babi_table
 from graphut.experiments.results.benchmark_tables import (
     attention_table,
+    gpu_table,
     layers_table,
     model_table,
     scaling_table,
@@ -60,6 +61,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "model": lambda records: model_table(records.benches),
     "scaling": lambda records: scaling_table(records.benches),
     "layers": lambda records: layers_table(records.benches),
+    "gpu": lambda records: gpu_table(records.benches),
 }
 
 
