@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, pstdev
 
 NOT_MEASURED = "-"
@@ -111,7 +111,7 @@ def mebibytes(size: int | None) -> str:
     return "?" if size is None else f"{size / (1 << 20):.1f}"
 
 
-def mean_and_deviation(values: Sequence[float]) -> str:
+def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
     """Return the mean of some numbers, with their standard deviation if they are several.
 
     Examples
@@ -120,5 +120,5 @@ def mean_and_deviation(values: Sequence[float]) -> str:
     ('.750 ± .250', '.500', '')
     """
     if len(values) < 2:
-        return "".join(map(share, values))
-    return f"{share(fmean(values))} ± {share(pstdev(values))}"
+        return "".join(map(form, values))
+    return f"{form(fmean(values))} ± {form(pstdev(values))}"

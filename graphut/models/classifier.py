@@ -24,8 +24,9 @@ class UniversalTransformerClassifier(EncoderModel):
     Masks are drawn around one: were all of them ones, "a is above b" would begin as "b is above
     a", and a model may never learn to tell them apart. One step is repeated over the graph of a
     document's sentences, and the class is read from the last one: the question, where a document
-    is facts and a question. A sequence of symbols is classified as a document whose sentences are
-    of one word.
+    is facts and a question. tensor2tensor's code has masks of ones, and reads the class from the
+    mean over sentences: `mask_init` and `readout` in the configuration. A sequence of symbols is
+    classified as a document whose sentences are of one word.
 
     Examples
     --------
@@ -53,7 +54,7 @@ class UniversalTransformerClassifier(EncoderModel):
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
         super().reset_parameters()
-        nn.init.normal_(self.mask, mean=1.0)
+        nn.init.normal_(self.mask, mean=1.0, std=float(self.config.mask_init == "normal"))
 
     def forward(
         self, documents: Sequence[Sentences], *, get_attention: bool = False
@@ -78,8 +79,11 @@ class UniversalTransformerClassifier(EncoderModel):
         """
         words, sizes, lengths = self._read(documents)
         feat = self._first_states(words, sizes)
-        _, last, steps, ponder = self._encode(feat, lengths, get_attention)
-        return ClassifierOutput(self.output(last), ponder, steps, lengths)
+        states, read, steps, ponder = self._encode(feat, lengths, get_attention)
+        if self.config.readout == "mean":
+            document = torch.repeat_interleave(lengths).to(self.device)
+            read = row_sums(states, document, len(lengths)) / lengths.to(states)[:, None]
+        return ClassifierOutput(self.output(read), ponder, steps, lengths)
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:

@@ -76,11 +76,22 @@ class ModelConfig(CheckedConfig):
     )
     dropout: float = option(0.0, "of embeddings and residuals, as a probability")
     attention_dropout: float = option(0.0, "of attention weights, as a probability")
+    activation_dropout: float = option(0.0, "of features inside the transition, as a probability")
     scale_by_degree: bool = option(
         False, "multiply attention scores by a learned multiple of log(1 + in-degree)"
     )
     symmetric_init: bool = option(
         False, "let keys begin as queries: a token at first attends to those that are like it"
+    )
+    geometric_attention: bool = option(
+        False,
+        "let tokens of an encoder look for the nearest one that matches, in place of a softmax "
+        "over all (2110.07732)",
+    )
+    copy_gate: bool = option(
+        False,
+        "keep a token's state where a learned gate is closed, as it is at first (2110.07732); with "
+        "norm post, and best without signals",
     )
     attention_bias: bool = option(True, "have biases in the maps of attention")
     position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
@@ -113,8 +124,9 @@ class ModelConfig(CheckedConfig):
         self._check("max_steps", self.max_steps <= 1_000_000, "at most 1,000,000")
         once = "True where adaptive is: layers with weights of their own are all done"
         self._check("share_weights", self.share_weights or not self.adaptive, once)
-        for name in ("dropout", "attention_dropout"):
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
+        self._check("copy_gate", self.norm == "post" or not self.copy_gate, "False with norm 'pre'")
         self._check_rules()
         for name in ("halting_gain", "max_offset", "noise"):
             self._check(name, getattr(self, name) >= 0, "0 or more")
@@ -288,6 +300,8 @@ class UniversalTransformerLMConfig(ModelConfig):
         self._check_vocabularies("vocab_size")
         topology = parse(self.topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
+        wanted = "False: a language model has no encoder"
+        self._check("geometric_attention", not self.geometric_attention, wanted)
         self._check_extra_nodes(topology)
 
 
@@ -297,12 +311,16 @@ class EncoderConfig(ModelConfig):
 
     vocab_size: int = field(metadata={"help": "words in the vocabulary"})
     topology: str = option("complete", "which nodes a node sees")
-    positions: Literal["start", "end"] = option(
-        "start", "count nodes from the start, or back from the end, where the question is"
+    positions: Literal["start", "end", "fixed"] = option(
+        "start",
+        "count nodes from the start, or back from the end, where the question is; fixed: from the "
+        "start, but the last node is always at max_length",
     )
 
     def _check_values(self) -> None:
         super()._check_values()
+        self._check("max_offset", self.max_offset == 0 or self.positions != "fixed",
+                    "0 where positions is 'fixed'")  # fmt: skip
         self._check_vocabularies("vocab_size")
         self._check_extra_nodes(parse(self.topology))
 
@@ -321,6 +339,12 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
 
     classes: int = field(metadata={"help": "classes to choose from"})
     longest_sentence: int = option(20, "words that a sentence may have")
+    mask_init: Literal["normal", "ones"] = option(
+        "normal", "first masks of the words in a sentence: drawn around one, or all ones"
+    )
+    readout: Literal["last", "mean"] = option(
+        "last", "what the class is read from: the last state, or the mean of all"
+    )
 
     def _check_values(self) -> None:
         super()._check_values()
@@ -384,5 +408,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
             self._check(name, getattr(self, name) >= 0, "0 or more")
         if self.answer_at != "edge":
             self._check("classes", self.classes >= 2, "at least 2")
+        wanted = "False: the nodes of a graph are in no order"
+        self._check("geometric_attention", not self.geometric_attention, wanted)
         wanted = "'positionwise': the nodes of a graph are no sentence"
         self._check("transition", self.transition == "positionwise", wanted)

@@ -17,7 +17,8 @@ class EncoderModel(AdaptiveModel):
     """An encoder over the nodes of each text, of which the last one asks the question.
 
     Positions count from the first node, or back from the last one, so that those just before the
-    question are always the same (arXiv 1503.08895, section 4.1).
+    question are always the same (arXiv 1503.08895, section 4.1). Or they count from the first node,
+    and the last one has a position of its own, as in tensor2tensor, which fills up every story.
     """
 
     config: EncoderConfig
@@ -39,6 +40,9 @@ class EncoderModel(AdaptiveModel):
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
+        elif self.config.positions == "fixed":
+            is_last = position == nodes.expand(lengths)
+            position = position.masked_fill(is_last, self.config.max_length)
         layout = nodes.checked_layout(self.topology.layout(lengths))
         position = nodes.positions(self._drawn_positions(lengths), position)
         last = lengths.cumsum(0) - 1

@@ -9,6 +9,7 @@ from typing import Any
 from graphut.models.config import ModelConfig
 from graphut.nn import (
     AdaptiveRecurrence,
+    CopyGate,
     HaltingUnit,
     InputNoise,
     LearnedSignal,
@@ -64,13 +65,18 @@ def make_recurrence(
         # Extra nodes see no source; the sentence graph has checked that all tokens do.
         cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
-            attention() if make_attention is None else make_attention(),
+            attention(geometric=config.geometric_attention and not causal)
+            if make_attention is None
+            else make_attention(),
             _transition(config, causal=causal),
             cross_attention=cross,
             norm=config.norm,
             dropout=config.dropout,
             output_norm=is_last,
             norm_eps=config.norm_eps,
+            copy_gate=CopyGate(config.d_model, dropout=config.activation_dropout)
+            if config.copy_gate
+            else None,
         )
 
     halting = HaltingUnit(
@@ -103,6 +109,9 @@ def _position_signal(config: ModelConfig) -> Signal | str | None:
 def _transition(config: ModelConfig, *, causal: bool) -> Transition:
     if config.transition == "sepconv":
         return SeparableConvTransition(
-            config.d_model, config.d_hidden, kernel_size=config.kernel_size, causal=causal
-        )
-    return PositionwiseTransition(config.d_model, config.d_hidden)
+            config.d_model, config.d_hidden, kernel_size=config.kernel_size, causal=causal,
+            dropout=config.activation_dropout,
+        )  # fmt: skip
+    return PositionwiseTransition(
+        config.d_model, config.d_hidden, dropout=config.activation_dropout
+    )

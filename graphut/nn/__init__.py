@@ -27,7 +27,7 @@ from graphut.nn.rules import (
 )
 from graphut.nn.signals import LearnedSignal, SinusoidalSignal
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
+from graphut.nn.transition import CopyGate, PositionwiseTransition, SeparableConvTransition
 
 __all__ = [
     "ACT",
@@ -36,6 +36,7 @@ __all__ = [
     "AttentionRecord",
     "ConvAsAttention",
     "Convergence",
+    "CopyGate",
     "Decision",
     "DotGATConv",
     "EdgeIndexLayer",

@@ -13,6 +13,8 @@ from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.backends import check_backend
 from graphut.attention.checks import check_frontier
 from graphut.attention.device_counts import counted_attention, takes_counts
+from graphut.attention.edge_sums import edge_dot
+from graphut.attention.geometric import geometric_bias
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.nn.checks import check_feat
 
@@ -39,6 +41,12 @@ class MultiHeadAttention(nn.Module):
     With `edge_dim` an edge has features :math:`e_{ij}`, and :math:`W^E e_{ij}` is added to the key
     and to the value (arXiv 2009.03509, section 3.1).
 
+    With `geometric` a node looks for the nearest one that matches: see `geometric_bias` in
+    `graphut.attention.geometric` (arXiv 2110.07732). Its scores are :math:`\alpha\, q_i \cdot k_j +
+    \beta\, d_{ij} + \gamma` with learned numbers :math:`\alpha, \beta, \gamma`, and a map of
+    :math:`x_i` gives :math:`d_{ij}`, one for sources to the left and one for those to the right. A
+    node that sees none but itself gets zeros before :math:`W^O`.
+
     Parameters
     ----------
     in_feats : int or pair of int
@@ -63,14 +71,23 @@ class MultiHeadAttention(nn.Module):
         Features of an edge, given as `edge_feat` at each call.
     bias : bool
         Add a learned number to each feature of queries, keys, values and results.
+    geometric : bool
+        Look for the nearest node that matches, in place of softmax over all. Nodes must be in the
+        order of a sentence, and sources be the destinations.
     backend : str
         See `graphut.attention.edge_attention`.
+
+    Attributes
+    ----------
+    linear : bool
+        Leave the softmax out in training, as a "linear start" (arXiv 1503.08895, section 4.2):
+        :math:`o_i` is the mean over the in-edges of :math:`v_j`, each times its score.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or `symmetric_init` is asked for where sources and
-        destinations differ in their features.
+        If a number is out of range, or `symmetric_init` or `geometric` is asked for where sources
+        and destinations differ in their features.
 
     Examples
     --------
@@ -94,6 +111,7 @@ class MultiHeadAttention(nn.Module):
         symmetric_init: bool = False,
         edge_dim: int | None = None,
         bias: bool = True,
+        geometric: bool = False,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -114,11 +132,12 @@ class MultiHeadAttention(nn.Module):
         if edge_dim is not None and edge_dim < 1:
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         check_backend(backend)
-        if symmetric_init and src_feats != dst_feats:
-            raise ValueError(
-                "symmetric_init needs sources and destinations with as many features, got "
-                f"in_feats={in_feats}"
-            )
+        for name, asked in {"symmetric_init": symmetric_init, "geometric": geometric}.items():
+            if asked and src_feats != dst_feats:
+                raise ValueError(
+                    f"{name} needs sources and destinations with as many features, got "
+                    f"in_feats={in_feats}"
+                )
         self.in_feats = (src_feats, dst_feats)
         self.out_feats = dst_feats if out_feats is None else out_feats
         self.num_heads = num_heads
@@ -134,6 +153,9 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(width, self.out_feats, bias=bias)
         self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
+        self.direction = nn.Linear(dst_feats, 2 * num_heads) if geometric else None
+        self.score_terms = nn.Parameter(torch.empty(3)) if geometric else None
+        self.linear = False
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -150,12 +172,22 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_uniform_(self.edge.weight)
         if self.degree_scale is not None:
             nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
+        if self.direction is not None and self.score_terms is not None:
+            nn.init.xavier_uniform_(self.direction.weight)
+            nn.init.zeros_(self.direction.bias)
+            self.score_terms.data.copy_(torch.tensor([self.head_feats**-0.5, 1.0, 0.0]))
+
+    @property
+    def has_softmax(self) -> bool:
+        """True if a number that is added to all scores of a node changes none of its weights."""
+        return self.direction is None and not (self.linear and self.training)
 
     @property
     def node_flops(self) -> int:
         """Floating-point operations to make one destination's query and output."""
         mapped = self.in_feats[1] + self.out_feats + 2 * (self.edge_dim or 0)
-        return 2 * self.num_heads * self.head_feats * mapped
+        direction = 0 if self.direction is None else 2 * self.direction.weight.numel()
+        return 2 * self.num_heads * self.head_feats * mapped + direction
 
     @property
     def key_value_flops(self) -> int:
@@ -232,14 +264,16 @@ class MultiHeadAttention(nn.Module):
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
         """Return a table for `attend` that is written in place, where backend and layer allow."""
-        if self.training and self.attn_drop:
+        if (self.training and self.attn_drop) or not self.has_softmax:
             return None
         return memory_for(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether `attend` can do with a count of rows that only the device knows."""
         empty = self.allow_zero_in_degree
-        return takes_counts(self.backend, layout, self.num_heads, like, allow_zero_in_degree=empty)
+        return self.has_softmax and takes_counts(
+            self.backend, layout, self.num_heads, like, allow_zero_in_degree=empty
+        )
 
     def attend(
         self,
@@ -267,7 +301,8 @@ class MultiHeadAttention(nn.Module):
         """
         dropout = self.attn_drop if self.training else 0.0
         # Weights that sum to one move the result by the same vector as every value.
-        sum_to_one = not (dropout or layout.has_empty_rows) and edge_bias is None
+        sum_to_one = self.has_softmax and not (dropout or layout.has_empty_rows)
+        sum_to_one = sum_to_one and edge_bias is None
         shift_after = value_shift if sum_to_one else None
         query = self._queries(layout, rows, frontier)
         by_head = (self.num_heads, self.head_feats)
@@ -286,17 +321,21 @@ class MultiHeadAttention(nn.Module):
                     layout, query, key, value, frontier=frontier, dropout=dropout
                 )
             else:
+                options: dict[str, Any] = {"edge_bias": edge_bias, **of_edges}
+                options["allow_zero_in_degree"] = self.allow_zero_in_degree
+                if not self.has_softmax:
+                    if edge_bias is not None or edge_feat is not None:
+                        raise ValueError("without softmax there is no edge_bias and no edge_feat")
+                    options |= self._without_softmax(layout, rows, query, key, frontier)
                 result: Any = edge_attention(  # type: ignore[call-overload]
                     layout,
                     query,
                     key,
                     value,
                     frontier=frontier,
-                    edge_bias=edge_bias,
-                    **of_edges,
+                    **options,
                     dropout=dropout,
                     get_attention=get_attention,
-                    allow_zero_in_degree=self.allow_zero_in_degree,
                     backend=self.backend,
                 )
                 attended, weights = result if isinstance(result, tuple) else (result, None)
@@ -317,9 +356,43 @@ class MultiHeadAttention(nn.Module):
         growth = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
         return (query * growth[:, :, None]).to(query.dtype)
 
+    def _without_softmax(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        query: Tensor,
+        key: Tensor,
+        frontier: Tensor | None,
+    ) -> dict[str, Any]:
+        """Return arguments of `edge_attention` by which its softmax gives the weights of the layer.
+
+        Scores of 0 leave the bias alone: the softmax of logarithms is their numbers, normalised;
+        the softmax of zeros is a mean, and factors after it are free.
+        """
+        wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
+        query, key = query.to(wide), key.to(wide)
+        if self.direction is None or self.score_terms is None:
+            row, source, edge = layout.in_edges(frontier)
+            score = edge_dot(query, key, row, source) * self.head_feats**-0.5
+            by_edge = score.new_zeros(layout.num_edges, self.num_heads)
+            return {"scale": 0.0, "edge_weight": by_edge.index_copy(0, edge, score)}
+        if not torch.equal(layout.src_lengths, layout.dst_lengths):
+            raise ValueError(
+                "geometric attention is for graphs whose sources are their destinations; this one "
+                f"has {layout.num_src} sources and {layout.num_dst} destinations"
+            )
+        alpha, beta, gamma = self.score_terms
+        toward = self.direction(rows).to(wide).unflatten(1, (self.num_heads, 2)) * beta + gamma
+        bias = geometric_bias(layout, query * alpha, key, toward, frontier)
+        return {"scale": 0.0, "edge_bias": bias, "allow_zero_in_degree": True}
+
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
-        return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"
+        geometric = "" if self.direction is None else "geometric=True, "
+        return (
+            f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, {geometric}"
+            f"backend={self.backend!r}"
+        )
 
 
 def features_of_edges(

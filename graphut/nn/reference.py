@@ -154,6 +154,9 @@ def _step(
         change = step.transition.convolve(_windows(step.transition, graph, combined))
     else:
         change = step.transition.layers(offer)
+    if step.copy_gate is not None:
+        share = step.copy_gate(rows)
+        return share * norm(change) + (1 - share) * now, combined
     return add(rows, change, norm), combined
 
 
@@ -196,7 +199,12 @@ def _attend(
     if edge_feat is not None and layer.edge is not None:
         of_edges = heads(layer.edge(edge_feat))
         key, value = key + of_edges, value + of_edges
-    scores = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide) * layer.head_feats**-0.5
+    products = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide)
+    if layer.direction is not None:
+        weights = _geometric(layer, rows, products, copies)
+        read: Tensor = layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
+        return read
+    scores = products * layer.head_feats**-0.5
     if layer.degree_scale is not None:
         growth = as_layout(graph).in_degrees.to(wide).log1p()
         scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
@@ -204,6 +212,23 @@ def _attend(
     weights = scores.softmax(-1) * (copies > 0)
     out: Tensor = layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
     return out
+
+
+def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies: Tensor) -> Tensor:
+    """Return `(H, N, N)` weights of geometric attention, by a walk from each node outwards."""
+    assert layer.direction is not None and layer.score_terms is not None
+    alpha, beta, gamma = layer.score_terms
+    toward = layer.direction(rows).unflatten(1, (layer.num_heads, 2))
+    weights = []
+    for i, edges in enumerate(copies[0].tolist()):
+        found, missed = [products.new_zeros(layer.num_heads)] * len(edges), 1.0
+        for j in sorted(range(len(edges)), key=lambda j: (abs(i - j), j < i)):
+            score = alpha * products[:, i, j] + beta * toward[i, :, int(j > i)] + gamma
+            for _ in range(int(edges[j]) * (i != j)):
+                found[j], missed = found[j] + score.sigmoid() * missed, missed * (-score).sigmoid()
+        total = torch.stack(found, 1)
+        weights.append(total / total.sum(1, keepdim=True).clamp_min(torch.finfo(total.dtype).tiny))
+    return torch.stack(weights, 1)
 
 
 def _windows(transition: SeparableConvTransition, graph: Graph, feat: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from graphut.attention.checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention, is_hooked, is_plain_linear
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
-from graphut.nn.transition import Transition
+from graphut.nn.transition import CopyGate, Transition
 
 NORMS = ("post", "pre")
 
@@ -32,6 +32,15 @@ class UniversalTransformerStep(nn.Module):
 
     With `norm="pre"` the normalisations come before attention and transition, and one more
     (`readout`) after the last step.
+
+    With `copy_gate` a node keeps its state where a learned gate is closed, as it is at first (arXiv
+    2110.07732, Eqs. 3 to 6; with `norm="post"`):
+
+    .. math::
+        u = \mathrm{LayerNorm}(\mathrm{Transition}(C)), \quad g = \sigma(\mathrm{FFN}(C)), \quad
+        x = g \odot u + (1 - g) \odot y
+
+    Signals are in :math:`y`, and would add up where the gate is closed: leave them out.
 
     Parameters
     ----------
@@ -50,11 +59,14 @@ class UniversalTransformerStep(nn.Module):
         weights of their own, only the last step has it.
     norm_eps : float
         Added to the variance in each normalisation.
+    copy_gate : CopyGate, optional
+        The gate's map of each node.
 
     Raises
     ------
     ValueError
-        If `norm` is unknown, or the parts have states of different widths.
+        If `norm` is unknown, or "pre" where there is a gate, or the parts have states of different
+        widths.
 
     Examples
     --------
@@ -80,16 +92,20 @@ class UniversalTransformerStep(nn.Module):
         dropout: float = 0.0,
         output_norm: bool = True,
         norm_eps: float = 1e-5,
+        copy_gate: CopyGate | None = None,
     ) -> None:
         super().__init__()
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
+        if copy_gate is not None and norm != "post":
+            raise ValueError(f"norm must be 'post' where there is a copy_gate, got {norm!r}")
         feats = attention.in_feats[1]
-        _check_widths(attention, transition, cross_attention)
+        _check_widths(attention, transition, cross_attention, copy_gate)
         self.norm = norm
         self.attention = attention
         self.cross_attention = cross_attention
         self.transition = transition
+        self.copy_gate = copy_gate
         self.dropout = nn.Dropout(dropout)
         layer_norm = partial(nn.LayerNorm, feats, eps=norm_eps)
         self.attention_norm = layer_norm()
@@ -107,7 +123,8 @@ class UniversalTransformerStep(nn.Module):
     def node_flops(self) -> int:
         """Floating-point operations of a step for one active node, without its edges."""
         cross = 0 if self.cross_attention is None else self.cross_attention.node_flops
-        return self.attention.node_flops + cross + self.transition.node_flops
+        gate = 0 if self.copy_gate is None else self.copy_gate.node_flops
+        return self.attention.node_flops + cross + self.transition.node_flops + gate
 
     def forward(
         self,
@@ -196,7 +213,9 @@ class UniversalTransformerStep(nn.Module):
     @property
     def has_linear_projection(self) -> bool:
         """A signal added to every row moves all values of `project` by one vector."""
-        return self.norm == "post" and is_plain_linear(self.attention.key_value)
+        plain = self.norm == "post" and is_plain_linear(self.attention.key_value)
+        # A layer of DGL in the place of attention has none of its own.
+        return plain and getattr(self.attention, "has_softmax", True)
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
         """Return what `signal`, added to every row, adds to every value of `project`.
@@ -210,7 +229,7 @@ class UniversalTransformerStep(nn.Module):
 
     def update(self, rows: Tensor, context: AttentionContext) -> Tensor:
         """Return the new states of packed rows `(A, d)` in their context."""
-        pre = self.norm == "pre"
+        pre, given = self.norm == "pre", rows
         attended = context.attend(self.attention, self.attention_norm(rows) if pre else rows)
         rows = self._add(rows, attended, self.attention_norm)
         if self.cross_attention is not None and self.cross_norm is not None:
@@ -219,7 +238,10 @@ class UniversalTransformerStep(nn.Module):
                 rows, context.cross_attend(self.cross_attention, query), self.cross_norm
             )
         moved = context.transit(self.transition, self.transition_norm(rows) if pre else rows)
-        return self._add(rows, moved, self.transition_norm)
+        if self.copy_gate is None:
+            return self._add(rows, moved, self.transition_norm)
+        kept: Tensor = given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
+        return kept
 
     def readout(self, out: Tensor) -> Tensor:
         """Normalise the last states, where the step has the normalisation for it."""
@@ -290,6 +312,7 @@ def _check_widths(
     attention: MultiHeadAttention,
     transition: Transition,
     cross_attention: MultiHeadAttention | None,
+    copy_gate: CopyGate | None,
 ) -> None:
     """Raise unless all parts have states of the same width."""
     source, width = attention.in_feats
@@ -298,6 +321,8 @@ def _check_widths(
         "output of attention": attention.out_feats,
         "transition": transition.in_feats,
     }
+    if copy_gate is not None:
+        widths["copy_gate"] = copy_gate.in_feats
     if cross_attention is not None:
         widths["destinations of cross_attention"] = cross_attention.in_feats[1]
         widths["output of cross_attention"] = cross_attention.out_feats

@@ -226,6 +226,44 @@ class SeparableConvTransition(_Transition):
         return f"kernel_size={self.kernel_size}, causal={self.causal}"
 
 
+class CopyGate(_Transition):
+    r"""Two linear maps with an activation between, and a sigmoid: which features are new.
+
+    .. math:: g(c) = \sigma(W_2 \, \phi(W_1 c + b_1) + b_2)
+
+    The gate of arXiv 2110.07732, Eq. 5; `b_2` is -3 at first, so that most is copied.
+
+    Parameters
+    ----------
+    in_feats : int
+        Features of a node, and between the two maps.
+    dropout : float
+        Of the hidden features.
+
+    Examples
+    --------
+    >>> import torch
+    >>> CopyGate(8)(torch.zeros(1, 8))[0, 0]
+    tensor(0.0474, grad_fn=<SelectBackward0>)
+    """
+
+    reads_neighbours = False
+
+    def __init__(self, in_feats: int, *, dropout: float = 0.0) -> None:
+        super().__init__(in_feats, in_feats, None, dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        super().reset_parameters()
+        nn.init.constant_(self._maps()[-1].bias, -3.0)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the share of each feature of rows `(A, in_feats)` that is new."""
+        share: Tensor = self.layers(rows).sigmoid()
+        return share
+
+
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
     """Return which sentence of the batch each destination belongs to, `(num_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)

@@ -7,7 +7,7 @@ from graphut.topology.compositions import bigbird, exphormer, longformer
 from graphut.topology.dense import Causal, Complete
 from graphut.topology.edges import Edges, from_edges, from_mask, from_parents
 from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
-from graphut.topology.global_tokens import Global
+from graphut.topology.global_tokens import Global, Last
 from graphut.topology.grid import Axial, Patch
 from graphut.topology.parse import parse, spec_signatures
 from graphut.topology.random_graphs import Expander, Random
@@ -30,6 +30,7 @@ __all__ = [
     "Fixed",
     "Global",
     "Intersection",
+    "Last",
     "Patch",
     "Random",
     "Star",

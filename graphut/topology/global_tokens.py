@@ -1,4 +1,4 @@
-"""Tokens that see all tokens and are seen by all."""
+"""Tokens that see all tokens: those that are seen by all too, and the last one."""
 
 from __future__ import annotations
 
@@ -61,3 +61,25 @@ class Global(Topology):
     def _count_edges(self, n: int) -> int:
         present = sum(token < n for token in self.tokens)
         return 2 * present * n - present**2
+
+
+@dataclass(frozen=True)
+class Last(Topology):
+    """The last token sees all tokens; the others see nobody.
+
+    With `window:0|last` facts are only read, by a question at the end: a memory network (arXiv
+    1503.08895) on a graph.
+
+    Examples
+    --------
+    >>> Last().mask(3).int()
+    tensor([[0, 0, 0],
+            [0, 0, 0],
+            [1, 1, 1]], dtype=torch.int32)
+    """
+
+    name = "last"
+
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        """Return all tokens for the last one, and none for any other."""
+        return torch.zeros_like(dst), torch.where(dst == n_dst - 1, n_src, 0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ MODES: dict[str, Any] = {
     "norm": ("post", "pre"),
     "transition": ("positionwise", "sepconv"),
     "adaptive": (True, False),
-    "positions": ("start", "end"),
+    "positions": ("start", "end", "fixed"),
+    "readout": ("last", "mean"),
     "topology": ("complete", "window:1", "star", "(window:1|virtual:2)", "binary_partition:1"),
 }
 PAIRWISE = [
@@ -42,23 +44,30 @@ def plain_states(model: Any, document: list[list[int]]) -> Tensor:
     return torch.stack(states)
 
 
-@pytest.mark.parametrize("positions", ["start", "end"])
+@pytest.mark.parametrize(
+    ("positions", "readout"), [("start", "last"), ("end", "mean"), ("fixed", "last")]
+)
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
 def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
-    halted: str, positions: str
+    halted: str, positions: str, readout: str
 ) -> None:
-    model: Any = build_classifier(halted=halted, positions=positions)
+    model: Any = build_classifier(
+        halted=halted, positions=positions, readout=readout, max_length=30
+    )
     for document in DOCUMENTS:
         places = torch.arange(1, len(document) + 1)
+        if positions == "fixed":
+            places[-1] = 30
         first = plain_states(model, document)
         out, steps, *_ = dense_recurrence(
             model.encoder,
             Complete().graph([len(document)]),
             first,
-            positions=places if positions == "start" else places.flip(0),
+            positions=places.flip(0) if positions == "end" else places,
         )
         found = model([document])
-        expected = out[-1:] @ model.output.weight.T + model.output.bias
+        read = out[-1:] if readout == "last" else out.mean(0, keepdim=True)
+        expected = read @ model.output.weight.T + model.output.bias
         assert_same([found.logits], [expected])
         assert torch.equal(found.steps, steps)
         parameters = [model.mask, model.embedding.weight]
@@ -102,12 +111,19 @@ def test_classifier_tells_the_order_of_sentences() -> None:
     assert not torch.allclose(model([[[2], [3], [4]]]).logits, model([[[3], [2], [4]]]).logits)
 
 
+def test_classifier_refuses_offsets_where_the_question_has_a_fixed_position() -> None:
+    with pytest.raises(ValueError, match="max_offset must be 0 where positions is 'fixed'; got 3"):
+        build_classifier(positions="fixed", max_offset=3)
+
+
 def test_classifier_draws_masks_around_one() -> None:
     config = UniversalTransformerClassifierConfig(
         vocab_size=5, classes=2, d_model=64, longest_sentence=50
     )
     mask = UniversalTransformerClassifier(config).mask.detach()
     assert abs(float(mask.mean()) - 1) < 0.1 and abs(float(mask.std()) - 1) < 0.1
+    ones = UniversalTransformerClassifier(replace(config, mask_init="ones")).mask
+    assert bool((ones == 1).all())
 
 
 def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:

@@ -12,6 +12,7 @@ from graphut.models.recurrence import make_recurrence
 from graphut.nn import (
     ACT,
     Convergence,
+    CopyGate,
     FixedDepth,
     InputNoise,
     PonderNet,
@@ -50,6 +51,23 @@ def test_make_recurrence_lets_only_extra_nodes_see_no_source(spec: str, may_be_e
     assert step.cross_attention is not None
     assert step.cross_attention.allow_zero_in_degree == may_be_empty
     assert not step.attention.allow_zero_in_degree
+
+
+@pytest.mark.parametrize("transition", ["positionwise", "sepconv"])
+def test_make_recurrence_drops_features_inside_the_transition(transition: str) -> None:
+    config = small(transition=transition, activation_dropout=0.25)
+    [drop] = [m for m in make_recurrence(config).step.transition.modules() if type(m) is nn.Dropout]
+    assert drop.p == 0.25
+
+
+def test_make_recurrence_has_geometric_attention_in_encoders_and_a_gate_in_all() -> None:
+    config = small(geometric_attention=True, copy_gate=True, activation_dropout=0.25)
+    encoder = make_recurrence(config).step
+    decoder = make_recurrence(config, causal=True, cross_attention=True).step
+    assert encoder.attention.direction is not None and decoder.attention.direction is None
+    assert decoder.cross_attention is not None and decoder.cross_attention.direction is None
+    for step in (encoder, decoder):
+        assert isinstance(step.copy_gate, CopyGate) and step.copy_gate.layers[2].p == 0.25
 
 
 def test_make_recurrence_follows_the_configuration() -> None:

@@ -14,6 +14,7 @@ from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
     Convergence,
+    CopyGate,
     FixedDepth,
     Global,
     HaltingRule,
@@ -107,6 +108,8 @@ def build_step(
     form: str = "encoder",
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
+    geometric: bool = False,
+    copy_gate: bool = False,
     seed: int = 0,
     **options: Any,
 ) -> UniversalTransformerStep:
@@ -114,7 +117,9 @@ def build_step(
     decoder = form == "decoder"
     maps = (FEATS, 12)
     step = UniversalTransformerStep(
-        MultiHeadAttention(FEATS, HEADS, scale_by_degree=scale_by_degree, edge_dim=edge_dim),
+        MultiHeadAttention(
+            FEATS, HEADS, scale_by_degree=scale_by_degree, edge_dim=edge_dim, geometric=geometric
+        ),
         PositionwiseTransition(*maps, activation=nn.GELU())
         if transition == "positionwise"
         else SeparableConvTransition(*maps, kernel_size=3, causal=decoder, activation=nn.GELU()),
@@ -122,8 +127,11 @@ def build_step(
         if decoder
         else None,
         norm=norm,
+        copy_gate=CopyGate(FEATS) if copy_gate else None,
         **options,
     )
+    if step.copy_gate is not None:
+        step.copy_gate.layers[1] = nn.GELU()
     return randomised(step, seed)
 
 
@@ -199,6 +207,8 @@ def build_case(
     max_steps: int = 5,
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
+    geometric: bool = False,
+    copy_gate: bool = False,
     share_weights: bool = True,
     rule: HaltingRule | None = None,
     position_signal: str | None = "sinusoidal",
@@ -220,6 +230,7 @@ def build_case(
         halting.linear.bias.data.fill_(-0.3)
     shape: dict[str, Any] = {"norm": norm, "transition": transition, "form": form}
     shape |= {"scale_by_degree": scale_by_degree, "edge_dim": edge_dim}
+    shape |= {"geometric": geometric, "copy_gate": copy_gate}
     if share_weights:
         layer = AdaptiveRecurrence(
             build_step(**shape), halting, rule=rule, max_steps=max_steps, **modes

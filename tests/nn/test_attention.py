@@ -13,7 +13,9 @@ from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.nn import MultiHeadAttention
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of
+from tests.attention.naive import ON_CPU
+from tests.attention.test_geometric import naive_weights
+from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of, relative_error
 from tests.nn.cases import randomised
 from tests.topology.brute import Comb
 
@@ -419,3 +421,77 @@ def test_attention_features_of_edges_that_do_not_fit(
         build(edge_dim=edge_dim)(GRAPHS["rows"], normal(5, 8), edge_feat=edge_feat)
     with pytest.raises(ValueError, match="edge_dim must be at least 1, got 0"):
         build(edge_dim=0)
+
+
+@pytest.mark.parametrize("backend", ON_CPU)
+@pytest.mark.parametrize("topology", [Complete(), Causal(), Window(1), Comb(2)], ids=str)
+def test_attention_geometric_takes_the_nearest_that_matches(
+    topology: Topology, backend: str
+) -> None:
+    layer, feat = build(geometric=True, backend=backend), normal(6, 8)
+    layout, heads = topology.layout([6]), (2, 4)
+    assert layer.direction is not None and layer.score_terms is not None
+    alpha, beta, gamma = layer.score_terms
+    key, value = (x.view(-1, *heads) for x in layer.key_value(feat).chunk(2, 1))
+    toward = beta * layer.direction(feat).view(-1, 2, 2) + gamma
+    query = alpha * layer.query(feat).view(-1, *heads)
+    weights = naive_weights(layout, query, key, toward)
+    rows = []
+    for i in range(6):
+        seen = [e for e, (_, dst) in enumerate(pairs_of(layout)) if dst == i]
+        own = weights[seen] / weights[seen].sum(0).clamp_min(1e-300)
+        rows.append((own[..., None] * value[[pairs_of(layout)[e][0] for e in seen]]).sum(0))
+    expected = layer.output(torch.stack(rows).flatten(1))
+    found = layer(layout, feat)
+    inputs = [feat, *layer.parameters()]
+    assert_same([found], [expected])
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+    frontier = torch.tensor([0, 3, 4])
+    assert_same([layer(layout, feat, frontier=frontier)], [expected[frontier]])
+
+
+def test_attention_geometric_is_among_the_tokens_of_sentences() -> None:
+    with pytest.raises(ValueError, match=r"geometric needs .* as many features, got in_feats=\(5,"):
+        build((5, 8), geometric=True)
+    layer, feat = build(geometric=True), normal(4, 8)
+    with pytest.raises(
+        ValueError, match=r"whose sources are their destinations; .* 4 sources and 2"
+    ):
+        layer(Complete().layout([2], [4]), (feat, feat[:2]))
+    with pytest.raises(ValueError, match="no edge_bias and no edge_feat"):
+        layer(Complete().layout([4]), feat, edge_bias=torch.zeros(16).double())
+    assert "geometric=True" in repr(layer) and "geometric" not in repr(build())
+
+
+@pytest.mark.parametrize("backend", ON_CPU)
+def test_attention_linear_leaves_out_the_softmax_in_training_alone(backend: str) -> None:
+    layer, feat, heads = build(backend=backend), normal(6, 8), (2, 4)
+    layout = Causal().layout([4, 2])
+    softmax = layer(layout, feat)
+    layer.linear = True
+    assert_same([layer.eval()(layout, feat)], [softmax])
+    query = layer.query(feat).view(-1, *heads)
+    key, value = (x.view(-1, *heads) for x in layer.key_value(feat).chunk(2, 1))
+    rows = []
+    for i in range(6):
+        seen = [j for j, dst in pairs_of(layout) if dst == i]
+        terms = [(query[i] * key[j]).sum(-1, keepdim=True) * 0.5 * value[j] for j in seen]
+        rows.append(torch.stack(terms).mean(0))
+    expected = layer.output(torch.stack(rows).flatten(1))
+    found = layer.train()(layout, feat)
+    # The bias of keys acts here: a softmax does not see it.
+    assert_same([found], [expected])
+    inputs = [feat, *layer.parameters()]
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+
+
+@pytest.mark.parametrize("way", ["geometric", "linear"])
+def test_attention_without_softmax_has_wide_scores_under_autocast(way: str) -> None:
+    layer = build(geometric=way == "geometric").float().train()
+    layer.linear = way == "linear"
+    feat, layout = normal(40, 8, dtype=torch.float32), Causal().layout([30, 10])
+    with torch.autocast("cpu", torch.bfloat16):
+        found, weights = layer(layout, feat, get_attention=True)
+    assert (found.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
+    expected = layer(layout, feat)
+    assert relative_error(found, expected) < 0.03

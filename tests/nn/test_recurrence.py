@@ -87,6 +87,20 @@ def test_recurrence_every_pair_of_modes(modes: dict[str, Any]) -> None:
     assert len(check(build_case(**modes)).unique()) > 1
 
 
+GATED = covering(
+    halted=HALTED,
+    geometric=(True, False),
+    copy_gate=(True, False),
+    topology=MODES["topology"],
+    form=MODES["form"],
+)
+
+
+@pytest.mark.parametrize("modes", GATED, ids=name_of)
+def test_recurrence_with_geometric_attention_and_copy_gates(modes: dict[str, Any]) -> None:
+    assert len(check(build_case(**modes)).unique()) > 1
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("form", MODES["form"])
 @pytest.mark.parametrize("norm", MODES["norm"])

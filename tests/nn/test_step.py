@@ -9,6 +9,7 @@ from torch.nn.utils.parametrize import remove_parametrizations
 
 from graphut.nn import (
     AdaptiveRecurrence,
+    CopyGate,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
@@ -18,7 +19,7 @@ from graphut.nn import (
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.adapters import LowRank, halved, halving, normed
-from tests.nn.cases import HEADS, MODES, Case, build_case, build_step
+from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, build_step
 from tests.nn.naive import naive_recurrence, signal
 
 FORMS = covering(**{name: MODES[name] for name in ("norm", "form", "transition", "topology")})
@@ -175,6 +176,26 @@ def test_step_norms_that_do_not_exist() -> None:
         UniversalTransformerStep(
             MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="none"
         )
+    with pytest.raises(
+        ValueError, match="norm must be 'post' where there is a copy_gate, got 'pre'"
+    ):
+        UniversalTransformerStep(
+            MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="pre",
+            copy_gate=CopyGate(8),
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="copy_gate 6"):
+        UniversalTransformerStep(
+            MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), copy_gate=CopyGate(6)
+        )
+
+
+def test_step_keeps_the_state_where_the_copy_gate_is_closed() -> None:
+    step, feat = build_step(copy_gate=True), normal(5, FEATS)
+    assert step.copy_gate is not None
+    step.copy_gate.layers[3].bias.data.fill_(-100.0)
+    assert_same([step(Complete().layout([5]), feat)], [feat])
+    step.reset_parameters()
+    assert bool((step.copy_gate.layers[3].bias == -3).all())
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,8 @@ def brute_mask(topology: Topology, n_dst: int, n_src: int) -> Tensor:
             return brute_random.random_mask(links, seed, n_dst, n_src)
         case tp.Expander(degree, seed):
             return brute_random.expander_mask(degree, seed, max(n_dst, n_src))[:n_dst, :n_src]
+        case tp.Last():
+            return torch.arange(n_dst)[:, None].expand(n_dst, n_src) == n_dst - 1
         case tp.Virtual() | tp.Star() | tp.BinaryPartition():
             return brute_extra.mask(topology, n_dst)
     return torch.tensor([[sees(topology, i, j) for j in range(n_src)] for i in range(n_dst)])
@@ -107,6 +109,7 @@ of_tokens: st.SearchStrategy[Topology] = st.one_of(
     st.builds(tp.Strided, small),
     st.builds(lambda summary, more: tp.Fixed(summary + more, summary), small, st.integers(0, 2)),
     st.lists(st.integers(0, 6), min_size=1, max_size=3).map(lambda at: tp.Global(*at)),
+    st.just(tp.Last()),
     st.builds(tp.Random, small, st.integers(-3, 3)),
     st.builds(tp.Patch, small, st.integers(0, 2)),
     st.builds(tp.Axial, small),

@@ -10,6 +10,7 @@ TOKENS = {
     "strided:4": 9,
     "fixed:4,2": 9,
     "global:0,5": 6,
+    "last": 2,
     "random:5@7": 6,
     "patch:4,1": 12,
     "axial:4": 8,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.topology import Global
+from graphut.topology import Global, parse
 
 
 def test_global_ignores_order_and_repetition() -> None:
@@ -32,3 +32,10 @@ def test_global_refuses_negative_positions_and_none(tokens: tuple[int, ...]) -> 
 def test_global_refuses_what_is_no_integer(token: Any) -> None:
     with pytest.raises(TypeError, match="global: tokens must be an integer, got"):
         Global(0, token)
+
+
+def test_last_with_a_window_of_nothing_lets_only_the_question_look_around() -> None:
+    question = parse("window:0|last")
+    assert question.mask(3).int().tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 1]]
+    assert not question.stable
+    assert question.layout([3, 1, 2]).in_degrees.tolist() == [1, 1, 3, 1, 1, 2]

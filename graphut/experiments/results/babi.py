@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
 from graphut.experiments.results.published import BABI_ERROR
-from graphut.experiments.results.run_record import RunRecord, best_run
-from graphut.experiments.results.run_table import Entry, Variant, variant_name
-from graphut.experiments.tables import NOT_MEASURED, code, markdown_table, percent
+from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.results.run_table import Entry, Variant, in_words, variant_name
+from graphut.experiments.tables import (
+    NOT_MEASURED,
+    code,
+    markdown_table,
+    mean_and_deviation,
+    percent,
+)
+from graphut.experiments.tasks.presets import SMALL, UNTIED
 from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
 
@@ -21,7 +29,9 @@ DEPTH_OPTIONS = {"max_steps", "ponder_weight", "halting_bias", "halting_gain"}
 _PATHS = {"data": "DATA/tasks_1-20_v1-2"}
 _DEFAULTS = {"tasks": "1", "size": "1k"}
 # 150 passes over ten times the questions would take a core most of five hours, all together.
-_CPU_OPTIONS: Mapping[str, Mapping[str, Any]] = {"1k": {}, "10k": {"epochs": 40}}
+_CPU_OPTIONS: Mapping[str, dict[str, Any]] = {"1k": {}, "10k": {"epochs": 40}}
+# Where there are more than a hundred questions to validate on, the usual metrics do.
+_MANY = {"choose_by": "task"}
 # The training file of qa3 in 10k is not among the data that is at hand.
 _ALL = {"1k": "all", "10k": "1,2,4-20"}
 
@@ -30,7 +40,9 @@ def babi_entry(tasks: str, size: str) -> Entry:
     """Return the entry of some tasks, in a size; options that are defaults are left out."""
     chosen = {"tasks": tasks, "size": size}
     options = {name: value for name, value in chosen.items() if value != _DEFAULTS[name]}
-    return Entry("babi", options, _PATHS, cpu_options=_CPU_OPTIONS[size], baselines=size == "1k",
+    few = size == "1k" and tasks.isdecimal()
+    cpu_options = _CPU_OPTIONS[size] | ({} if few else _MANY)
+    return Entry("babi", options, _PATHS, cpu_options=cpu_options, baselines=size == "1k",
                  keys=["tasks", "size"])  # fmt: skip
 
 
@@ -49,11 +61,10 @@ ENTRIES = [
 def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     """Return the table of errors and steps of each variant on each task.
 
-    Of several seeds it has the one that is best on the validation set. If `joint`, one model has
-    learned all tasks of the size ("1k" or "10k"); else each task has its own model.
+    Of several seeds it has mean and deviation. If `joint`, one model has learned all tasks of the
+    size ("1k" or "10k"); else each task has its own model.
     """
-    entries = [joint_entry(size)] if joint else [babi_entry(str(task), size) for task in TASKS]
-    columns = list(_columns(entries, runs))
+    columns = list(_columns(_entries(size, joint=joint), runs))
     head = ["task", *(column.title for column in columns), "published"]
     measured = [task for task in TASKS if any(task in column.by_task for column in columns)]
     rows = [[f"qa{task}", *(column.cell(task) for column in columns), ""] for task in measured]
@@ -64,12 +75,25 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     return f"{markdown_table(head, rows)}\n\n{notes}"
 
 
+def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
+    """Return the average error of the first variant of `small` that was measured."""
+    entries = _entries(size, joint=joint)
+    for column in _columns(entries, runs):
+        if column.title.startswith(SMALL) and column.by_task:
+            return f"{column.summary()[0]} ({column.title}, {in_words(len({*column.seeds}))})"
+    return "not measured yet"
+
+
+def _entries(size: str, *, joint: bool) -> list[Entry]:
+    return [joint_entry(size)] if joint else [babi_entry(str(task), size) for task in TASKS]
+
+
 @dataclass(frozen=True)
 class _Column:
     """The runs of one variant."""
 
     title: str
-    by_task: Mapping[int, Mapping[str, Any]]  # error and steps
+    by_task: Mapping[int, Sequence[Mapping[str, Any]]]  # error and steps of each seed
     seeds: Sequence[int]
     commands: Sequence[str]  # of the first run
     missing: str  # the text where there is no run
@@ -78,18 +102,24 @@ class _Column:
         """Return the error, and the mean steps of a sentence and of the question."""
         if task not in self.by_task:
             return NOT_MEASURED
-        row = self.by_task[task]
-        steps = f"{row['steps']:.2f}, {row['question_steps']:.2f}"
-        return f"{percent(row['error'])} at {steps}"
+        rows = self.by_task[task]
+        steps, own = (fmean(row[name] for row in rows) for name in ("steps", "question_steps"))
+        error = mean_and_deviation([row["error"] for row in rows], percent)
+        return f"{error} at {steps:.2f}, {own:.2f}"
 
     def summary(self) -> tuple[str, str]:
-        """Return the mean error and the number of failed tasks, both of the measured tasks."""
+        """Return the mean error and the number of failed tasks, both of the measured tasks.
+
+        A mean over the tasks is taken for each seed that all of them have; a task has failed by
+        the mean of its seeds.
+        """
         if not self.by_task:
             return self.missing, ""
-        errors = [row["error"] for row in self.by_task.values()]
+        errors = [[row["error"] for row in rows] for rows in self.by_task.values()]
         of_tasks = "" if len(errors) == len(TASKS) else f" ({counted(len(errors), 'task')})"
-        failed = sum(error > FAILED for error in errors)
-        return percent(fmean(errors)) + of_tasks, f"{failed}{of_tasks}"
+        failed = sum(fmean(of_seeds) > FAILED for of_seeds in errors)
+        averages = [*map(fmean, zip(*errors, strict=False))]
+        return mean_and_deviation(averages, percent) + of_tasks, f"{failed}{of_tasks}"
 
     def note(self) -> str:
         """Return the seeds, and the command."""
@@ -102,17 +132,18 @@ class _Column:
 def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_Column]:
     found = [_variants(entry, runs) for entry in entries]
     for variant in dict.fromkeys(variant for by_variant in found for variant in by_variant):
-        by_entry = [records for by_variant in found if (records := by_variant.get(variant))]
-        best = [best_run(records) for records in by_entry]
+        by_entry = [by_variant.get(variant, []) for by_variant in found]
+        measured = sorted(chain.from_iterable(by_entry), key=lambda record: record.setup.seed)
+        by_task: dict[int, list[Mapping[str, Any]]] = {}
+        for record in measured:
+            for row in record.evaluations["test"]["by_group"]:
+                by_task.setdefault(int(row["group"].removeprefix("qa")), []).append(row)
+        first = next((records[0] for records in by_entry if records), None)
         yield _Column(
             variant_name(variant),
-            {
-                int(row["group"].removeprefix("qa")): row
-                for record in best
-                for row in record.evaluations["test"]["by_group"]
-            },
-            [record.setup.seed for records in by_entry for record in records],
-            best[0].commands if best else [entries[0].command(variant)],
+            by_task,
+            [record.setup.seed for record in measured],
+            [entries[0].command(variant)] if first is None else first.commands,
             entries[0].missing(variant[0]),
         )
 
@@ -122,5 +153,5 @@ def _variants(entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[Run
     return {
         (preset, options): records
         for (preset, options), records in entry.variants(runs).items()
-        if preset in entry.presets and not DEPTH_OPTIONS & dict(options).keys()
+        if preset in (*entry.presets, UNTIED) and not DEPTH_OPTIONS & dict(options).keys()
     }

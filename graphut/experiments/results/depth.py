@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from graphut.experiments import tables
 from graphut.experiments.results.babi import DEPTH_OPTIONS, babi_entry
 from graphut.experiments.results.line_chart import Chart, Panel, Series
-from graphut.experiments.results.run_record import RunRecord, best_run
-from graphut.experiments.results.run_table import Entry, Variant, variant_name
+from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.results.run_table import Entry, Variant, seeds_of, variant_name
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tasks import TASK_PRESETS
 
@@ -35,7 +36,7 @@ COMPARISONS = (
 
 def depth_table(runs: Sequence[RunRecord]) -> str:
     """Return the table of all fixed depths, and of adaptive depth, on each task."""
-    head = ["task", "depth", "measure", "value", "FLOPs", "share of all", "seed", "command"]
+    head = ["task", "depth", "measure", "value", "FLOPs", "share of all", "seeds", "command"]
     rows = [
         [task.title, _depth_name(variant), task.meaning, *_cells(task, variant, records)]
         for task in COMPARISONS
@@ -82,15 +83,14 @@ def _depth_name(variant: Variant) -> str:
 def _cells(task: DepthComparison, variant: Variant, records: Sequence[RunRecord]) -> list[str]:
     if not records:
         return ["not measured yet", "", "", "", tables.code(task.entry.command(variant))]
-    best = best_run(records)
-    found = best.evaluations["test"]
+    found = [record.evaluations["test"] for record in records]
     form = tables.two_decimals if task.measure == "bits" else tables.share
     return [
-        form(found[task.measure]),
-        tables.with_prefix(found["flops_per_example"]),
-        f"{tables.percent(found['flops_share'])}%",
-        str(best.setup.seed),
-        tables.code(*best.commands),
+        tables.mean_and_deviation([own[task.measure] for own in found], form),
+        tables.with_prefix(fmean(own["flops_per_example"] for own in found)),
+        f"{tables.percent(fmean(own['flops_share'] for own in found))}%",
+        seeds_of(records),
+        tables.code(*min(records, key=lambda record: record.setup.seed).commands),
     ]
 
 

@@ -12,7 +12,7 @@ from graphut.experiments.results.run_setup import Setup
 from graphut.experiments.results.run_table import variant_name
 from graphut.experiments.tables import code, markdown_table, mean_and_deviation, share, three_digits
 from graphut.experiments.tasks import preset_of
-from graphut.experiments.tasks.presets import FIXED, HALTING_WAYS, SMALL
+from graphut.experiments.tasks.presets import HALTING_WAYS, SMALL, UNTIED
 
 _TASK = "graph-distance"
 _SMALL, _MIDDLE, _LARGE = "test", "near-100", "near-1000"  # its test sets
@@ -254,7 +254,7 @@ def _baseline(runs: Sequence[RunRecord], task: str, test_set: str) -> str:
     """Return the answers that layers of DGL's GATConv have right, and after how many updates."""
     own = [
         record
-        for record in other_runs(runs, FIXED)
+        for record in other_runs(runs, UNTIED)
         if record.task == task and test_set in record.evaluations
     ]
     if not own:

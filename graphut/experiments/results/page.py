@@ -29,10 +29,12 @@ from graphut.experiments.results.halting import (
 )
 from graphut.experiments.results.lengths import lengths_chart
 from graphut.experiments.results.line_chart import Chart
+from graphut.experiments.results.nesting import nesting_table
 from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.results.summary import summary_table
 from graphut.experiments.results.task_tables import TASK_TABLES
-from graphut.experiments.tasks.presets import FIXED
+from graphut.experiments.tasks.presets import UNTIED
 
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table: \S+|end) -->")
@@ -44,10 +46,12 @@ _CHARTS = {
 }
 """Charts, by the name of the picture's file without `.png`."""
 _TABLES: Mapping[str, Callable[[Records], str]] = {
+    "summary": lambda records: summary_table(records.runs),
     "babi-1k": lambda records: babi_table(records.runs, "1k", joint=False),
     "babi-1k-joint": lambda records: babi_table(records.runs, "1k", joint=True),
     "babi-10k": lambda records: babi_table(records.runs, "10k", joint=False),
     "babi-10k-joint": lambda records: babi_table(records.runs, "10k", joint=True),
+    "nesting": lambda records: nesting_table(records.runs),
     "ways": lambda records: ways_table(records.runs),
     "distances": lambda records: distances_table(records.runs),
     "sweep": lambda records: sweep_table(records.runs),
@@ -76,7 +80,7 @@ def unshown(records: Records) -> list[RunRecord]:
     shown |= {record.name for found in runs_by_way(records.runs).values() for record in found}
     for own in (
         other_runs(records.runs),
-        other_runs(records.runs, FIXED),
+        other_runs(records.runs, UNTIED),
         family_runs(records.runs),
     ):
         shown |= {record.name for record in own}

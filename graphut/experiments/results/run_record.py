@@ -25,6 +25,8 @@ from graphut.models.config import with_rule
 
 MOST_EPOCHS = 50
 """The number of epochs of which a record has metrics, at most."""
+TRAINED = 0.8
+"""A run that gets fewer training labels right than this share of another's did not train."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,12 @@ class RunRecord:
         """The quality on the validation set; the better run has the greater rank."""
         return learner_of(TASKS[self.task]).evaluation(**self.validation).rank
 
+    @property
+    def training_accuracy(self) -> float:
+        """The share of right labels in the last epoch of training, with the answers fed in."""
+        accuracy: float = self.metrics["accuracy"][-1]
+        return accuracy
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the record's file."""
         return {"kind": "run", "format": self.FORMAT, **asdict(self)}
@@ -149,6 +157,17 @@ class RunRecord:
 def best_run(records: Sequence[RunRecord]) -> RunRecord:
     """Return the run that is best on the validation set."""
     return max(records, key=lambda record: record.rank)
+
+
+def did_not_train(record: RunRecord, others: Sequence[RunRecord]) -> bool:
+    """Return whether a run has not learned what another one has, on the same data.
+
+    Of `others`, compare with the run that got the most training labels right: this one got fewer
+    than `TRAINED` times as many right, and is also worse on the validation set.
+    """
+    most = max(others, key=lambda other: other.training_accuracy)
+    fewer = record.training_accuracy < TRAINED * most.training_accuracy
+    return fewer and record.rank < most.rank
 
 
 def eval_command(options: Mapping[str, Any]) -> str:

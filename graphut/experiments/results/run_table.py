@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from graphut.experiments.machine import machine_name
 from graphut.experiments.results.published import PUBLISHED
-from graphut.experiments.results.run_record import RunRecord, best_run, eval_command
+from graphut.experiments.results.run_record import (
+    RunRecord,
+    best_run,
+    did_not_train,
+    eval_command,
+)
 from graphut.experiments.results.run_setup import DATA, Setup, option_words
-from graphut.experiments.tables import NOT_MEASURED, code, markdown_table, share, three_digits
+from graphut.experiments.tables import (
+    NOT_MEASURED,
+    code,
+    markdown_table,
+    mean_and_deviation,
+    share,
+    three_digits,
+)
 from graphut.experiments.tasks import TASK_PRESETS
-from graphut.experiments.tasks.presets import BASELINES
+from graphut.experiments.tasks.presets import BASELINES, SMALL, UNTIED
+from graphut.experiments.wording import counted
 
 Values = Callable[[Mapping[str, Any]], Sequence[float]]
 Variant = tuple[str | None, tuple[tuple[str, Any], ...]]
@@ -28,20 +43,13 @@ class Column:
     values: Values  # the numbers that stand beside each other in a cell
     form: Callable[[float], str] = share
 
-    def cell(self, best: RunRecord, seeds: Sequence[RunRecord]) -> str:
-        """Return the values of the best seed, and the range of all seeds."""
-        if self.test_set not in best.evaluations:
-            return NOT_MEASURED
-        judged = [record for record in seeds if self.test_set in record.evaluations]
-        of_seeds = zip(*map(self._values, judged), strict=True)
-        return " / ".join(map(self._number, self._values(best), of_seeds))
-
-    def _values(self, record: RunRecord) -> Sequence[float]:
-        return self.values(record.evaluations[self.test_set])
-
-    def _number(self, value: float, of_seeds: Sequence[float]) -> str:
-        low, high = self.form(min(of_seeds)), self.form(max(of_seeds))
-        return self.form(value) + (f" ({low} to {high})" if len(of_seeds) > 1 else "")
+    def cell(self, seeds: Sequence[RunRecord]) -> str:
+        """Return mean and deviation of the seeds; the values themselves, if there is one seed."""
+        judged = [found for r in seeds if (found := r.evaluations.get(self.test_set)) is not None]
+        numbers = [values for values in map(self.values, judged) if values]
+        columns = zip(*numbers, strict=True)
+        empty = "" if judged else NOT_MEASURED
+        return " / ".join(mean_and_deviation(x, self.form) for x in columns) or empty
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,14 @@ class Entry:
     # False if models of the same size are compared on another entry of the table alone.
     baselines: bool = True
     keys: Sequence[str] = ()  # options that tell this entry from others of the task
+    also: Mapping[str, Any] = field(default_factory=dict)  # of one more run of `small`
 
     @property
     def presets(self) -> list[str | None]:
-        """The presets of the task that are to be measured."""
+        """The presets of the task that are to be measured; `untied` is one more, not asked for."""
         found: list[str | None] = [*TASK_PRESETS.get(self.task, {})] or [None]
-        return [preset for preset in found if self.baselines or preset not in BASELINES]
+        left_out = (UNTIED,) if self.baselines else (UNTIED, *BASELINES)
+        return [preset for preset in found if preset not in left_out]
 
     def command(self, variant: Variant) -> str:
         """Return the command line that trains a variant."""
@@ -89,6 +99,8 @@ class Entry:
     def variants(self, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
         """Return the runs of this entry, by variant: the variants to be measured, then others."""
         found: dict[Variant, list[RunRecord]] = {self.variant(name): [] for name in self.presets}
+        if self.also:
+            found[SMALL, tuple(self.also.items())] = []
         asked = self._key_options({**self.options, **self.paths})
         for record in runs:
             setup = record.setup
@@ -126,33 +138,41 @@ class RunTable:
     def markdown(self, runs: Sequence[RunRecord]) -> str:
         """Return the table, with rows for what is not measured yet."""
         head = ["task", "model", *(column.title for column in self.columns)]
-        head += ["weights", "updates", "minutes", "on", "seed", "command"]
+        head += ["weights", "updates", "minutes", "on", "seeds", "command"]
         rows = [row for entry in self.entries for row in self._rows(entry, runs)]
         return markdown_table(head, rows)
 
     def _rows(self, entry: Entry, runs: Sequence[RunRecord]) -> list[list[str]]:
-        label = entry.label or entry.task
+        label, found = entry.label or entry.task, entry.variants(runs)
+        others = [*chain.from_iterable(found.values())]
         rows = [
-            [label, variant_name(variant), *self._cells(entry, variant, records)]
-            for variant, records in entry.variants(runs).items()
+            [label, variant_name(variant), *self._cells(entry, variant, records, others)]
+            for variant, records in found.items()
         ]
         for row in PUBLISHED.get(label, ()):
             cells = [row.cells.get(column.title, "") for column in self.columns]
             rows.append([label, row.who, *cells, *[""] * 5, row.source])
         return rows
 
-    def _cells(self, entry: Entry, variant: Variant, records: Sequence[RunRecord]) -> list[str]:
+    def _cells(
+        self,
+        entry: Entry,
+        variant: Variant,
+        records: Sequence[RunRecord],
+        others: Sequence[RunRecord],
+    ) -> list[str]:
         if not records:
             return self._missing(entry, variant)
-        best = best_run(records)
+        first = min(records, key=lambda record: record.setup.seed)
+        failed = all(did_not_train(record, others) for record in records)
         return [
-            *(column.cell(best, records) for column in self.columns),
-            f"{best.weights:,}",
-            f"{best.updates:,}",
-            three_digits(best.seconds / 60),
-            machine_name(best.machines),
-            _seeds(best, records),
-            code(*best.commands),
+            *("did not train" if failed else column.cell(records) for column in self.columns),
+            f"{first.weights:,}",
+            f"{fmean(record.updates for record in records):,.0f}",
+            three_digits(fmean(record.seconds for record in records) / 60),
+            machine_name(first.machines),
+            seeds_of(records),
+            code(*first.commands),
         ]
 
     def _missing(self, entry: Entry, variant: Variant) -> list[str]:
@@ -176,11 +196,15 @@ def variant_name(variant: Variant) -> str:
     return " ".join(words) or "defaults"
 
 
-def _seeds(best: RunRecord, records: Sequence[RunRecord]) -> str:
-    """Return all seeds, and which of them is the best on the validation set."""
-    seeds = sorted(record.setup.seed for record in records)
-    listed = ", ".join(map(str, seeds))
-    return listed if len(seeds) == 1 else f"{best.setup.seed} of {listed}"
+def in_words(seeds: int) -> str:
+    """Return how many seeds there are; one is one run."""
+    return "one run" if seeds == 1 else counted(seeds, "seed")
+
+
+def seeds_of(records: Sequence[RunRecord]) -> str:
+    """Return the seeds of some runs; of one run, also that it is one."""
+    seeds = ", ".join(map(str, sorted(record.setup.seed for record in records)))
+    return seeds if len(records) > 1 else f"one run: {seeds}"
 
 
 def _needs_gpu(preset: str | None) -> bool:

@@ -32,6 +32,10 @@ def _group(name: str) -> Values:
     return values
 
 
+def _fed_accuracy(found: Mapping[str, Any]) -> Sequence[float]:
+    return [found["fed_accuracy"]] if "fed_accuracy" in found else []  # older records have none
+
+
 def _data(name: str) -> dict[str, str]:
     return {"data": f"DATA/{name}"}
 
@@ -43,6 +47,7 @@ _SENTENCES = {**_AGREEMENT, "sentences": "DATA/linzen-wiki-small"}
 _LAMBADA, _SCAN = _data("lambada"), _data("SCAN")
 _SPLIT = ["split"]
 _NO_NOVELS = "no training novels"
+_SIZES = (("mixed", "test"), ("hardest", "hardest"))
 _LTE = ("program", "control", "addition", "copy", "double", "reverse")
 
 # fmt: off
@@ -52,7 +57,11 @@ TASK_TABLES: Mapping[str, RunTable] = {
         _pairs({"to 40": "test", "up to 400": "up-to-400", "exactly 400": "exactly-400"}),
     ),
     "lte": RunTable(
-        [Entry(f"lte-{name}") for name in _LTE], _pairs({"mixed": "test", "hardest": "hardest"})
+        [Entry(f"lte-{name}") for name in _LTE],
+        [
+            *(Column(f"{title}, prefix given", name, _fed_accuracy) for title, name in _SIZES),
+            *_pairs(dict(_SIZES)),
+        ],
     ),
     "agreement": RunTable(
         [
@@ -115,7 +124,7 @@ TASK_TABLES: Mapping[str, RunTable] = {
             Entry("scan", paths=_SCAN, label="scan, simple split", keys=_SPLIT),
             *(
                 Entry("scan", {"split": split}, _SCAN, f"scan, {split} split", baselines=False,
-                      keys=_SPLIT)
+                      keys=_SPLIT, also={"choose_by": "last"})
                 for split in ("length", "jump")
             ),
         ],

@@ -7,6 +7,7 @@ from typing import Any
 Preset = dict[str, Any]
 
 SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
+UNTIED = "untied"
 
 BASELINES = (FIXED, TRANSFORMER)
 """The presets that `small` is compared with."""
@@ -15,6 +16,7 @@ MEANINGS = {
     SMALL: "for two CPU cores",
     FIXED: "the same without halting",
     TRANSFORMER: "a plain Transformer of as many weights",
+    UNTIED: "a plain Transformer as deep and as wide",
     PAPER: "the paper's sizes",
 }
 """A short description of each preset; `small` is used where none is named."""
@@ -114,9 +116,10 @@ NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
 def with_baselines(
     small: Preset, transformer: Preset, paper: Preset | None = None
 ) -> dict[str, Preset]:
-    """Return the presets `small`, `fixed` and `transformer`, and `paper` if there is one.
+    """Return the presets `small`, `fixed`, `transformer` and `untied`, and `paper` if there is one.
 
-    The first three have the fields of `small`; those of `transformer` make its model as large.
+    All but the last have the fields of `small`; those of `transformer` make its model as large.
+    In `untied` each step of `fixed` has weights of its own.
 
     Examples
     --------
@@ -124,13 +127,13 @@ def with_baselines(
     {'d_model': 32, 'adaptive': False, 'share_weights': False, 'max_steps': 4}
     """
     fixed = small | {"adaptive": False} | {name: "" for name in small if name == "evaluation_rule"}
-    layers = fixed | {"share_weights": False} | transformer
-    presets = {SMALL: small, FIXED: fixed, TRANSFORMER: layers}
+    untied = fixed | {"share_weights": False}
+    presets = {SMALL: small, FIXED: fixed, TRANSFORMER: untied | transformer, UNTIED: untied}
     return presets if paper is None else presets | {PAPER: paper}
 
 
 _FINAL_ANSWERS: Preset = {"step_loss": "none", "halting_loss": 0.0, "evaluation_rule": ""}
-_LAYERS: Preset = {"preset": FIXED, "share_weights": False}
+_LAYERS: Preset = {"preset": UNTIED}
 
 HALTING_WAYS: dict[str, tuple[str, Preset]] = {
     "threshold": ("each node halts when it is sure, as the task's preset has it", {}),

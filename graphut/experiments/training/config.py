@@ -43,6 +43,9 @@ class TrainingConfig(CheckedConfig):
         "epochs in a row without a better validation before the ponder weight rises; only after "
         "that may target_accuracy end the run (0: it rises from the start)",
     )
+    linear_start: int = option(
+        0, "first epochs that train without the softmax of attention; validation has it always"
+    )
     min_steps: int = option(
         0, "train each batch with a cap drawn from so many steps to max_steps (0: with max_steps)"
     )
@@ -53,6 +56,12 @@ class TrainingConfig(CheckedConfig):
     )
     patience: int = option(
         20, "stop, after the warm-up, when so many epochs in a row were all worse than one before"
+    )
+    choose_by: Literal["task", "log_probability", "last"] = option(
+        "task",
+        "the epoch whose model is kept: the best one on the validation set, by the usual metrics "
+        "of the task or by the mean log-probability of the right answers; or the last one: then "
+        "neither target_accuracy nor patience ends the run",
     )
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto",
@@ -68,9 +77,11 @@ class TrainingConfig(CheckedConfig):
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
         ponder = ("ponder_weight", "ponder_warmup", "ponder_wait")
-        for name in ("warmup", "weight_decay", "seed", "min_steps", *ponder):
+        for name in ("warmup", "weight_decay", "seed", "min_steps", "linear_start", *ponder):
             self._check(name, getattr(self, name) >= 0, "0 or more")
         self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
+        best = self.choose_by != "last" or not self.ponder_wait
+        self._check("ponder_wait", best, "0 where choose_by is 'last'")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
 

@@ -35,6 +35,10 @@ class Evaluation:
     score: float  # what `TrainingConfig.target_accuracy` is compared with
     summary: str  # one line of text
 
+    def rank_by(self, choice: str) -> tuple[float, ...]:
+        """Return the numbers to compare evaluations by, for a `TrainingConfig.choose_by`."""
+        return (self["log_probability"],) if choice == "log_probability" else self.rank
+
     def __getitem__(self, name: str) -> Any:
         """Return the metric of a name."""
         return self.metrics[name]

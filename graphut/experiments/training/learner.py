@@ -185,20 +185,24 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def count_flops(
         self, model: ModelT, examples: Sequence[Example], batch_size: int
     ) -> dict[str, float]:
-        """Return the floating-point operations of an example, and their share of all.
+        """Return the operations of an example, their share of all, and the share of right labels.
 
         All would be done if no node halted. Counted are the steps that were done, forward, with
-        the answers fed in, without normalisations and activations. As many examples are run at a
-        time as in 4 batches of training, but at most 100.
+        the answers fed in, without normalisations and activations. `fed_accuracy` is the share of
+        labels that are right with the answers fed in. As many examples are run at a time as in 4
+        batches of training, but at most 100.
         """
-        done = everything = 0
+        done = everything = right = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
         with torch.no_grad(), model.evaluating():
             for batch in in_batches(examples, size):
-                for ponder in self.outcome(model, batch, 0.0).ponders.values():
+                outcome = self.outcome(model, batch, 0.0)
+                right, labels = right + int(outcome.right), labels + outcome.labels
+                for ponder in outcome.ponders.values():
                     done += int(ponder.flops)
                     everything += int(ponder.all_flops)
-        return {"flops_per_example": done / len(examples), "flops_share": done / everything}
+        flops = {"flops_per_example": done / len(examples), "flops_share": done / everything}
+        return {**flops, "fed_accuracy": right / labels}
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:

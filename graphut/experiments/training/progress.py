@@ -123,15 +123,20 @@ class Progress:
     ponder_start: int | None = None  # updates before the ponder weight rose, where it had to wait
 
     def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
-        """Take the evaluation of an epoch; return whether no earlier one was better."""
+        """Take the evaluation of an epoch; return whether to keep its model.
+
+        It is kept if no earlier one was better, or if the last one is what is asked for.
+        """
+        last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
+        best = None if self.best is None else self.best.rank_by(config.choose_by)
         full_price = not config.ponder_wait or self.ponder_factor(config) == 1.0
-        reached = full_price and evaluation.score >= config.target_accuracy
+        reached = full_price and not last and evaluation.score >= config.target_accuracy
         self.on_target = self.on_target + 1 if reached else 0
-        better = self.best is None or self.best < evaluation
+        better = best is None or best < new
         self.plateau = 0 if better else self.plateau + 1
         if self.ponder_start is None and 0 < config.ponder_wait <= self.plateau:
             self.ponder_start = self.update
-        if self.best is not None and evaluation < self.best:
+        if best is not None and new < best and not last:
             return False
         self.best, self.best_epoch = evaluation, self.epoch
         return True

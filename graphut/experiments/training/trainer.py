@@ -48,7 +48,7 @@ from graphut.experiments.training.run_files import (
     remove_temporary_files,
 )
 from graphut.models.base import AdaptiveModel
-from graphut.nn import FixedDepth
+from graphut.nn import FixedDepth, MultiHeadAttention
 
 SAVE_EVERY = 600.0  # seconds, within an epoch
 
@@ -137,6 +137,12 @@ class Trainer:
             raise ValueError(
                 f"min_steps must be at most max_steps={most}, and 0 without share_weights; got "
                 f"{least}"
+            )
+        metrics = self.learner.metric_meanings
+        if config.choose_by == "log_probability" and "log_probability" not in metrics:
+            raise ValueError(
+                f"choose_by must be 'task' or 'last': the validation of {task.name} has no "
+                f"log_probability, but {', '.join(metrics)}"
             )
         self.progress = Progress()
         self.saved_update = 0
@@ -299,6 +305,9 @@ class Trainer:
 
     def _train_epoch(self, should_stop: Callable[[], bool]) -> bool:
         self.model.train()
+        for layer in self.model.modules():
+            if isinstance(layer, MultiHeadAttention):
+                layer.linear = self.progress.epoch < self.config.linear_start
         batches = self._batches()
         done = self.progress.batch
         name = f"epoch {self.progress.epoch + 1}/{self.config.epochs}"

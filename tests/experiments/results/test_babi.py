@@ -24,10 +24,15 @@ def make_runs(
 
 def test_babi_table_without_runs() -> None:
     table = babi_table([], "10k", joint=False)
-    assert row(table, "average error, %")["small --epochs 40"] == "not measured yet"
+    assert (
+        row(table, "average error, %")["small --epochs 40 --choose-by task"] == "not measured yet"
+    )
     assert row(table, "average error, %")["published"] == "0.21 (0.20 without qa3)"
     assert len(cells(table)) == 3  # no row for a task
-    assert "- small --epochs 40: not measured yet; `graphut train babi --preset small" in table
+    assert (
+        "- small --epochs 40 --choose-by task: not measured yet; `graphut train babi --preset small"
+        in table
+    )
     assert "--size 10k" in table
 
 
@@ -59,10 +64,11 @@ def test_babi_table_leaves_out_other_depths() -> None:
 
 
 def test_babi_table_of_10k_has_fewer_epochs_and_no_baselines() -> None:
-    runs = make_runs("10k", {1: 0.5}, options={"epochs": 40})
-    runs += make_runs("10k", {1: 0.25}, preset="fixed", options={"epochs": 40})
+    options = {"epochs": 40, "choose_by": "task"}
+    runs = make_runs("10k", {1: 0.5}, options=options)
+    runs += make_runs("10k", {1: 0.25}, preset="fixed", options=options)
     table = babi_table(runs, "10k", joint=False)
-    assert row(table, "qa1")["small --epochs 40"] == "50.00 at 2.50, 4.00"
+    assert row(table, "qa1")["small --epochs 40 --choose-by task"] == "50.00 at 2.50, 4.00"
     assert "--epochs 40" in babi_table([], "10k", joint=True)
     assert "fixed" not in table and "transformer" not in table
 
@@ -73,25 +79,30 @@ def test_babi_table_of_all_twenty_tasks() -> None:
     assert row(table, "failed (over 5%)")["small"] == "15"
 
 
-def test_babi_table_chooses_the_seed_by_validation() -> None:
-    runs = make_runs("1k", {1: 0.2}, validation={"accuracy": 0.9}, seed=3)
-    runs += make_runs("1k", {1: 0.1}, validation={"accuracy": 0.8}, seed=4)
+def test_babi_table_shows_mean_and_deviation_of_the_seeds() -> None:
+    runs = make_runs("1k", {1: 0.2, 2: 0.04}, seed=3)
+    runs += make_runs("1k", {1: 0.1, 2: 0.04}, seed=4) + make_runs("1k", {1: 0.9}, seed=5)
     table = babi_table(runs, "1k", joint=False)
-    assert row(table, "qa1")["small"] == "20.00 at 2.50, 4.00"
-    assert "seeds 3 (1 run), 4 (1 run)" in table
+    assert row(table, "qa2")["small"] == "4.00 ± 0.00 at 2.50, 4.00"
+    assert row(table, "average error, %")["small"] == "9.50 ± 2.50 (2 tasks)"
+    assert row(table, "failed (over 5%)")["small"] == "1 (2 tasks)"
+    assert "seeds 3 (2 runs), 4 (2 runs), 5 (1 run)" in table
 
 
 def test_babi_table_of_joint_runs() -> None:
     groups = [{"group": f"qa{n}", "error": n / 100, **STEPS} for n in range(1, 21)]
     record = make_record(
-        "babi", options={"data": "DATA/x", "tasks": "all"}, test={"by_group": groups}
+        "babi",
+        options={"data": "DATA/x", "tasks": "all", "choose_by": "task"},
+        test={"by_group": groups},
     )
+    task = "--choose-by task"
     table = babi_table([record], "1k", joint=True)
-    assert row(table, "qa7")["small"] == "7.00 at 2.50, 4.00"
+    assert row(table, "qa7")[f"small {task}"] == "7.00 at 2.50, 4.00"
     assert row(table, "average error, %") == {
-        "task": "average error, %", "small": "10.50", "fixed": "not measured yet",
-        "transformer": "not measured yet", "published": "7.85",
+        "task": "average error, %", f"small {task}": "10.50", f"fixed {task}": "not measured yet",
+        f"transformer {task}": "not measured yet", "published": "7.85",
     }  # fmt: skip
     assert "--tasks all" in table
     average = row(babi_table([record], "10k", joint=True), "average error, %")
-    assert average["small --epochs 40"] == "not measured yet"
+    assert average["small --epochs 40 --choose-by task"] == "not measured yet"

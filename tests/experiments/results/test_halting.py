@@ -108,13 +108,13 @@ def test_sweep_table_has_a_row_for_each_rule() -> None:
 def test_problems_table_has_the_best_depth_for_all() -> None:
     test = {**METRICS, "accuracy": 0.875, "rank_correlation": None}
     path = make_record("graph-path", options={"epochs": 3}, test=test, near_100=METRICS)
-    layers = {"layer": "gat", "share_weights": False}
+    layers = {"layer": "gat"}
     runs = [
         replace(path, sweeps={"test": SWEEP}),
-        make_record("graph-path", "fixed", test=test),
-        make_record("graph-path", "fixed", layers, near_100={**METRICS, "accuracy": 0.625}),
+        make_record("graph-path", "untied", test=test),
+        make_record("graph-path", "untied", layers, near_100={**METRICS, "accuracy": 0.625}),
     ]
-    assert (other_runs(runs), other_runs(runs, "fixed")) == (runs[:1], runs[2:])
+    assert (other_runs(runs), other_runs(runs, "untied")) == (runs[:1], runs[2:])
     head, test_row, far_row = cells(problems_table(runs))
     assert test_row[:7] == [
         "graph-path", "--epochs 3", "test", ".875", ".250", "3.000", "",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from graphut.experiments.results import Records
 from graphut.experiments.results.page import unshown
 from graphut.experiments.results.run_table import Entry, RunTable
@@ -41,12 +43,12 @@ def test_run_table_row_of_a_run() -> None:
         "updates": "2,000",
         "minutes": "1.50",
         "on": "Abacus 9, 2 threads",
-        "seed": "0",
+        "seeds": "one run: 0",
         "command": "`graphut train sort --preset small --seed 0 --out RUN`",
     }
 
 
-def test_run_table_shows_the_best_seed_and_the_range() -> None:
+def test_run_table_shows_mean_and_deviation_of_the_seeds() -> None:
     runs = [
         make_record(
             "sort",
@@ -54,12 +56,37 @@ def test_run_table_shows_the_best_seed_and_the_range() -> None:
             validation={"sequence_accuracy": validation},
             test={**PAIRS, "sequence_accuracy": test},
         )
-        for seed, validation, test in [(4, 0.5, 0.9), (1, 0.75, 0.25), (2, 0.25, 0.125)]
+        for seed, validation, test in [(4, 0.5, 1.0), (1, 0.25, 0.25), (2, 0.75, 0.25)]
     ]
     found = row(LETTERS.markdown(runs), "sort", "small")
-    assert found["test"] == ".500 (.500 to .500) / .250 (.125 to .900)"
-    assert found["seed"] == "1 of 1, 2, 4"
+    assert found["test"] == ".500 ± .000 / .500 ± .354"
+    assert found["seeds"] == "1, 2, 4"
     assert "--seed 1 " in found["command"]
+
+
+@pytest.mark.parametrize(
+    ("training", "validation", "trained"),
+    [(0.7, 0.25, False), (0.73, 0.25, True), (0.7, 0.75, True)],
+)
+def test_run_table_says_that_a_run_did_not_train(
+    training: float, validation: float, trained: bool
+) -> None:
+    runs = [make_record("sort", training_accuracy=0.9, test=PAIRS)]
+    judged = {"sequence_accuracy": validation}
+    runs.append(
+        make_record("sort", "fixed", training_accuracy=training, validation=judged, test=PAIRS)
+    )
+    table = LETTERS.markdown(runs)
+    assert row(table, "sort", "small")["test"] == ".500 / .500"
+    found = row(table, "sort", "fixed")
+    assert found["test"] == (".500 / .500" if trained else "did not train")
+    assert found["updates"] == "2,000"
+
+
+def test_run_table_shows_untied_layers_where_they_were_measured() -> None:
+    assert "untied" not in LETTERS.markdown([])
+    table = LETTERS.markdown([make_record("sort", "untied", test=PAIRS)])
+    assert row(table, "sort", "untied")["test"] == ".500 / .500"
 
 
 def test_run_table_has_a_row_for_other_options() -> None:
@@ -87,7 +114,7 @@ def test_run_table_leaves_out_runs_judged_in_another_way() -> None:
         for seed, judged in enumerate([{"options": {"beam_size": 4}}, {}])
     ]
     table = TASK_TABLES["translation"].markdown(runs)
-    assert row(table, "multi30k", "small")["seed"] == "0"
+    assert row(table, "multi30k", "small")["seeds"] == "one run: 0"
     assert unshown(Records(runs, [])) == runs[1:]
 
 

@@ -35,6 +35,25 @@ def test_task_tables_compare_baselines_on_the_first_entry() -> None:
     )
 
 
+def test_task_tables_show_the_end_of_scans_splits_beside_the_early_end() -> None:
+    options = {"data": "DATA/SCAN", "split": "jump"}
+    runs = [make_record("scan", options={**options, "choose_by": "last"}, test=PAIRS)]
+    table = TASK_TABLES["scan"].markdown(runs)
+    assert row(table, "scan, jump split", "small --choose-by last")["test"] == ".500 / .500"
+    assert row(table, "scan, length split", "small --choose-by last")["test"] == "not measured yet"
+    assert "simple split | small --choose-by" not in table
+
+
+def test_task_tables_have_characters_of_lte_with_the_prefix_given_where_they_were_counted() -> None:
+    runs = [make_record("lte-copy", test={**PAIRS, "fed_accuracy": 0.75}, hardest=PAIRS)]
+    table = TASK_TABLES["lte"].markdown(runs)
+    found = row(table, "lte-copy", "small")
+    assert (found["mixed, prefix given"], found["mixed"]) == (".750", ".500 / .500")
+    assert (found["hardest, prefix given"], found["hardest"]) == ("", ".500 / .500")
+    published = row(table, "lte-program", "paper")
+    assert (published["mixed, prefix given"], published["mixed"]) == (".89", "- / .63")
+
+
 def test_task_tables_leave_out_a_users_own_text() -> None:
     nats = {"nats": 1.0, "bits": 1.5, "perplexity": 2.0, "accuracy": 0.5, "steps": 1.0}
     runs = [
@@ -42,7 +61,7 @@ def test_task_tables_leave_out_a_users_own_text() -> None:
         for name, bits in (("input.txt", 1.5), ("diary.txt", 9.0))
     ]
     found = row(TASK_TABLES["char-lm"].markdown(runs), "char-lm", "small")
-    assert (found["bits a character"], found["seed"]) == ("1.50", "0")
+    assert (found["bits a character"], found["seeds"]) == ("1.50", "one run: 0")
 
 
 def test_task_tables_have_columns_of_groups() -> None:

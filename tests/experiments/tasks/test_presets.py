@@ -51,11 +51,13 @@ def test_task_presets_fit_their_tasks(name: str, preset: str) -> None:
 
 @pytest.mark.parametrize("name", TASK_PRESETS)
 def test_with_baselines_are_as_large(name: str) -> None:
-    small, fixed, transformer = (model_of(name, p) for p in ("small", "fixed", "transformer"))
+    names = ("small", "fixed", "transformer", "untied")
+    small, fixed, transformer, untied = (model_of(name, preset) for preset in names)
     assert (fixed.config.adaptive, fixed.config.share_weights) == (False, True)
     assert (transformer.config.adaptive, transformer.config.share_weights) == (False, False)
     without = {"adaptive": False, "evaluation_rule": ""}
     assert fixed.config.to_dict() == small.config.to_dict() | without
+    assert untied.config.to_dict() == fixed.config.to_dict() | {"share_weights": False}
     assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
 
 

@@ -34,11 +34,17 @@ from graphut.experiments.training import TrainingConfig
         ("target_accuracy", 1.5),
         ("optimizer", "sgd"),
         ("precision", "float64"),
+        ("choose_by", "accuracy"),
     ],
 )
 def test_training_config_quotes_a_value_out_of_range(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name} must be .*; got {value!r}"):
         TrainingConfig(**{name: value})
+
+
+def test_training_config_does_not_wait_where_the_last_model_is_kept() -> None:
+    with pytest.raises(ValueError, match="ponder_wait must be 0 where choose_by is 'last'; got 2"):
+        TrainingConfig(choose_by="last", ponder_wait=2)
 
 
 def test_training_config_has_help_for_every_field() -> None:

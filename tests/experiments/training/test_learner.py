@@ -49,16 +49,22 @@ def test_count_flops_sums_the_ponders_of_all_batches(
     assert model.training
 
     model.eval()
-    done = everything = 0
+    done = everything = right = labels = 0
     # What a halted node is projected for depends on the longest in its batch.
     for batch in (TASK.test[:size], TASK.test[size:]):
-        output = model(model.sentence_graph(*zip(*batch, strict=True)))
+        graph = model.sentence_graph(*zip(*batch, strict=True))
+        output, target = model(graph), graph.nodes["target"].data["label"]
+        right, labels = (
+            right + int((output.logits.argmax(-1) == target).sum()),
+            labels + len(target),
+        )
         for ponder in (output.encoder, output.decoder):
             done += int(ponder.flops)
             everything += int(ponder.all_flops)
     assert found == {
         "flops_per_example": done / len(TASK.test),
         "flops_share": done / everything,
+        "fed_accuracy": right / labels,
     }
     assert (found["flops_share"] < 1) == adaptive
 

@@ -9,6 +9,7 @@ import torch
 
 from graphut.experiments.training import Outcome, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.progress import Progress, Totals, update_numbers
 
 
@@ -97,6 +98,34 @@ def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
     assert kept == [True, True, True, False, False]
     assert on_target == [0, 1, 2, 3, 0]
     assert (progress.best_epoch, progress.best) == (3, PairLearner.evaluation(0.9, 0.9, 1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("choose_by", "kept"),
+    [
+        ("task", [True, True, False, False, True]),
+        ("log_probability", [True, False, True, False, False]),
+        ("last", [True] * 5),
+    ],
+)
+def test_update_best_chooses_as_it_is_told(choose_by: Any, kept: list[bool]) -> None:
+    config = TrainingConfig(choose_by=choose_by, target_accuracy=0.5, patience=1, warmup=0)
+    judged = [(0.5, -0.2), (0.9, -0.3), (0.8, -0.1), (0.7, -0.15), (0.9, -0.2)]
+    lines = [
+        {"epoch": n, "update": n, "validation": QuestionLearner.evaluation(*x, 1, 0, 1.0, 1.0)}
+        for n, x in enumerate(judged, 1)
+    ]
+    progress, found = Progress(), []
+    for line in lines:
+        progress.epoch = line["epoch"]
+        found.append(progress.update_best(line["validation"], config))
+        state = json.loads(json.dumps(progress.to_dict()))
+        progress = Progress.from_dict(state, QuestionLearner.evaluation)
+    assert found == kept
+    metrics = [{**line, "validation": line["validation"].metrics} for line in lines]
+    replayed = Progress.replayed(metrics, config, QuestionLearner.evaluation)
+    assert (replayed.best_epoch, replayed.best) == (progress.best_epoch, progress.best)
+    assert (progress.end(config) is None) == (choose_by == "last")
 
 
 def test_ponder_factor_rises_from_zero() -> None:

@@ -27,6 +27,7 @@ from graphut.models import (
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
 )
+from graphut.nn import MultiHeadAttention
 from tests.experiments.training.together import run_together
 from tests.gpu_stand_in import gpu_stand_in
 
@@ -293,6 +294,11 @@ def test_trainer_refuses_a_number_of_steps_that_the_model_cannot_take(tmp_path: 
         make(tmp_path, config)
     with pytest.raises(ValueError, match="and 0 without share_weights; got 4"):
         make(tmp_path, config, max_steps=5, share_weights=False, adaptive=False)
+
+
+def test_trainer_refuses_to_choose_by_what_the_validation_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"choose_by must be 'task' or 'last': .* sequence_acc"):
+        make(tmp_path, TrainingConfig(choose_by="log_probability"))
 
 
 def test_trainer_keeps_the_best_model(tmp_path: Path) -> None:
@@ -598,3 +604,18 @@ def test_halting_warning_is_none_between(steps: float, cap: int) -> None:
 
 def test_halting_warning_is_none_for_what_is_learned() -> None:
     assert halting_warning("encoder", 1.0, 6, 0.99) is None
+
+
+def test_trainer_leaves_the_softmax_out_in_the_first_epochs(tmp_path: Path) -> None:
+    trainer = make(tmp_path, TrainingConfig(**vars(CONFIG) | {"linear_start": 1}))
+    layers = [m for m in trainer.model.modules() if isinstance(m, MultiHeadAttention)]
+    seen = []
+
+    def look() -> bool:
+        seen.append((trainer.progress.epoch, {layer.has_softmax for layer in layers}))
+        return False
+
+    trainer.fit(look)
+    assert seen == [(epoch, {epoch > 0}) for epoch in range(3) for _ in range(3)]
+    trainer.model.eval()
+    assert all(layer.has_softmax for layer in layers)

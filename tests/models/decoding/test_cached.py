@@ -61,6 +61,18 @@ def test_cached_decoder_with_every_rule_that_looks_at_one_token(row: dict[str, A
     check(row)
 
 
+@pytest.mark.parametrize(
+    "row",
+    covering(
+        copy_gate=(True,),
+        **{name: MODES[name] for name in ("halted", "transition", "halt_from", "changed")},
+    ),
+    ids=name_of,
+)
+def test_cached_decoder_with_copy_gates(row: dict[str, Any]) -> None:
+    check(row)
+
+
 def test_cached_decoder_refuses_global_halting() -> None:
     setting = build_setting(rule="global")
     with pytest.raises(ValueError, match=r"Global\(.*\) cannot decode token by token"):

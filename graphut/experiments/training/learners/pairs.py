@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import upload
 from graphut.experiments.tasks import Pair, PairTask, Vocabulary, read_pairs
+from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
@@ -113,10 +114,17 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Decode, and compare; the details are accuracies and steps by length."""
+        """Decode, and compare; the details are accuracies and steps by length.
+
+        They are also by how deep sources are nested, where the vocabulary has brackets.
+        """
         scores = score_pairs(decode(model, examples, **options), examples)
         sides = ("source_length", "target_length")
         details = {f"by_{side}": by_length(scores, side) for side in sides}
+        symbols = vocabularies["source"]
+        if isinstance(symbols, Brackets):
+            nesting = [symbols.nesting(source) for source, _ in examples]
+            details["by_nesting"] = by_number(scores, nesting)
         return self.evaluation(**pair_metrics(scores)), details
 
     def show(self, model: UniversalTransformer, task: PairTask) -> Iterator[str]:
@@ -282,11 +290,7 @@ def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
 
 
 def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
-    """Return the metrics of each range of lengths.
-
-    Ranges are 1, 2, 5, 10, 20, 50, ... wide, the least that makes at most 20 of them. A row
-    says which lengths it has from the shortest to the longest; ranges without a sequence have
-    no row. The length is "source_length" or "target_length".
+    """Return the metrics of each range of lengths, "source_length" or "target_length".
 
     Examples
     --------
@@ -297,16 +301,25 @@ def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
     >>> rows[0]["decoder_steps"]
     3.0
     """
-    longest = max(getattr(score, length) for score in scores)
+    return by_number(scores, [getattr(score, length) for score in scores])
+
+
+def by_number(scores: Sequence[PairScore], numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the metrics of each range of numbers, of which each score has one.
+
+    Ranges are 1, 2, 5, 10, 20, 50, ... wide, the least that makes at most 20 of them. A row
+    says which numbers it has from the least to the largest; ranges without a sequence have no row.
+    """
+    largest = max(numbers)
     widths = (factor * 10**power for power in count() for factor in (1, 2, 5))
-    width = next(width for width in widths if width * _MOST_ROWS >= longest)
-    groups: dict[int, list[PairScore]] = {}
-    for score in scores:
+    width = next(width for width in widths if width * _MOST_ROWS >= largest)
+    groups: dict[int, list[tuple[int, PairScore]]] = {}
+    for number, score in zip(numbers, scores, strict=True):
         # An empty target is among the shortest.
-        groups.setdefault(max(getattr(score, length) - 1, 0) // width, []).append(score)
+        groups.setdefault(max(number - 1, 0) // width, []).append((number, score))
     rows = []
     for _, group in sorted(groups.items()):
-        lengths = [getattr(score, length) for score in group]
-        ends = {"from": min(lengths), "to": max(lengths), "examples": len(group)}
-        rows.append({**ends, **pair_metrics(group)})
+        own, of_group = zip(*group, strict=True)
+        ends = {"from": min(own), "to": max(own), "examples": len(own)}
+        rows.append({**ends, **pair_metrics(of_group)})
     return rows

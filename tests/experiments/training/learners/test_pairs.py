@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.tasks import Copy, LteProgram, Pair, Sort
+from graphut.experiments.tasks import Copy, ListOps, LteProgram, Pair, Sort
 from graphut.experiments.training import Evaluation, GenerationOptions, evaluate
 from graphut.experiments.training.learners.pairs import (
     PairLearner,
@@ -67,6 +67,22 @@ def test_evaluate_in_detail_is_by_length() -> None:
     assert more == {
         f"by_{side}": by_length(scores, side) for side in ("source_length", "target_length")
     }
+
+
+def test_evaluate_in_detail_of_brackets_is_by_nesting_too() -> None:
+    task = ListOps(train_size=1, held_out=30, longest=40)
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 2}
+    model = UniversalTransformer(UniversalTransformerConfig(**LEARNER.sizes(task), **sizes))
+    _, more = LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)
+    depths = [brackets_open_at_once(task.source_vocabulary.write(s)) for s, _ in task.test]
+    counts = [(row["from"], row["to"], row["examples"]) for row in more["by_nesting"]]
+    assert counts == [(depth, depth, depths.count(depth)) for depth in sorted({*depths})]
+    assert len(counts) > 1
+
+
+def brackets_open_at_once(text: str) -> int:
+    return max(text[:n].count("[") - text[:n].count("]") for n in range(len(text)))
 
 
 def test_evaluate_in_detail_passes_options_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from graphut.experiments.results.summary import HEADLINES, summary_table
+from graphut.experiments.results.task_tables import TASK_TABLES
+from tests.experiments.results.tiny import PAIRS, make_record, row
+
+
+def test_summary_table_has_the_preset_small_with_its_seeds() -> None:
+    runs = [
+        make_record("algorithmic-copy", seed=seed, exactly_400={**PAIRS, "token_accuracy": right})
+        for seed, right in enumerate((1.0, 0.5))
+    ]
+    runs.append(make_record("algorithmic-copy", "fixed", exactly_400=PAIRS))
+    runs.append(make_record("lte-copy", test=PAIRS))
+    table = summary_table(runs)
+    ours = ".750 ± .250 / .500 ± .000 (small, 2 seeds)"
+    assert row(table, "algorithmic-copy")["ours"] == ours
+    assert row(table, "algorithmic-reverse")["ours"] == "not measured yet"
+
+
+def test_summary_table_marks_one_run_and_names_other_options() -> None:
+    runs = [make_record("algorithmic-copy", options={"max_steps": 9}, exactly_400=PAIRS)]
+    ours = row(summary_table(runs), "algorithmic-copy")["ours"]
+    assert ours == ".500 / .500 (small --max-steps 9, one run)"
+
+
+def test_summary_table_has_the_average_of_babi() -> None:
+    steps = {"steps": 2.5, "question_steps": 4.0}
+    groups = [{"group": f"qa{n}", "error": n / 100, **steps} for n in range(1, 21)]
+    options = {"data": "DATA/x", "tasks": "all", "choose_by": "task"}
+    table = summary_table([make_record("babi", options=options, test={"by_group": groups})])
+    found = row(table, "bAbI, 1k, all together")
+    assert found["ours"] == "10.50 (small --choose-by task, one run)"
+    assert found["best published"] == "UT 7.85"
+    assert row(table, "bAbI, 1k, one by one")["ours"] == "not measured yet"
+
+
+def test_summary_table_names_entries_and_columns_that_are_there() -> None:
+    names = {
+        (entry.label or entry.task, name, column.title)
+        for name, table in TASK_TABLES.items()
+        for entry in table.entries
+        for column in table.columns
+    }
+    assert {(line.task, line.table, line.column) for line in HEADLINES} <= names
