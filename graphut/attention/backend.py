@@ -51,9 +51,9 @@ class Backend:
     #: lowest first; without one a backend is taken by name alone.
     auto_rank: Callable[[AttentionCall], int] | None = None
     in_place: InPlaceKernels | None = None  #: kernels for keys written in place
-    #: Attention of a call of whose rows only the first `count` are true, a number that the host
-    #: never reads; the output of the others is zero.
-    attend_counted: Callable[[AttentionCall, Tensor], Tensor] | None = None
+    #: Attention of a call whose frontier may end in ids past the last destination: how many, only
+    #: the device knows. The output of their rows is zero.
+    attend_counted: Callable[[AttentionCall], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
         """Return whether the backend can do a call."""

@@ -10,7 +10,7 @@ from graphut.attention.backend import Backend
 from graphut.attention.call import AttentionCall
 from graphut.attention.dense import DENSE
 from graphut.attention.dgl_ops import DGL
-from graphut.attention.native import NATIVE
+from graphut.attention.native.attention import NATIVE
 from graphut.attention.torch_ops import TORCH
 from graphut.attention.triton import TRITON
 

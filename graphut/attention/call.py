@@ -34,7 +34,7 @@ class AttentionCall:
     edge_weight: Tensor | None = None  # (E, H) or (E, 1), factor of the attention weights
     scale: float = 1.0  # factor of the scores
     dropout: float = 0.0  # probability that an attention weight is dropped
-    seed: int = 0  # of the dropout mask
+    seed: int | Tensor = 0  # of the dropout mask; a tensor, int64, is on the device
     need_weights: bool = False  # whether the attention weights have to be returned
 
     @cached_property

@@ -99,7 +99,12 @@ def check_edge_feat(
 
 def has_no_numbers() -> bool:
     """Return whether tensors have no numbers to look at, since a program traces them, or many."""
-    return torch.compiler.is_compiling() or in_vmap()
+    return torch.compiler.is_compiling() or in_vmap() or is_capturing()
+
+
+def is_capturing() -> bool:
+    """Return whether work on a GPU is recorded for a CUDA graph, and not done now."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def norm_of_rows(table: Tensor) -> float:

@@ -8,6 +8,7 @@ from torch import Tensor
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_live
+from graphut.attention.dropout import drawn_seed
 from graphut.attention.key_value_memory import empty_call
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.triton import TRITON
@@ -49,13 +50,12 @@ def counted_attention(
     value: Tensor,
     *,
     frontier: Tensor,
-    count: Tensor,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Return `edge_attention` of the first `count` rows, unchecked, and zeros for the others.
+    """Return `edge_attention` of the rows of destinations, unchecked, and zeros for the others.
 
-    `frontier`, `(A,)`, holds destination ids, of which the first `count`, an integer on the
-    device, are sorted and unique. All features are finite, those of the last rows too.
+    `frontier`, `(A,)`, holds destination ids, sorted and unique, and then ids past the last
+    destination. All features are finite, those of the last rows too.
     """
     attend_counted = TRITON.attend_counted
     assert attend_counted is not None
@@ -67,7 +67,7 @@ def counted_attention(
         frontier=frontier,
         scale=query.shape[-1] ** -0.5,
         dropout=dropout,
-        seed=int(torch.randint(2**62, ())) if dropout else 0,
+        seed=drawn_seed(query.device) if dropout else 0,
     )
     with torch.autocast(query.device.type, enabled=False):
-        return attend_counted(call, count)
+        return attend_counted(call)

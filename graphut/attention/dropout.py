@@ -8,11 +8,21 @@ import torch
 from torch import Tensor
 
 _LOW = 0xFFFFFFFF
-Bits = TypeVar("Bits", int, Tensor)
+Bits = TypeVar("Bits", int, Tensor, int | Tensor)
+
+
+def drawn_seed(device: torch.device) -> int | Tensor:
+    """Return a new seed from torch's generator: on a GPU a tensor there, int64.
+
+    A CUDA graph that draws a seed draws another one each time it is replayed.
+    """
+    if device.type == "cuda":
+        return torch.randint(2**62, (), device=device)
+    return int(torch.randint(2**62, ()))
 
 
 def dropout_factors(
-    edge: Tensor, heads: int, dropout: float, seed: int, dtype: torch.dtype
+    edge: Tensor, heads: int, dropout: float, seed: int | Tensor, dtype: torch.dtype
 ) -> Tensor:
     """Return the factors `(e, heads)` of attention weights: 0, or `1 / (1 - dropout)`.
 
@@ -32,7 +42,7 @@ def dropout_factors(
     return keep.to(dtype) / (1.0 - dropout)
 
 
-def seed_hash(seed: int) -> int:
+def seed_hash(seed: Bits) -> Bits:
     """Return the 32 bits that a seed goes into the mask with."""
     return mix(seed & _LOW ^ mix(seed >> 32))
 

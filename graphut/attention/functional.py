@@ -12,10 +12,11 @@ from graphut._dgl import DGLGraph
 from graphut.attention.backends import check_backend, choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_call, check_edge_feat, check_features, check_live
+from graphut.attention.dropout import drawn_seed
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native import fast_norm
+from graphut.attention.native.ops import fast_norm
 from graphut.attention.transforms import plain
 
 
@@ -177,8 +178,6 @@ def edge_attention(
         raise ValueError("edge_map is for features of edges: give edge_feat too")
     if isinstance(scale, Tensor):
         query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
-    if seed is None:
-        seed = int(torch.randint(2**62, ())) if dropout else 0
     call = AttentionCall(
         layout=layout.to(query.device),
         query=query,
@@ -190,7 +189,7 @@ def edge_attention(
         edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
-        seed=seed,
+        seed=seed if seed is not None else drawn_seed(query.device) if dropout else 0,
         need_weights=get_attention or edge_feat is not None or edge_weight is not None,
     )
     if edge_feat is not None:

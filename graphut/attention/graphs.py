@@ -93,8 +93,8 @@ def _edges(graph: DGLGraph, etype: tuple[str, str, str]) -> tuple[Tensor, Tensor
         src, dst = graph.edges(etype=etype, order="eid")
         return src, dst
     src, dst, edge = graph.edges("all", etype=etype, order="srcdst")  # all that CSR and CSC give
-    by_id = edge.long().argsort()
-    return src[by_id], dst[by_id]
+    src_by_id, dst_by_id = torch.empty_like(src), torch.empty_like(dst)
+    return src_by_id.index_copy_(0, edge.long(), src), dst_by_id.index_copy_(0, edge.long(), dst)
 
 
 def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:

@@ -8,19 +8,28 @@ destination (`CSRLayout`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
+from weakref import ref
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from graphut.attention.cached_property import cached_property
 from graphut.attention.pytrees import as_pytree
+from graphut.attention.sorting import sort_edges
 from graphut.attention.transforms import in_transform, is_exporting, outside_transforms, plain
 
 Device = torch.device | str
 T = TypeVar("T")
+_ALIGNED = 16  # bytes: kernels are compiled for such addresses
+
+
+def _none() -> None:
+    return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +54,9 @@ class EdgeLayout(ABC):
     _trusted: bool = field(default=False, repr=False)  # whether its maker knows that it is right
     # Facts that take a look at the numbers: found once, before nodes attend, and moved along.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
-    _moved: dict[torch.device, Any] = field(default_factory=dict, repr=False)
+    _copies: dict[torch.device, EdgeLayout] = field(default_factory=dict, repr=False)
+    # Weak: two layouts that held each other would keep a device's memory until a collection.
+    _original: Callable[[], EdgeLayout | None] = field(default=_none, repr=False)
     _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     _index_names: ClassVar[tuple[str, ...]]  # the fields that hold index tensors
@@ -62,6 +73,10 @@ class EdgeLayout(ABC):
                 self._check()
             if not self._facts:
                 self._facts.update(self._find_facts())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what `copy` and a worker process get: the layout without copies elsewhere."""
+        return {**vars(self), "_copies": {}, "_original": _none}
 
     def _check(self) -> None:
         for name in (*self._index_names, "edge_ids"):
@@ -150,20 +165,33 @@ class EdgeLayout(ABC):
         return index, source, edge if self.edge_ids is None else self.edge_ids[edge]
 
     def to(self, device: Device) -> EdgeLayout:
-        """Return the layout on another device, copied there once and then kept."""
+        """Return the layout on another device, copied there once and then kept: see `upload`."""
         target = torch.device(device)
         if target == self.device:
             return self
-        if target not in self._moved:
-            indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
-            with outside_transforms():
-                copies: dict[str, Any] = {
-                    name: None if x is None else x.to(target) for name, x in indices.items()
-                }
-            others = {self.device: self}
-            self._moved[target] = replace(self, **copies, _trusted=True, _moved=others)
-        moved: EdgeLayout = self._moved[target]
+        moved: EdgeLayout = upload([self], target)[0]
         return moved
+
+    def _known(self, device: torch.device) -> EdgeLayout | None:
+        """Return the layout on a device if it is there."""
+        if device == self.device:
+            return self
+        original = self._original()
+        return self._copies.get(device) if original is None else original._known(device)
+
+    def _parts(self) -> dict[str, Tensor]:
+        """Return what a copy on another device is made of."""
+        indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
+        found = {name: x for name, x in indices.items() if x is not None}
+        return found | dict(zip(("dst_cuts", "src_cuts"), self.derive(sentence_cuts), strict=True))
+
+    def _copy(self, parts: dict[str, Any], device: torch.device) -> EdgeLayout:
+        """Return a copy on another device, made of `_parts` there, and keep it."""
+        cuts = parts.pop("dst_cuts"), parts.pop("src_cuts")
+        parts |= {"_trusted": True, "_copies": {}, "_original": ref(self)}
+        copy = self._copies[device] = replace(self, **parts)
+        copy._derived[sentence_cuts] = cuts
+        return copy
 
     def derive(self, make: Callable[..., T], *sizes: int) -> T:
         """Return `make(layout, *sizes)`, made once and kept with the layout."""
@@ -177,6 +205,68 @@ class EdgeLayout(ABC):
             if not is_exporting():
                 self._derived[key] = made
         return made
+
+
+def sentence_cuts(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
+    """Return where sentences begin and the last one ends, among destinations and among sources.
+
+    Examples
+    --------
+    >>> from graphut.topology import Causal
+    >>> sentence_cuts(Causal().layout([2, 3]))[0]
+    tensor([0, 2, 5])
+    """
+    lengths = (layout.dst_lengths, layout.src_lengths)
+    dst, src = (pad(each.cumsum(0), (1, 0)).to(layout.device) for each in lengths)
+    return dst, src
+
+
+def upload(items: Sequence[Any], device: Device) -> list[Any]:
+    """Return tensors and layouts on a device, sent there together.
+
+    From the CPU to a GPU they go in one piece of pinned memory, and nothing waits for the device.
+    A layout is copied once, and its copy is kept.
+
+    Examples
+    --------
+    >>> from graphut.topology import Causal
+    >>> token, layout = upload([torch.tensor([5, 3]), Causal().layout([2])], "cpu")
+    >>> token, layout.num_edges
+    (tensor([5, 3]), 3)
+    """
+    target = torch.device(device)
+    parts = [_unsent(item, target) for item in items]
+    with outside_transforms():
+        sent = iter(_send([x for part in parts for x in part.values()], target))
+    found: list[Any] = []
+    for item, part in zip(items, parts, strict=True):
+        copies = {name: next(sent) for name in part}
+        if isinstance(item, EdgeLayout):
+            found.append(item._copy(copies, target) if copies else item._known(target))
+        else:
+            found.append(copies["x"])
+    return found
+
+
+def _unsent(item: Tensor | EdgeLayout, device: torch.device) -> dict[str, Tensor]:
+    if isinstance(item, Tensor):
+        return {"x": item}
+    return item._parts() if item._known(device) is None else {}
+
+
+def _send(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    if device.type != "cuda" or {x.device.type for x in tensors} != {"cpu"}:
+        return [x.to(device) for x in tensors]
+    *starts, size = accumulate((-(-x.nbytes // _ALIGNED) * _ALIGNED for x in tensors), initial=0)
+    pinned = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    for start, x in zip(starts, tensors, strict=True):
+        _view(pinned, start, x).copy_(x)
+    arrived = pinned.to(device, non_blocking=True)
+    return [_view(arrived, start, x) for start, x in zip(starts, tensors, strict=True)]
+
+
+def _view(memory: Tensor, start: int, like: Tensor) -> Tensor:
+    return memory[start : start + like.nbytes].view(like.dtype).view(like.shape)
 
 
 @as_pytree
@@ -340,10 +430,10 @@ def layout_from_edges(
     place = dst * num_src + src
     order = None
     if bool((place[1:] < place[:-1]).any()):
-        order = torch.argsort(place, stable=True)
-        src, dst = src[order], dst[order]
-    degrees = torch.bincount(dst, minlength=num_dst)
-    indptr = torch.cat([degrees.new_zeros(1), degrees.cumsum(0)])
+        indptr, src, order = sort_edges(src, dst, num_src, num_dst)
+    else:
+        nodes = torch.arange(num_dst + 1, device=dst.device)
+        indptr = torch.searchsorted(dst.contiguous(), nodes)
     batch: dict[str, Any] = {
         "num_src": num_src,
         "src_lengths": torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu(),
@@ -352,9 +442,10 @@ def layout_from_edges(
         "extra_nodes": extra_nodes,
         "_trusted": True,
     }
-    same_row, steps_by_one = dst[1:] == dst[:-1], src[1:] == src[:-1] + 1
-    if bool((steps_by_one | ~same_row).all()):
-        lo = torch.zeros(num_dst, dtype=torch.int64, device=src.device)
+    steps_by_one, rows = src.diff() == 1, indptr[1:-1]
+    steps_by_one[rows[(rows > 0) & (rows < len(src))] - 1] = True  # from one row to the next
+    if bool(steps_by_one.all()):
+        degrees, lo = indptr.diff(), indptr.new_zeros(num_dst)
         filled = degrees > 0
         lo[filled] = src[indptr[:-1][filled]]
         return IntervalLayout(lo=lo, hi=lo + degrees, **batch)
@@ -362,9 +453,11 @@ def layout_from_edges(
 
 
 def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
-    outside = (ends < 0) | (ends >= num_nodes)
-    if bool(outside.any()):
-        node = int(ends[outside][0])
+    if not ends.numel():
+        return
+    low, high = torch.stack(ends.aminmax()).tolist()
+    if low < 0 or high >= num_nodes:
+        node = int(ends[(ends < 0) | (ends >= num_nodes)][0])
         raise ValueError(f"{name} holds node {node}, but there are {num_nodes} nodes on that side")
 
 

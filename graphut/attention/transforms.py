@@ -21,6 +21,7 @@ from torch._C._functorch import (
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling, is_dynamo_compiling
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 
 def in_transform() -> bool:
@@ -40,6 +41,19 @@ def in_vmap() -> bool:
     return _in_torch_func() and any(
         layer.key() == TransformType.Vmap for layer in get_interpreter_stack() or ()
     )
+
+
+def is_traced() -> bool:
+    """Return whether torch records what is done, on tensors that may have no numbers.
+
+    Examples
+    --------
+    >>> from torch._subclasses import FakeTensorMode
+    >>> with FakeTensorMode():
+    ...     is_traced()
+    True
+    """
+    return is_compiling() or _get_current_dispatch_mode() is not None
 
 
 def is_exporting() -> bool:

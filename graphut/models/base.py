@@ -223,24 +223,30 @@ class AdaptiveModel(nn.Module):
     def _recurrences(self) -> list[AdaptiveRecurrence]:
         return [part for part in self.children() if isinstance(part, AdaptiveRecurrence)]
 
-    def _embed(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
-        """Return first states of tokens, which an error message calls `kind`."""
-        feat: Tensor = self.dropout(self._look_up(embedding, token, kind))
+    def _embed(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
+        """Return first states of tokens that were checked."""
+        feat: Tensor = self.dropout(self._look_up(embedding, token))
         return feat
 
-    def _look_up(self, embedding: nn.Embedding, token: Tensor, kind: str) -> Tensor:
-        """Return scaled embeddings of tokens."""
+    def _look_up(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
+        """Return scaled embeddings of tokens that were checked."""
+        feat: Tensor = embedding(token) * self.config.d_model**0.5
+        return feat
+
+    def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
+        """Raise `ValueError` if a token, which the message calls `kind`, has no embedding.
+
+        It reads numbers: tokens are checked on the CPU, before they go to a GPU.
+        """
         least = largest = 0
-        if not torch.compiler.is_compiling():
-            least, largest = torch.stack(token.aminmax()).tolist()  # a GPU is waited for once
+        if token.numel() and not torch.compiler.is_compiling():
+            least, largest = torch.stack(token.aminmax()).tolist()
         if largest >= embedding.num_embeddings or least < 0:
             wrong = largest if largest >= embedding.num_embeddings else least
             raise ValueError(
                 f"{kind} {wrong} is outside the vocabulary of {embedding.num_embeddings} "
                 f"tokens, 0 to {embedding.num_embeddings - 1}"
             )
-        feat: Tensor = embedding(token) * self.config.d_model**0.5
-        return feat
 
     def _check_length(self, length: int, what: str) -> None:
         if length > self.config.max_length:

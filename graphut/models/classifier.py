@@ -8,6 +8,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from graphut.attention.layout import upload
 from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
@@ -121,8 +122,9 @@ class UniversalTransformerClassifier(EncoderModel):
 
     def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
         """Return the masked sums of words, `(sentences, d)`."""
-        sentence, position = (index.to(self.device) for index in ragged_arange(sizes))
-        embedded = self._look_up(self.embedding, words.to(self.device), "word")
+        self._check_tokens(words, self.embedding, "word")
+        words, sentence, position = upload([words, *ragged_arange(sizes)], self.device)
+        embedded = self._look_up(self.embedding, words)
         total = row_sums(embedded * self.mask[position], sentence, len(sizes))
         feat: Tensor = self.dropout(total)
         return feat

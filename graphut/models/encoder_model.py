@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from graphut.attention.layout import upload
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import EncoderConfig
 from graphut.models.nodes import SentenceNodes
@@ -35,19 +36,19 @@ class EncoderModel(AdaptiveModel):
         `feat`, `(nodes, d)`, are first states, and `lengths`, `(batch,)` int64 on the CPU, the
         numbers of nodes of the texts. Only the record has the extra nodes of the topology.
         """
-        position = node_positions(self.topology, lengths).to(self.device)
+        position = node_positions(self.topology, lengths)
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
         elif self.config.positions == "fixed":
-            last = position == nodes.expand(lengths)
-            position = position.masked_fill(last, self.config.max_length)
+            is_last = position == nodes.expand(lengths)
+            position = position.masked_fill(is_last, self.config.max_length)
+        layout = nodes.checked_layout(self.topology.layout(lengths))
+        position = nodes.positions(self._drawn_positions(lengths), position)
+        last = lengths.cumsum(0) - 1
+        layout, position, last = upload([layout, position, last], self.device)
         out, ponder, *_ = self.encoder(
-            nodes.checked_layout(self.topology.layout(lengths)),
-            nodes.first_states(lambda _: feat),
-            positions=nodes.positions(self._drawn_positions(lengths), position),
-            get_attention=get_attention,
+            layout, nodes.first_states(feat), positions=position, get_attention=get_attention
         )
         states = nodes.select_tokens(out)
-        last = states[(lengths.cumsum(0) - 1).to(self.device)]
-        return states, last, nodes.select_tokens(ponder.steps), ponder
+        return states, states[last], nodes.select_tokens(ponder.steps), ponder

@@ -113,9 +113,10 @@ class UniversalGraphTransformer(AdaptiveModel):
         return torch.empty_like(in_order).index_copy(0, edge, in_order)
 
     def _first_states(self, nodes: Tensor) -> Tensor:
-        nodes = nodes.to(self.device)
         if isinstance(self.embedding, nn.Embedding):
-            return self._embed(self.embedding, nodes, "node kind")
+            self._check_tokens(nodes, self.embedding, "node kind")
+            return self._embed(self.embedding, nodes.to(self.device))
+        nodes = nodes.to(self.device)
         if nodes.dim() != 2 or nodes.shape[1] != self.config.num_feats:
             raise ValueError(
                 f"nodes must be (N, {self.config.num_feats}), the features of each node; got "

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from graphut.attention.layout import upload
 from graphut.models.config import UniversalTransformerLMConfig
 from graphut.models.decoding.search import SearchOptions
 from graphut.models.generative_model import GenerativeModel
@@ -71,11 +72,13 @@ class UniversalTransformerLM(GenerativeModel):
             vocabulary, or a text is longer than `config.max_length`.
         """
         nodes, labels = self._read(texts, ends)
+        layout = nodes.checked_layout(causal_layout(self.topology, nodes.lengths))
+        layout, token, labels = upload([layout, nodes.token, labels], self.device)
+        feat = nodes.first_states(self._embed_token(token))
+        # Drawn after dropout, as ever: the same seed gives the same run.
+        positions = nodes.positions(self._drawn_positions(nodes.lengths))
         out, ponder, *_ = self.decoder(
-            nodes.checked_layout(causal_layout(self.topology, nodes.lengths)),
-            nodes.first_states(self._embed_token),
-            positions=nodes.positions(self._drawn_positions(nodes.lengths)),
-            get_attention=get_attention,
+            layout, feat, positions=upload([positions], self.device)[0], get_attention=get_attention
         )
         steps = nodes.select_tokens(ponder.steps)
         return LMOutput(self.output(nodes.select_tokens(out)), labels, ponder, steps, nodes.lengths)
@@ -101,6 +104,7 @@ class UniversalTransformerLM(GenerativeModel):
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         tokens, lengths = flatten(sequences, "prompts")
+        self._check_tokens(tokens, self.embedding, "token")
         what = f"a prompt and an output of max_length={options.max_length}"
         self._check_length(int(lengths.max()) + options.max_length, what)
         prompts = tokens.split(lengths.tolist())
@@ -123,6 +127,7 @@ class UniversalTransformerLM(GenerativeModel):
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
         """Return the input nodes and their labels."""
         tokens, lengths = flatten(texts, "texts")
+        self._check_tokens(tokens, self.embedding, "token")
         if ends:
             lengths = lengths + 1
             tokens = insert_token(tokens, lengths.cumsum(0) - 1, EOS)
@@ -132,8 +137,7 @@ class UniversalTransformerLM(GenerativeModel):
         fed = tokens.roll(1)
         fed[starts(lengths)] = BOS
         position = node_positions(self.topology, lengths)
-        nodes = SentenceNodes(self.topology, lengths, fed.to(self.device), position.to(self.device))
-        return nodes, tokens.to(self.device)
+        return SentenceNodes(self.topology, lengths, fed, position), tokens
 
     def _embed_token(self, token: Tensor) -> Tensor:
-        return self._embed(self.embedding, token, "token")
+        return self._embed(self.embedding, token)

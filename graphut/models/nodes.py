@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +16,10 @@ from graphut.topology.batch import starts
 
 @dataclass(frozen=True, eq=False)
 class SentenceNodes:
-    """The tokens of all sources or targets, and the extra nodes of their topology."""
+    """The tokens of all sources or targets, and the extra nodes of their topology.
+
+    They stay where their graph is, on the CPU: what a model reads there goes to its device at once.
+    """
 
     topology: Topology  # who attends to whom on this side
     lengths: Tensor  # (batch,) int64 on the CPU, tokens of each sentence
@@ -25,9 +27,7 @@ class SentenceNodes:
     position: Tensor  # (num_nodes,)
 
     @classmethod
-    def from_graph(
-        cls, graph: DGLGraph, side: str, topology: Topology, device: torch.device
-    ) -> SentenceNodes:
+    def from_graph(cls, graph: DGLGraph, side: str, topology: Topology) -> SentenceNodes:
         """Return the nodes of type `side` of a graph from `sentence_graph`.
 
         ValueError if they are not those of the topology.
@@ -40,14 +40,14 @@ class SentenceNodes:
             )
         data = graph.nodes[side].data
         token = data["token"][data["token"] != NO_TOKEN]
-        return cls(topology, lengths, token.to(device), data["position"].to(device))
+        return cls(topology, lengths, token, data["position"])
 
-    def first_states(self, embed: Callable[[Tensor], Tensor]) -> Tensor:
+    def first_states(self, embedded: Tensor) -> Tensor:
         """Return `(num_nodes, d)`: the embeddings of tokens, and first states of extra nodes."""
-        return with_extra_nodes(self.topology, embed(self.token), self.lengths)
+        return with_extra_nodes(self.topology, embedded, self.lengths)
 
     def checked_layout(self, layout: EdgeLayout) -> EdgeLayout:
-        """Return a layout among the nodes on their device; ValueError if a node has no in-edge."""
+        """Return a layout among the nodes; raise ValueError if a node has no in-edge."""
         if layout.has_empty_rows:
             node = int((layout.in_degrees == 0).nonzero()[0])
             first = starts(layout.dst_lengths)
@@ -56,7 +56,7 @@ class SentenceNodes:
                 f"the topology {str(self.topology)!r} leaves node {number} of a sentence without "
                 f"a node to see: let each see itself, as in '({self.topology})|window:0'"
             )
-        return layout.to(self.position.device)
+        return layout
 
     def select_tokens(self, rows: Tensor) -> Tensor:
         """Return the rows of the tokens, given a row for each node."""

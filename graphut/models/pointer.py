@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphut.attention.layout import upload
 from graphut.models.config import UniversalTransformerPointerConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import PointerOutput, PointerPrediction
@@ -63,10 +64,10 @@ class UniversalTransformerPointer(EncoderModel):
         if int(lengths.min()) == 0:
             raise ValueError(f"passages[{int(lengths.argmin())}] is empty: it needs a word")
         self._check_length(int(lengths.max()), "a passage")
-        tokens = tokens.to(self.device)
-        feat = self._embed(self.embedding, tokens, "word")
+        self._check_tokens(tokens, self.embedding, "word")
+        tokens, passage = upload([tokens, torch.repeat_interleave(lengths)], self.device)
+        feat = self._embed(self.embedding, tokens)
         states, last, steps, ponder = self._encode(feat, lengths, get_attention)
-        passage = _passages(lengths, self.device)
         scores = (states * self.question(last)[passage]).sum(-1) * self.config.d_model**-0.5
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         scores = scores - _log_sum(scores, passage, len(lengths))[passage]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import as_layout
+from graphut.attention.layout import upload
 from graphut.models.config import UniversalTransformerConfig
 from graphut.models.decoding.decoder import EncodedSource
 from graphut.models.decoding.search import SearchOptions
@@ -116,12 +118,20 @@ class UniversalTransformer(GenerativeModel):
         source = self._nodes(graph, "source")
         target = self._nodes(graph, "target")
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
-        memory, encoder = self._encode(graph, source, drawn, get_attention)
-        out, decoder, *_ = self.decoder(
+        of_source = self._read(graph, source, drawn)
+        of_target = [
             target.checked_layout(as_layout(graph, "decode")),
-            target.first_states(self._embed_target),
-            positions=target.positions(drawn),
-            cross=(as_layout(graph, "cross").to(self.device), memory),
+            target.token,
+            target.positions(drawn),
+        ]
+        sent = upload([*of_source, *of_target, as_layout(graph, "cross")], self.device)
+        memory, encoder = self._encode(source, sent[:3], get_attention)
+        layout, token, positions, cross = sent[3:]
+        out, decoder, *_ = self.decoder(
+            layout,
+            target.first_states(self._embed_target(token)),
+            positions=positions,
+            cross=(cross, memory),
             get_attention=get_attention,
         )
         return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
@@ -130,7 +140,7 @@ class UniversalTransformer(GenerativeModel):
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
         graph = self.sentence_graph(sequences)
         nodes = self._nodes(graph, "source")
-        memory, ponder = self._encode(graph, nodes, None)
+        memory, ponder = self._encode(nodes, upload(self._read(graph, nodes, None), self.device))
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
         decoder = self._token_decoder(self.decoder_topology, self._embed_target, source)
         first = torch.full((len(nodes.lengths),), BOS, device=self.device)
@@ -144,17 +154,22 @@ class UniversalTransformer(GenerativeModel):
         output = self(self.sentence_graph([sequence], [target]), get_attention=True)
         return replace(answer, encoder=output.encoder, decoder=output.decoder)
 
+    def _read(self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None) -> list[Any]:
+        """Return the layout, the tokens and the positions of the encoder."""
+        layout = source.checked_layout(as_layout(graph, "encode"))
+        return [layout, source.token, self._source_positions(source, drawn)]
+
     def _encode(
         self,
-        graph: DGLGraph,
         source: SentenceNodes,
-        drawn: Tensor | None,
+        given: Sequence[Any],
         get_attention: bool = False,
     ) -> tuple[Tensor, Ponder]:
+        layout, token, positions = given
         out, ponder, *_ = self.encoder(
-            source.checked_layout(as_layout(graph, "encode")),
-            source.first_states(self._embed_source),
-            positions=self._source_positions(source, drawn),
+            layout,
+            source.first_states(self._embed_source(token)),
+            positions=positions,
             get_attention=get_attention,
         )
         return out, ponder
@@ -174,12 +189,14 @@ class UniversalTransformer(GenerativeModel):
 
     def _nodes(self, graph: DGLGraph, side: str) -> SentenceNodes:
         topology = self.encoder_topology if side == "source" else self.decoder_topology
-        nodes = SentenceNodes.from_graph(graph, side, topology, self.device)
+        nodes = SentenceNodes.from_graph(graph, side, topology)
         self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
+        embedding = self.source_embedding if side == "source" else self.target_embedding
+        self._check_tokens(nodes.token, embedding, f"{side} token")
         return nodes
 
     def _embed_source(self, token: Tensor) -> Tensor:
-        return self._embed(self.source_embedding, token, "source token")
+        return self._embed(self.source_embedding, token)
 
     def _embed_target(self, token: Tensor) -> Tensor:
-        return self._embed(self.target_embedding, token, "target token")
+        return self._embed(self.target_embedding, token)

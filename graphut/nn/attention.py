@@ -291,7 +291,8 @@ class MultiHeadAttention(nn.Module):
         """Attend with destination rows `(A, in_feats)` over keys and values from `project`.
 
         `value_shift`, `(num_heads * head_feats,)`, is added to every value. `count`, on the
-        device, is the number of true rows, where the layer `takes_counts`.
+        device, is the number of true rows, where the layer `takes_counts`; the ids of the others
+        are past the last destination.
 
         Returns
         -------
@@ -317,7 +318,7 @@ class MultiHeadAttention(nn.Module):
                 assert frontier is not None and not get_attention
                 assert edge_bias is None and edge_feat is None
                 attended = counted_attention(
-                    layout, query, key, value, frontier=frontier, count=count, dropout=dropout
+                    layout, query, key, value, frontier=frontier, dropout=dropout
                 )
             else:
                 options: dict[str, Any] = {"edge_bias": edge_bias, **of_edges}

@@ -10,6 +10,11 @@ from torch import Tensor, nn
 
 from graphut.attention.checks import has_no_numbers
 
+# A step's rows are those that were active `LAG` steps before: their number is on its way to the
+# host meanwhile. So the device still has a whole step to do when the host waits for an older one,
+# and results never depend on the time at which a number arrives.
+LAG = 1
+
 
 class FiniteChecks:
     """Checks that read a number at once, and so wait for the device."""
@@ -45,11 +50,12 @@ class FiniteChecks:
 
 
 class AsyncFiniteChecks(FiniteChecks):
-    """Checks that never wait: numbers are copied without blocking, and read when they are there.
+    """Checks whose numbers are copied without blocking, and read later.
 
-    Frontiers only shrink, so an old count bounds a new one. The error for a bad number comes when
-    the host knows the number: at the end of the call, or else in a later call of the layer. Of
-    `num_src` nodes `num_dst` take steps; node `num_src` does not exist.
+    Frontiers only shrink, so an old count bounds a new one: the count of exactly `LAG` steps ago,
+    for which the host waits only if it is more than `LAG` steps ahead of the device. The error for
+    a bad number comes when the host knows the number: at the end of the call, or else in a later
+    call of the layer. Of `num_src` nodes `num_dst` take steps; node `num_src` does not exist.
     """
 
     def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
@@ -64,16 +70,25 @@ class AsyncFiniteChecks(FiniteChecks):
     def check_features(self, feat: Tensor) -> None:
         """Note which of the first states are not finite."""
         low, high = feat.detach().aminmax(dim=1)
-        self._note((~(low.isfinite() & high.isfinite())).int(), None)
+        self.note((~(low.isfinite() & high.isfinite())).int(), None)
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Note which halting probabilities are not numbers, or outside of [0, 1]."""
-        self._note(_wrong_probabilities(probability), nodes)
+        self.note(_wrong_probabilities(probability), nodes)
 
     def bound(self, count: Tensor) -> int:
-        """Return the newest count that has arrived."""
+        """Send the count of a step to the host, and return the one of `LAG` steps ago."""
+        bound = self.next_bound()
+        self.send(count)
+        return bound
+
+    def send(self, count: Tensor) -> None:
+        """Send the count of a step to the host."""
         self._counts.append(AsyncHostCopy(count))
-        while self._counts and self._counts[0].arrived():
+
+    def next_bound(self) -> int:
+        """Return the count of `LAG` steps before the one that is sent next."""
+        if len(self._counts) >= LAG:
             (self._bound,) = self._counts.pop(0).numbers()
         return self._bound
 
@@ -87,7 +102,8 @@ class AsyncFiniteChecks(FiniteChecks):
         _reports.setdefault(self._layer, []).append(report)
         _raise_what_arrived(self._layer)
 
-    def _note(self, wrong: Tensor, nodes: Tensor | None) -> None:
+    def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
+        """Keep for later which rows are wrong, 0 for those that are right; int32."""
         ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
         self._wrong.append(wrong)
         self._nodes.append(ids)
@@ -116,7 +132,9 @@ class AsyncHostCopy:
         return self._event is None or self._event.query()
 
     def numbers(self) -> list[int]:
-        """Return the integers; they must have arrived."""
+        """Return the integers, waiting for them if they have not arrived."""
+        if self._event is not None:
+            self._event.synchronize()
         numbers: list[int] = self._value.tolist()
         return numbers
 

@@ -116,8 +116,8 @@ class DeviceFrontier(Frontier):
 
     Rows of active nodes come first. The rows behind them belong to a node `N_src`, which the graph
     does not have and to which no edge leads: its numbers are finite, and no result depends on
-    them. The host takes an older count, which `checks` have brought meanwhile, as a bound:
-    frontiers only shrink.
+    them. The host takes the count of an earlier step, which `checks` have brought meanwhile, as a
+    bound: frontiers only shrink.
     """
 
     nodes: Tensor  # (A,) ids, those of active nodes first and sorted, then `N_src`

@@ -23,6 +23,12 @@ class StepInput(NamedTuple):
     step: UniversalTransformerStep
     signal: Tensor | None
     rows: Tensor
+    value_shift: Tensor | None = None  # what the signal adds to every value, if that is known
+
+    def shift(self) -> Tensor | None:
+        """Return what the signal adds to every value, where the projection is linear."""
+        assert self.signal is not None
+        return self.step.value_shift(self.signal) if self.value_shift is None else self.value_shift
 
 
 class HaltedNodes(ABC):
@@ -47,7 +53,7 @@ class Copied(HaltedNodes):
     def write(self, context: AttentionContext, frontier: Frontier, given: StepInput) -> None:
         """Write the rows of the last frontier, or all where the projection is not linear."""
         assert given.signal is not None  # without one, `Frozen` is the same
-        context.value_shift = given.step.value_shift(given.signal)
+        context.value_shift = given.shift()
         if context.value_shift is None:
             everyone = frontier.everyone(context.num_src)
             context.write(None, given.step.project(everyone + given.signal))

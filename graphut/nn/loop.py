@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,9 @@ from graphut.nn.checks import check_one_a_row
 from graphut.nn.context import AttentionContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
-from graphut.nn.halted import HALTED_NODES, HaltedNodes, StepInput
+from graphut.nn.halted import HALTED_NODES, Copied, HaltedNodes, StepInput
 from graphut.nn.noise import DrawnNoise, InputNoise, with_noise
+from graphut.nn.rules.act import ACT
 from graphut.nn.rules.base import FixedDepth, GraphMembers, HaltingRule, RuleState, StepRows
 from graphut.nn.signals import Signal, encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
@@ -31,6 +32,8 @@ class StepAdditions(NamedTuple):
     encodings: Tensor | None  # (N_src, d): position signals and injected states
     signals: Tensor | None  # (max_steps, d), those of steps
     noise: DrawnNoise | None
+    # (max_steps,) of what the signals add to every value, where one launch makes all of them
+    value_shifts: Sequence[Tensor] = ()
 
     def signal(self, step: int) -> Tensor | None:
         """Return the signal of a step, `(d,)`."""
@@ -104,19 +107,19 @@ class AdaptiveLoop:
             if result.steps.shape[0] > num_dst:  # nobody was left for the last blocks
                 result = LoopOutput(*(part[:num_dst] for part in result))
         else:
-            frontier: Frontier
-            if isinstance(checks, AsyncFiniteChecks):
-                frontier = DeviceFrontier(feat, added.encodings, context.num_dst, checks)
-            else:
-                frontier = Frontier(feat, added.encodings, context.num_dst)
-            frontier.noise = added.noise
-            result = _run_frontier(self, context, frontier, feat, added, num_dst, halting, settle)
+            result = _run_frontier(self, context, feat, added, num_dst, halting, settle)
         return result._replace(out=self.readout(result.out))
 
     @property
     def is_hooked(self) -> bool:
         """True if hooks act on a step or on its attention."""
         return any(step.is_hooked for step in self.steps)
+
+    @property
+    def is_fusable(self) -> bool:
+        """True if `FusedFrontier` can end the steps."""
+        noisy = self.noise is not None and self.noise.on == "every_step"
+        return type(self.rule) is ACT and self.rule.weighting == "sum" and not noisy
 
     @property
     def calls_steps(self) -> bool:
@@ -186,10 +189,61 @@ class _Halting:
         return halts
 
 
+class _StepEnd(Protocol):
+    """The end of a step, in which nodes halt and the frontier becomes the next one."""
+
+    def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
+        """Let nodes halt, from the states before and after a step, and go on with the others."""
+
+    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return output, steps, remainder and cost of each node."""
+
+
+class _StepEndByRule:
+    """The end of a step by any rule, with torch's operations."""
+
+    def __init__(self, halting: _Halting, frontier: Frontier, num_src: int, num_dst: int) -> None:
+        self._halting = halting
+        self._frontier = frontier
+        self._outputs = HaltedOutputs()
+        self._sizes = num_src, num_dst
+
+    def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
+        frontier, state = self._frontier, self._halting.state
+        halts = self._halting.decide(before, after, step, frontier.nodes, frontier.existing_nodes)
+        split = frontier.advance(after, halts)
+        self._outputs.add(split, state.out, state.remainder, state.cost, step)
+        if frontier.num_active:
+            state.keep(split.active_rows)
+
+    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self._outputs.in_order(*self._sizes)
+
+
+def _first_frontier(
+    context: AttentionContext, feat: Tensor, added: StepAdditions, num_dst: int, halting: _Halting
+) -> tuple[Frontier, _StepEnd]:
+    """Return the frontier of step 1, and what ends its steps, as the rule and the device allow."""
+    loop, checks = halting.loop, halting.checks
+    given = feat, added.encodings, context.num_dst
+    if not isinstance(checks, AsyncFiniteChecks):
+        frontier = Frontier(*given)
+    elif feat.is_cuda and loop.is_fusable:
+        # Triton decides when kernels are imported whether they are compiled or interpreted.
+        from graphut.nn.fused_act import FusedFrontier
+
+        assert isinstance(loop.rule, ACT) and loop.halting is not None
+        fused = FusedFrontier(*given, checks, loop.rule, loop.halting, loop.max_steps)
+        return fused, fused
+    else:
+        frontier = DeviceFrontier(*given, checks)
+    frontier.noise = added.noise
+    return frontier, _StepEndByRule(halting, frontier, len(feat), num_dst)
+
+
 def _run_frontier(
     loop: AdaptiveLoop,
     context: AttentionContext,
-    frontier: Frontier,
     feat: Tensor,
     added: StepAdditions,
     num_dst: int,
@@ -197,25 +251,25 @@ def _run_frontier(
     settle: bool,
 ) -> LoopOutput:
     """Compute the active nodes of each step, in packed rows."""
-    state, outputs = halting.state, HaltedOutputs()
+    frontier, end = _first_frontier(context, feat, added, num_dst, halting)
+    if isinstance(frontier, DeviceFrontier) and isinstance(loop.halted_nodes, Copied):
+        assert added.signals is not None
+        shifts = loop.step(1).value_shift(added.signals)
+        added = added._replace(value_shifts=() if shifts is None else shifts.unbind())
     for t in range(1, loop.max_steps + 1):
         before = _bring_up_to_date(loop, context, frontier, added, t)
         if context.num_dst < frontier.num_dst:  # the destinations of sampled blocks become fewer
             before = before[: frontier.restrict(context.num_dst)]
-            state.keep_first(frontier.num_active)
+            halting.state.keep_first(frontier.num_active)
         context.frontier, context.count = frontier.nodes, frontier.count
-        after = loop.step(t).update(before, context)
-        halts = halting.decide(before, after, t, frontier.nodes, frontier.existing_nodes)
-        split = frontier.advance(after, halts)
-        outputs.add(split, state.out, state.remainder, state.cost, t)
+        end.end_step(before, loop.step(t).update(before, context), t)
         if not frontier.num_active:
             break
-        state.keep(split.active_rows)
     if settle:
         more = loop.halted_nodes.steps_to_settle(loop.step(t), loop.max_steps)
         for later in range(t + 1, min(t + more, loop.max_steps) + 1):
             _bring_up_to_date(loop, context, frontier, added, later)
-    return LoopOutput(*outputs.in_order(len(feat), num_dst))
+    return LoopOutput(*end.result())
 
 
 def _bring_up_to_date(
@@ -228,7 +282,8 @@ def _bring_up_to_date(
     """Write the keys and values of a step; return the active rows with their signals."""
     context.begin_step(t)
     signal = added.signal(t)
-    given = StepInput(loop.step(t), signal, add_encoding(frontier.active(), signal))
+    shift = added.value_shifts[t - 1] if added.value_shifts else None
+    given = StepInput(loop.step(t), signal, add_encoding(frontier.active(), signal), shift)
     loop.halted_nodes.write(context, frontier, given)
     return given.rows
 
@@ -256,9 +311,9 @@ def _run_everyone(
                 x[: context.num_dst] for x in (active, steps, remainder, cost)
             )
             state.keep_first(context.num_dst)
-        steps = steps + active
         if all_run and halting.rows is None:
             continue
+        steps = steps + active
         nodes = None if len(states) == len(feat) else torch.arange(len(states), device=feat.device)
         halts = halting.decide(before, states, t, nodes, nodes, None if all_run else active)
         if all_run:
@@ -268,7 +323,9 @@ def _run_everyone(
         active = active & ~halts
         if not (settle or has_no_numbers() or halting.checks.bound(active.sum())):
             break
-    return LoopOutput(states if all_run else state.out, steps, remainder, cost)
+    if all_run:
+        return LoopOutput(states, torch.full_like(steps, loop.max_steps), remainder, cost)
+    return LoopOutput(state.out, steps, remainder, cost)
 
 
 def _step_of_everyone(

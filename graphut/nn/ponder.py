@@ -146,7 +146,9 @@ class Ponder:
         return steps_html({"steps of nodes": (range(len(steps)), steps)})
 
     def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:
-        return torch.as_tensor(sum(counts), device=self.steps.device)
+        total = sum(counts)
+        # A number goes into a kernel's arguments, a copy of it would wait for the device.
+        return total if isinstance(total, Tensor) else self.steps.new_full((), total)
 
 
 def _count(size: int, nodes: Tensor | None) -> int | Tensor:

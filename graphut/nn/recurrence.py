@@ -12,6 +12,7 @@ from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import is_capturing
 from graphut.attention.transforms import in_vmap
 from graphut.nn.attention_record import AttentionRecord
 from graphut.nn.blocks import block_layouts
@@ -248,6 +249,11 @@ class AdaptiveRecurrence(nn.Module):
                 "the recurrence on one graph of all examples (dgl.batch) in place of vmap"
             )
         halts = not (isinstance(self.active_rule, FixedDepth) or self.halted == "running")
+        if halts and is_capturing():
+            raise RuntimeError(
+                "a CUDA graph cannot record how many nodes halt at each step: let the rule be "
+                "FixedDepth() or halted='running', or call the layer outside of the graph"
+            )
         if halts and is_compiling():
             options: dict[str, Any] = {"positions": positions, "cross": cross}
             options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "graph_ids": graph_ids}
@@ -312,6 +318,8 @@ class AdaptiveRecurrence(nn.Module):
 
         If not, keys and values are written in place where the backend reads them so.
         """
+        if is_capturing():  # numbers are not there yet
+            return FiniteChecks()
         by_edge = context.edge_bias is not None or context.edge_feat is not None
         if context.blocks or by_edge or context.get_attention or loop.calls_steps:
             return FiniteChecks()

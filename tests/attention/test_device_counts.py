@@ -43,7 +43,7 @@ def test_takes_counts_refuses_a_node_without_in_edges() -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_counted_attention_is_that_of_the_first_rows(
+def test_counted_attention_is_that_of_the_rows_of_destinations(
     dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("triton", reason="needs triton")
@@ -52,14 +52,13 @@ def test_counted_attention_is_that_of_the_first_rows(
     skip_unless_kernels_run()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     monkeypatch.setattr(torch, "randint", lambda *_: torch.tensor(7))
-    frontier, count = torch.tensor([1, 4, 0]), torch.tensor(2)
+    frontier = torch.tensor([1, 4, 5])
     query, key, value = (normal(n, 2, 4, dtype=torch.float32).detach() for n in (3, 5, 5))
     options: dict[str, Any] = {"dropout": dropout}
     found = counted_attention(
         LAYOUT.to(device),
         *(x.to(device) for x in (query, key, value)),
         frontier=frontier.to(device),
-        count=count.to(device),
         **options,
     )
     rows = {"frontier": frontier[:2], "seed": 7, "backend": "dense"}

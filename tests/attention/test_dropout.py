@@ -9,7 +9,7 @@ from graphut.attention.dropout import dropout_factors
 EDGES, HEADS = 5000, 4
 
 
-def kept(dropout: float = 0.3, seed: int = 7, first_edge: int = 0) -> Tensor:
+def kept(dropout: float = 0.3, seed: int | Tensor = 7, first_edge: int = 0) -> Tensor:
     edge = torch.arange(first_edge, first_edge + EDGES)
     return dropout_factors(edge, HEADS, dropout, seed, torch.float64) != 0
 
@@ -49,6 +49,11 @@ def test_dropout_factors_depend_on_edge_and_head_alone() -> None:
 def test_dropout_factors_of_other_seeds_edges_and_heads_are_unrelated(other: Tensor) -> None:
     both = (kept() & other).double().mean()
     assert abs(both - 0.49) <= 5 * (0.49 * 0.51 / (EDGES * HEADS)) ** 0.5
+
+
+@pytest.mark.parametrize("seed", [7, 7 + 2**32, -1, 2**62 - 1])
+def test_dropout_factors_of_a_seed_in_a_tensor_are_the_same(seed: int) -> None:
+    assert torch.equal(kept(seed=torch.tensor(seed)), kept(seed=seed))
 
 
 def test_dropout_factors_depend_on_all_bits_of_the_seed() -> None:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
-from graphut.attention.native import NATIVE, compiled
+from graphut.attention.library import compiled
+from graphut.attention.native.attention import NATIVE
 from graphut.topology import Causal, Complete
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal

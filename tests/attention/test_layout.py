@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -14,6 +17,9 @@ from graphut.attention import (
     edge_attention,
     layout_from_edges,
 )
+from graphut.attention.layout import sentence_cuts, upload
+from graphut.topology import Causal
+from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import assert_same
 
 Edges = tuple[int, int, list[tuple[int, int]]]
@@ -124,6 +130,43 @@ def test_edge_layout_to_copies_to_a_device_once(step: int) -> None:
     assert moved.dst_lengths.device == torch.device("cpu")
     assert layout.to(torch.device("meta")) is moved
     assert moved.to("cpu") is layout
+    assert upload([torch.ones(1), layout, moved], "meta")[1:] == [moved, moved]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_upload_sends_all_in_one_piece_without_a_wait() -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    layout = Causal().layout([2, 3])
+    with gpu_stand_in() as gpu:
+        given = [torch.tensor([True, False, True]), torch.empty(0), layout, torch.ones(2, 3)]
+        flags, nothing, moved, ones = upload(given, "cuda")
+        assert (len(gpu.copies), gpu.waits) == (1, [])
+        assert upload([layout], "cuda") == [moved] and moved.to("cpu") is layout
+        assert len(gpu.copies) == 1
+        found = [gpu.host(x) for x in (flags, nothing, ones, moved.lo, moved.hi)]
+        expected = [given[0], given[1], given[3], layout.lo, layout.hi]
+        assert all(map(torch.equal, found, expected))
+        cuts = [gpu.host(x).tolist() for x in moved.derive(sentence_cuts)]
+        assert (len(gpu.copies), cuts) == (1, [[0, 2, 5], [0, 2, 5]])
+
+
+def test_edge_layout_to_leaves_no_circle() -> None:
+    layout = IntervalLayout(
+        lo=torch.tensor([0]), hi=torch.tensor([1]), num_src=1,
+        src_lengths=torch.tensor([1]), dst_lengths=torch.tensor([1]),
+    )  # fmt: skip
+    moved = weakref.ref(layout.to("meta"))
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        assert layout.to("meta") is moved()
+        own = copy.deepcopy(layout)
+        assert own.to("meta") is not moved() and own.num_edges == 1
+        del layout
+        assert moved() is None
+    finally:
+        if collects:
+            gc.enable()
 
 
 @pytest.mark.parametrize(

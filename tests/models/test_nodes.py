@@ -7,15 +7,13 @@ from graphut.models.nodes import SentenceNodes
 from graphut.sentences import sentence_graph
 from graphut.topology import Topology, node_positions, parse, token_nodes, with_extra_nodes
 
-CPU = torch.device("cpu")
 SOURCES = [[5, 3, 4], [2]]
 SPECS = ["complete", "star", "window:1|virtual:2", "binary_partition:1"]
 
 
 def read(graph_spec: str, topology: Topology) -> SentenceNodes:
-    return SentenceNodes.from_graph(
-        sentence_graph(SOURCES, encoder=graph_spec), "source", topology, CPU
-    )
+    graph = sentence_graph(SOURCES, encoder=graph_spec)
+    return SentenceNodes.from_graph(graph, "source", topology)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -23,7 +21,7 @@ def test_sentence_nodes_select_tokens_from_all_nodes(spec: str) -> None:
     topology = parse(spec)
     nodes = read(spec, topology)
     assert (nodes.token.tolist(), nodes.lengths.tolist()) == ([5, 3, 4, 2], [3, 1])
-    first = nodes.first_states(lambda token: token[:, None].double())
+    first = nodes.first_states(nodes.token[:, None].double())
     assert torch.equal(first, with_extra_nodes(topology, nodes.token[:, None].double(), [3, 1]))
     rows = torch.arange(len(first))
     assert torch.equal(nodes.select_tokens(rows), token_nodes(topology, [3, 1]))

@@ -35,13 +35,15 @@ def feat(*wrong: tuple[int, float]) -> torch.Tensor:
     return rows
 
 
-def test_finite_checks_the_newest_count_that_arrived_is_the_bound() -> None:
+@pytest.mark.parametrize("here", [False, True])
+@pytest.mark.parametrize(("lag", "bounds"), [(1, [8, 7, 5]), (2, [8, 8, 7])])
+def test_finite_checks_the_bound_is_the_count_of_so_many_steps_ago(
+    lag: int, bounds: list[int], here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finite_checks, "LAG", lag)
+    Later.here = here
     late = AsyncFiniteChecks(nn.Identity(), 9, 8)
-    assert [late.bound(torch.tensor(n)) for n in (7, 5)] == [8, 8]
-    Later.here = True
-    assert late.bound(torch.tensor(3)) == 3
-    Later.here = False
-    assert late.bound(torch.tensor(2)) == 3
+    assert [late.bound(torch.tensor(n)) for n in (7, 5, 3)] == bounds
     assert FiniteChecks().bound(torch.tensor(2)) == 2
 
 

@@ -9,18 +9,21 @@ from graphut.attention.backend import AttentionResult, Backend, InPlaceKernels
 from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_features
 from graphut.attention.layout import EdgeLayout, IntervalLayout
-from graphut.attention.native.library import DTYPES, is_built
+from graphut.attention.library import DTYPES, is_built
 from graphut.attention.native.ops import (
+    EdgeAttention,
     Edges,
     Gradients,
     Numbers,
     Tensors,
-    add_gradients,
     attend,
     edge_attention_op,
     trim_gradients,
+    write_gradients,
     zero_gradients,
 )
+from graphut.attention.sorting import sort_edges
+from graphut.attention.transforms import is_traced
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
@@ -28,7 +31,10 @@ def native_attention(call: AttentionCall) -> AttentionResult:
     if not _in_blocks(call):
         call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
     tensors, numbers = _arguments(call)
-    return AttentionResult(edge_attention_op(*tensors, *numbers)[0])
+    if is_traced():
+        return AttentionResult(edge_attention_op(*tensors, *numbers)[0])
+    out, _ = EdgeAttention.apply(*tensors, *numbers)  # type: ignore[no-untyped-call]
+    return AttentionResult(out)
 
 
 def _in_blocks(call: AttentionCall) -> bool:
@@ -53,7 +59,7 @@ def _backward(
 ) -> Tensor:
     none = lse.new_empty(0)
     sums = Gradients(key_grad, value_grad, none, none)
-    return add_gradients(out_grad, out, lse, *_arguments(call), sums)
+    return write_gradients(out_grad, out, lse, *_arguments(call), sums, add=True)
 
 
 def _arguments(call: AttentionCall) -> tuple[Tensors, Numbers]:
@@ -61,6 +67,7 @@ def _arguments(call: AttentionCall) -> tuple[Tensors, Numbers]:
     bias, table = (None if x is None else x.to(wide) for x in (call.edge_bias, call.relative_bias))
     tensors = Tensors(call.query, call.key, call.value, call.frontier, bias, table, *edges)
     kernel = "fastest" if _in_blocks(call) else "rows"
+    assert isinstance(call.seed, int)  # one on a device is for other backends
     return tensors, Numbers(call.scale, call.dropout, call.seed, kernel)
 
 
@@ -75,11 +82,8 @@ def _edge_tensors(layout: EdgeLayout) -> Edges:
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
         return Edges(layout.lo, layout.hi, none, layout.row_starts, ids, none, none, none)
     starts, sources = layout.row_starts, layout.sources()
-    edge = torch.argsort(sources, stable=True)
-    node = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)[edge]
-    # Where the edges from each source begin, without a size that depends on what they are.
-    counts = starts.new_zeros(layout.num_src + 1)
-    first = counts.index_add(0, sources + 1, torch.ones_like(sources)).cumsum(0)
+    rows = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)
+    first, node, edge = sort_edges(rows, sources, layout.num_dst, layout.num_src)
     return Edges(starts, starts[1:], sources, starts, ids, first, node, edge)
 
 

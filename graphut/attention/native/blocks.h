@@ -78,7 +78,7 @@ INLINE void sum_columns(Weights<T> w, const T* x, int64_t x_stride, int64_t coun
 
 // out[m] += sum over k of weights(m, k) x[k], for any number of rows and vectors
 template <class T>
-inline void weighted_sums(Weights<T> w, const T* x, int64_t x_stride, int64_t count, T* out,
+NOINLINE void weighted_sums(Weights<T> w, const T* x, int64_t x_stride, int64_t count, T* out,
                           int64_t out_stride, int64_t rows, int64_t vectors) {
     sum_columns<T, 4>(w, x, x_stride, count, out, out_stride, rows, vectors);
 }

@@ -1,4 +1,4 @@
-// One attention call, as Python fills it in (see library.py: the two must agree field by field).
+// One attention call, as Python fills it in (see ../library.py: the two must agree field by field).
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Call {
     // canonical edge.
     const int64_t *column_start, *column_node, *column_edge;
     int64_t nodes;
-    // Features; `value_grad` and `key_grad` are added to
+    // Features. With `adds`, `key_grad` and `value_grad` are added to, else written
     Rows query, key, value, out, out_grad, query_grad, key_grad, value_grad;
     void* lse;  // (rows, heads): logarithm of the sum of exponentials; +inf in a row of zeros
     // Scores
@@ -39,7 +39,7 @@ struct Call {
     void* bias_grad;   // (edges, heads)
     const void* table;  // (heads, 2 reach + 1): what is added by source - destination
     void* table_grad;
-    int64_t bias_heads, reach, kernel;
+    int64_t bias_heads, reach, kernel, adds;
     double scale, keep;        // weights that are not dropped are divided by `keep`
     uint32_t seed, threshold;  // dropped where the hash is below the threshold
 

@@ -8,7 +8,8 @@
 
 namespace graphut {
 
-constexpr int64_t TILE_ROWS = 512;   // rows that share packed keys and values
+constexpr int64_t TILE_ROWS = 512;   // rows that share packed keys and values, at most
+constexpr int64_t BLOCK_ROWS = 32;   // a multiple of the rows of each block
 constexpr int64_t STRETCH = 128;     // sources whose scores are held at a time
 
 // Consecutive rows, and the union [low, high) of their runs.
@@ -17,7 +18,8 @@ struct Tile {
     bool begins;  // whether no earlier tile shares a source with this or any later one
 };
 
-// Cut rows whose runs do not go backwards (`start` and `stop` never fall) into tiles.
+// Cut rows whose runs do not go backwards (`start` and `stop` never fall) into tiles. Rows that have
+// come far, as those of a window, are not to drag along what the first ones saw.
 inline std::vector<Tile> make_tiles(const Call& call) {
     std::vector<Tile> tiles;
     int64_t reached = 0;  // no source from here on was seen yet
@@ -25,7 +27,9 @@ inline std::vector<Tile> make_tiles(const Call& call) {
         const int64_t node = call.node(row), low = call.start[node], high = call.stop[node];
         const bool empty = low == high;
         const bool apart = tiles.empty() || (!empty && low >= reached);
-        if (apart || row - tiles.back().first == TILE_ROWS)
+        const int64_t rows = apart ? 0 : row - tiles.back().first;
+        const bool far = !apart && !empty && high - tiles.back().low > 2 * (high - low);
+        if (apart || rows == TILE_ROWS || (far && rows % BLOCK_ROWS == 0))
             tiles.push_back({row, row, empty ? reached : low, empty ? reached : high, apart});
         Tile& tile = tiles.back();
         tile.last = row + 1;
@@ -38,24 +42,65 @@ inline std::vector<Tile> make_tiles(const Call& call) {
     return tiles;
 }
 
-// A matrix of T whose rows are whole vectors: where it lies, or a copy padded with zeros.
-template <class T>
-struct Matrix {
-    T* data;
-    int64_t stride;
+// Some of the heads, which are worked on together.
+struct Heads {
+    int64_t first, last;
+    int64_t count() const { return last - first; }
 };
 
-template <class T, class S>
-void pack(const Rows& from, int64_t first, int64_t last, int64_t head, int64_t feats, T* to) {
-    constexpr int W = LANES<T>;
-    for (int64_t i = first; i < last; ++i)
-        for (int64_t f = 0; f < feats; f += W, to += W)
-            store<T>(to, load<T>(from.at<S>(i, head) + f, feats - f));
+// Rows of some heads as whole vectors, side by side for each head.
+template <class T>
+struct Packed {
+    T* data;
+    int64_t room, width;  // rows of a head, numbers of a row
+
+    T* head(int64_t h) const { return data + h * room * width; }
+    T* row(int64_t h, int64_t i) const { return head(h) + i * width; }
+};
+
+template <class T>
+Packed<T> room_for(int64_t rows, Heads heads, int64_t feats, Buffer<T>& buffer) {
+    // An odd number of rows: heads a power of two apart would share few places in the cache.
+    const int64_t width = round_up(feats, LANES<T>), room = rows | 1;
+    return {buffer.get(heads.count() * room * width), room, width};
 }
+
+// Rows of a table times a factor, in the order in which they lie in memory; zeros fill the room.
+template <class S, class T>
+Packed<T> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Heads heads,
+               int64_t feats, T factor, Buffer<T>& buffer) {
+    constexpr int W = LANES<T>;
+    const Packed<T> to = room_for(room, heads, feats, buffer);
+    for (int64_t i = first; i < last; ++i)
+        for (int64_t h = 0; h < heads.count(); ++h) {
+            const S* row = from.at<S>(i, heads.first + h);
+            T* copy = to.row(h, i - first);
+            for (int64_t f = 0; f < feats; f += W)
+                store<T>(copy + f, load<T>(row + f, feats - f) * factor);
+        }
+    for (int64_t h = 0; h < heads.count(); ++h)
+        std::fill(to.row(h, last - first), to.row(h, to.room), T(0));
+    return to;
+}
+
+template <class S, class T>
+void unpack(Packed<T> from, const Rows& to, int64_t first, int64_t last, Heads heads,
+            int64_t feats) {
+    for (int64_t i = first; i < last; ++i)
+        for (int64_t h = 0; h < heads.count(); ++h)
+            store(to.at<S>(i, heads.first + h), from.row(h, i - first), feats);
+}
+
+// What both passes read of a tile.
+template <class T>
+struct Inputs {
+    Packed<T> keys, values, queries;
+};
 
 template <class T>
 struct Scratch {
-    Buffer<T> keys, values, query, out_grad, query_lanes, grad_lanes, scores, grads, sums;
+    Buffer<T> keys, values, key_grads, value_grads, queries, out_grads, results, delta;
+    Buffer<T> query_lanes, grad_lanes, scores, grads;
 };
 
 // A block of rows: G vectors of them.
@@ -67,7 +112,7 @@ class Block {
   public:
     Block(const Call& call, const Tile& tile, int64_t head, int64_t first, int64_t count,
           Scratch<T>& scratch)
-        : call_(call), scratch_(scratch), head_(head), first_(first), count_(count),
+        : call_(call), scratch_(scratch), head_(head), first_(first), row_(first - tile.first), count_(count),
           key_width_(round_up(call.key_feats, W)), value_width_(round_up(call.value_feats, W)) {
         int64_t full_low = tile.low, full_high = tile.high;
         low_ = tile.high, high_ = tile.low;
@@ -87,11 +132,11 @@ class Block {
         full_low_ = full_low, full_high_ = full_high;
     }
 
-    // `keys` and `values` begin at the tile's first source.
-    void forward(Matrix<const T> keys, Matrix<const T> values, bool& finite) {
-        load_query();
+    // All begin at the first row or source of the tile; `out` is written.
+    void forward(const T* keys, const T* values, const T* query, T* out, bool& finite) {
+        load_query(query);
         T* scores = scratch_.scores.get(STRETCH * R);
-        T* sums = scratch_.sums.zeros(R * value_width_);
+        T* sums = zeros(out, value_width_);
         Vec<T> top[G], total[G];
         for (int g = 0; g < G; ++g) top[g] = splat<T>(-INFINITY), total[g] = Vec<T>{};
         for (int64_t from = low_; from < high_; from += STRETCH) {
@@ -102,75 +147,61 @@ class Block {
             exponentials(scores, to - from, top, total, rescale);
             if (from > low_) scale_rows(sums, rescale);
             if (call_.threshold) drop(scores, from, to);
-            weighted_sums<T>({scores, 1, R}, values.data + (from - base_) * values.stride,
-                             values.stride, to - from, sums, value_width_, count_,
-                             value_width_ / W);
+            weighted_sums<T>({scores, 1, R}, values + (from - base_) * value_width_, value_width_,
+                             to - from, sums, value_width_, count_, value_width_ / W);
         }
         finish(sums, top, total, finite);
     }
 
-    // Adds to the gradients of keys and values, and writes those of the queries.
-    void backward(Matrix<const T> keys, Matrix<const T> values, Matrix<T> key_grads,
-                  Matrix<T> value_grads, T* table_grad) {
-        load_query();
-        load_out_grad();
+    // The same; what begins at the first source is added to, `query_grad` is written.
+    void backward(const T* keys, const T* values, const T* query, const T* out_grad,
+                  const T* delta, int64_t delta_stride, T* query_grad, T* key_grads,
+                  T* value_grads, T* table_grad) {
+        load_query(query);
+        load_out_grad(out_grad, delta, delta_stride);
         T* scores = scratch_.scores.get(STRETCH * R);
         T* grads = scratch_.grads.get(STRETCH * R);
-        T* sums = scratch_.sums.zeros(R * key_width_);
+        T* sums = zeros(query_grad, key_width_);
         for (int64_t from = low_; from < high_; from += STRETCH) {
-            const int64_t to = std::min(high_, from + STRETCH), at = from - base_, n = to - from;
+            const int64_t to = std::min(high_, from + STRETCH), n = to - from;
+            const int64_t key_at = (from - base_) * key_width_;
+            const int64_t value_at = (from - base_) * value_width_;
             make_scores(keys, from, to, scores);
             make_grads(values, from, to, scores, grads);
             if (call_.bias_grad || table_grad) give_bias_grads(grads, from, to, table_grad);
             weighted_sums<T>({scores, R, 1}, out_grad_, value_width_, count_,
-                             value_grads.data + at * value_grads.stride, value_grads.stride, n,
-                             value_width_ / W);
-            weighted_sums<T>({grads, R, 1}, query_, key_width_, count_,
-                             key_grads.data + at * key_grads.stride, key_grads.stride, n,
-                             key_width_ / W);
-            weighted_sums<T>({grads, 1, R}, keys.data + at * keys.stride, keys.stride, n, sums,
-                             key_width_, count_, key_width_ / W);
+                             value_grads + value_at, value_width_, n, value_width_ / W);
+            weighted_sums<T>({grads, R, 1}, query_, key_width_, count_, key_grads + key_at,
+                             key_width_, n, key_width_ / W);
+            weighted_sums<T>({grads, 1, R}, keys + key_at, key_width_, n, sums, key_width_,
+                             count_, key_width_ / W);
         }
-        for (int64_t r = 0; r < count_; ++r) {
-            T* row = sums + r * key_width_;
-            for (int64_t f = 0; f < key_width_; ++f) row[f] *= static_cast<T>(call_.scale);
-            store(call_.query_grad.at<S>(first_ + r, head_), row, call_.key_feats);
-        }
+        for (int64_t f = 0; f < count_ * key_width_; ++f) sums[f] *= static_cast<T>(call_.scale);
     }
 
   private:
-    // Rows as they are, scaled, and as lanes: (features, rows).
-    void load_query() {
-        query_ = scratch_.query.get(R * key_width_);
-        load_rows(call_.query, call_.key_feats, key_width_, static_cast<T>(call_.scale), query_);
+    T* zeros(T* rows, int64_t width) const {
+        T* own = rows + row_ * width;
+        std::fill(own, own + count_ * width, T(0));
+        return own;
+    }
+
+    // Rows as they are, and as lanes: (features, rows).
+    void load_query(const T* query) {
+        query_ = query + row_ * key_width_;
         query_lanes_ = scratch_.query_lanes.get(R * key_width_);
         to_lanes(query_, key_width_, query_lanes_);
     }
 
-    // Also the softmax's own gradient: the sum over a row's edges of weight times gradient, which
-    // is the product of its output and the gradient of that.
-    void load_out_grad() {
-        out_grad_ = scratch_.out_grad.get(R * value_width_);
-        load_rows(call_.out_grad, call_.value_feats, value_width_, T(1), out_grad_);
+    void load_out_grad(const T* out_grad, const T* delta, int64_t delta_stride) {
+        out_grad_ = out_grad + row_ * value_width_;
         grad_lanes_ = scratch_.grad_lanes.get(R * value_width_);
         to_lanes(out_grad_, value_width_, grad_lanes_);
-        const T* lse = static_cast<const T*>(call_.lse);
+        const T* lse = static_cast<const T*>(call_.lse) + first_ * call_.heads + head_;
         for (int64_t r = 0; r < R; ++r) {
-            Vec<T> sum{};
-            for (int64_t f = 0; f < call_.value_feats && r < count_; f += W)
-                sum += load<T>(call_.out.at<S>(first_ + r, head_) + f, call_.value_feats - f) *
-                       load<T>(out_grad_ + r * value_width_ + f);
-            delta_[r] = lane_sum<T>(sum);
-            lse_[r] = r < count_ ? lse[(first_ + r) * call_.heads + head_] : T(INFINITY);
+            delta_[r] = r < count_ ? delta[(row_ + r) * delta_stride] : T(0);
+            lse_[r] = r < count_ ? lse[r * call_.heads] : T(INFINITY);
         }
-    }
-
-    void load_rows(const Rows& from, int64_t feats, int64_t width, T factor, T* to) {
-        for (int64_t r = 0; r < count_; ++r)
-            for (int64_t f = 0; f < width; f += W)
-                store<T>(to + r * width + f,
-                         load<T>(from.at<S>(first_ + r, head_) + f, feats - f) * factor);
-        std::fill(to + count_ * width, to + R * width, T(0));
     }
 
     static void to_lanes(const T* rows, int64_t width, T* lanes) {
@@ -186,24 +217,25 @@ class Block {
     }
 
     // (sources, rows): -inf where the row does not see the source
-    void make_scores(Matrix<const T> keys, int64_t from, int64_t to, T* scores) {
-        const T* key = keys.data + (from - base_) * keys.stride;
-        score_blocks<SOURCES>(key, keys.stride, to - from, scores);
+    void make_scores(const T* keys, int64_t from, int64_t to, T* scores) {
+        products<SOURCES>(keys + (from - base_) * key_width_, key_width_, query_lanes_, to - from,
+                          scores);
         if (call_.bias || call_.table) add_bias(from, to, scores);
         mask(from, std::min(to, full_low_), from, scores);
         mask(std::max({from, full_high_, std::min(to, full_low_)}), to, from, scores);
     }
 
+    // out[j] = of[j] . lanes, of `width` features
     template <int K>
-    void score_blocks(const T* key, int64_t stride, int64_t count, T* scores) {
-        for (; count >= K; count -= K, key += K * stride, scores += K * R) {
+    static NOINLINE void products(const T* of, int64_t width, const T* lanes, int64_t count, T* out) {
+        for (; count >= K; count -= K, of += K * width, out += K * R) {
             Vec<T> acc[K][G];
-            dots<T, K, G>(key, stride, query_lanes_, key_width_, acc);
+            dots<T, K, G>(of, width, lanes, width, acc);
             for (int k = 0; k < K; ++k)
-                for (int g = 0; g < G; ++g) store<T>(scores + k * R + g * W, acc[k][g]);
+                for (int g = 0; g < G; ++g) store<T>(out + k * R + g * W, acc[k][g]);
         }
         if constexpr (K > 1)
-            if (count) score_blocks<K / 2>(key, stride, count, scores);
+            if (count) products<K / 2>(of, width, lanes, count, out);
     }
 
     void mask(int64_t from, int64_t to, int64_t origin, T* scores) {
@@ -323,15 +355,14 @@ class Block {
                 store<T>(row + f, v);
             }
             finite = finite && lane_sum<T>(bad) == 0 && (sum != 0 || call_.may_be_dead(nodes_[r]));
-            store(call_.out.at<S>(first_ + r, head_), row, call_.value_feats);
             lse[(first_ + r) * call_.heads + head_] = sum == 0 ? T(INFINITY) : logs[r];
         }
     }
 
     // From scores to weights, and the gradients of the scores.
-    void make_grads(Matrix<const T> values, int64_t from, int64_t to, T* scores, T* grads) {
-        const T* value = values.data + (from - base_) * values.stride;
-        grad_blocks<SOURCES>(value, values.stride, to - from, grads);
+    void make_grads(const T* values, int64_t from, int64_t to, T* scores, T* grads) {
+        products<SOURCES>(values + (from - base_) * value_width_, value_width_, grad_lanes_,
+                          to - from, grads);
         T factors[R];
         for (int64_t j = from; j < to; ++j) {
             if (call_.threshold)
@@ -350,26 +381,15 @@ class Block {
         }
     }
 
-    template <int K>
-    void grad_blocks(const T* value, int64_t stride, int64_t count, T* grads) {
-        for (; count >= K; count -= K, value += K * stride, grads += K * R) {
-            Vec<T> acc[K][G];
-            dots<T, K, G>(value, stride, grad_lanes_, value_width_, acc);
-            for (int k = 0; k < K; ++k)
-                for (int g = 0; g < G; ++g) store<T>(grads + k * R + g * W, acc[k][g]);
-        }
-        if constexpr (K > 1)
-            if (count) grad_blocks<K / 2>(value, stride, count, grads);
-    }
-
     const Call& call_;
     Scratch<T>& scratch_;
-    const int64_t head_, first_, count_, key_width_, value_width_;
+    const int64_t head_, first_, row_, count_, key_width_, value_width_;
     int64_t base_, low_, high_, full_low_, full_high_;
     int64_t nodes_[R];
     Int<T> runs_low_[R], runs_high_[R];
     T lse_[R], delta_[R];
-    T *query_ = nullptr, *out_grad_ = nullptr, *query_lanes_ = nullptr, *grad_lanes_ = nullptr;
+    const T *query_ = nullptr, *out_grad_ = nullptr;
+    T *query_lanes_ = nullptr, *grad_lanes_ = nullptr;
 };
 
 // The rows of a tile, block by block: `use` gets each.
@@ -387,152 +407,265 @@ void each_block(const Call& call, const Tile& tile, int64_t head, Scratch<T>& sc
     }
 }
 
-// Where several blocks read them, rows side by side are faster than rows a long stride apart.
+// The softmax's own gradient, (rows, heads): the sum over a row's edges of weight times gradient,
+// which is the product of its output and the gradient of that.
 template <class S, class T>
-Matrix<const T> packed(const Rows& from, const Tile& tile, int64_t head, int64_t feats,
-                       Buffer<T>& buffer) {
-    const int64_t width = round_up(feats, LANES<T>);
-    if constexpr (std::is_same_v<S, T>)
-        if (width == feats && tile.last - tile.first <= 2 * LANES<T>)
-            return {from.at<T>(tile.low, head), from.row};
-    T* to = buffer.get((tile.high - tile.low) * width);
-    pack<T, S>(from, tile.low, tile.high, head, feats, to);
-    return {to, width};
+const T* make_delta(const Call& call, const Tile& tile, Heads heads, Buffer<T>& buffer) {
+    constexpr int W = LANES<T>;
+    const int64_t pairs = (tile.last - tile.first) * heads.count();
+    T* delta = buffer.get(round_up(pairs, W));
+    int64_t row = tile.first, head = heads.first;
+    for (int64_t pair = 0; pair < pairs; pair += W) {
+        Vec<T> sums[W] = {};
+        for (int64_t l = 0; l < std::min<int64_t>(W, pairs - pair); ++l) {
+            const S *out = call.out.at<S>(row, head), *grad = call.out_grad.at<S>(row, head);
+            for (int64_t f = 0; f < call.value_feats; f += W)
+                sums[l] += load<T>(out + f, call.value_feats - f) *
+                           load<T>(grad + f, call.value_feats - f);
+            if (++head == heads.last) head = heads.first, ++row;
+        }
+        store<T>(delta + pair, row_sums<T>(sums));
+    }
+    return delta;
 }
 
-// Tasks that a thread takes at a time: the heads of a sentence share cache lines and pages, but
-// every thread is to have something to do until the end.
-inline int64_t chunk_of(const Call& call, int64_t tasks) {
-    return std::clamp<int64_t>(tasks / (8 * call.threads), 1, call.heads);
+constexpr int64_t TOGETHER = 768 << 10;  // bytes of a tile's tables that are worked on together
+constexpr int64_t TASKS = 4;             // of a thread, so that none is idle at the end
+
+// The heads of every tile in groups: each is a task with one of `pieces` of the tiles.
+class Groups {
+  public:
+    Groups(const Call& call, const std::vector<Tile>& tiles, int64_t pieces, int64_t bytes)
+        : heads_(call.heads) {
+        int64_t numbers = 0;
+        for (const Tile& tile : tiles)
+            numbers = std::max(numbers, (tile.last - tile.first + tile.high - tile.low) *
+                                            2 * (call.key_feats + call.value_feats));
+        count_ = std::max(numbers * heads_ * bytes / TOGETHER,
+                          TASKS * call.threads / std::max<int64_t>(1, pieces));
+        count_ = std::clamp<int64_t>(count_, 1, heads_);
+        tasks_ = count_ * pieces;
+    }
+
+    int64_t tasks() const { return tasks_; }
+    int64_t piece(int64_t task) const { return task / count_; }
+    Heads heads(int64_t task) const {
+        const int64_t group = task % count_;
+        return {heads_ * group / count_, heads_ * (group + 1) / count_};
+    }
+
+  private:
+    int64_t heads_, count_, tasks_;
+};
+
+template <class S, class T>
+Inputs<T> pack_inputs(const Call& call, const Tile& tile, Heads heads, Scratch<T>& scratch) {
+    const int64_t room = round_up(tile.last - tile.first, LANES<T>), sources = tile.high - tile.low;
+    return {
+        pack<S, T>(call.key, tile.low, tile.high, sources, heads, call.key_feats, T(1),
+                   scratch.keys),
+        pack<S, T>(call.value, tile.low, tile.high, sources, heads, call.value_feats, T(1),
+                   scratch.values),
+        pack<S, T>(call.query, tile.first, tile.last, room, heads, call.key_feats,
+                   static_cast<T>(call.scale), scratch.queries),
+    };
 }
 
 template <class S, class T>
 bool interval_forward(const Call& call) {
     const std::vector<Tile> tiles = make_tiles(call);
-    const int64_t tasks = static_cast<int64_t>(tiles.size()) * call.heads;
-    const int64_t chunk = chunk_of(call, tasks);
+    const Groups groups(call, tiles, static_cast<int64_t>(tiles.size()), sizeof(T));
     bool finite = true;
 #pragma omp parallel num_threads(call.threads) reduction(&& : finite)
     {
         Scratch<T> scratch;
-#pragma omp for schedule(dynamic, chunk)
-        for (int64_t task = 0; task < tasks; ++task) {
-            const Tile& tile = tiles[task / call.heads];
-            const int64_t head = task % call.heads;
-            const auto keys = packed<S, T>(call.key, tile, head, call.key_feats, scratch.keys);
-            const auto values =
-                packed<S, T>(call.value, tile, head, call.value_feats, scratch.values);
-            each_block<S, T>(call, tile, head, scratch,
-                             [&](auto& block) { block.forward(keys, values, finite); });
+#pragma omp for schedule(dynamic)
+        for (int64_t task = 0; task < groups.tasks(); ++task) {
+            const Tile& tile = tiles[groups.piece(task)];
+            const Heads heads = groups.heads(task);
+            const auto in = pack_inputs<S, T>(call, tile, heads, scratch);
+            const auto out =
+                room_for(tile.last - tile.first, heads, call.value_feats, scratch.results);
+            for (int64_t h = 0; h < heads.count(); ++h)
+                each_block<S, T>(call, tile, heads.first + h, scratch, [&](auto& block) {
+                    block.forward(in.keys.head(h), in.values.head(h), in.queries.head(h),
+                                  out.head(h), finite);
+                });
+            unpack<S>(out, call.out, tile.first, tile.last, heads, call.value_feats);
         }
     }
     return finite;
 }
 
-// Tiles that one task goes through in order. Tiles of one sentence share sources: where they are
-// given to several tasks, each but the first sums its gradients in memory of its own.
+// Tiles that one task goes through in order. Sources below `shared` are also those of earlier units:
+// their gradients are summed in memory of its own.
 struct Unit {
     int64_t first, last;  // tiles
     int64_t low, high;    // sources
-    int64_t own;          // where its own sums begin, in rows of all heads; -1 without
+    int64_t reached;      // no earlier unit has sources from here on
+    int64_t own;          // where its own sums begin, in rows of all heads
+
+    int64_t shared() const { return std::min(reached, high); }
+    int64_t own_rows() const { return std::max<int64_t>(0, shared() - low); }
 };
 
-inline std::vector<Unit> make_units(const Call& call, const std::vector<Tile>& tiles,
-                                    int64_t& own_rows) {
+inline std::vector<Unit> make_units(const Call& call, const std::vector<Tile>& tiles) {
     int64_t sentences = 0;
     for (const Tile& tile : tiles) sentences += tile.begins;
-    // Enough tasks to keep every thread busy to the end.
-    const int64_t wanted = 4 * call.threads;
-    const int64_t pieces = std::max<int64_t>(1, wanted / std::max<int64_t>(1, sentences * call.heads));
     std::vector<Unit> units;
-    own_rows = 0;
+    int64_t reached = 0, own = 0;
     const int64_t count = static_cast<int64_t>(tiles.size());
     for (int64_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && !tiles[to].begins;) ++to;
+        // Where most sources are shared, heads are the better tasks: they need no memory.
+        const bool slides = tiles[to - 1].low >= tiles[from].high;
+        const int64_t tasks = TASKS * call.threads / (sentences * (slides ? 1 : call.heads));
+        const int64_t pieces = std::max<int64_t>(1, tasks);
         const int64_t size = (to - from + pieces - 1) / pieces;
         for (int64_t tile = from; tile < to; tile += size) {
-            Unit unit{tile, std::min(tile + size, to), tiles[tile].low, tiles[tile].high, -1};
-            for (int64_t t = tile; t < unit.last; ++t) {
+            const int64_t last = std::min(tile + size, to);
+            Unit unit{tile, last, tiles[tile].low, tiles[tile].high, reached, own};
+            for (int64_t t = tile; t < last; ++t) {
                 unit.low = std::min(unit.low, tiles[t].low);
                 unit.high = std::max(unit.high, tiles[t].high);
             }
-            if (tile > from) {
-                unit.own = own_rows;
-                own_rows += unit.high - unit.low;
-            }
+            reached = std::max(reached, unit.high);
+            own += unit.own_rows();
             units.push_back(unit);
         }
     }
     return units;
 }
 
+// Add rows of sums, of the sources from `low` to `high`, to a table. Nothing is there yet for those
+// from `reached` on: they are written, and the table gets zeros from `reached` to `low`.
 template <class T>
-Matrix<T> grads_of(const Rows& shared, Buffer<T>& own, const Unit& unit, int64_t low, int64_t head,
-                   int64_t heads, int64_t width) {
-    if (unit.own < 0) return {shared.at<T>(low, head), shared.row};
-    return {own.get(0) + ((unit.own + low - unit.low) * heads + head) * width, heads * width};
+void add_sums(const Rows& from, int64_t low, int64_t high, int64_t reached, Heads heads,
+              int64_t width, const Rows& to) {
+    constexpr int W = LANES<T>;
+    for (int64_t j = std::min(low, reached); j < high; ++j)
+        for (int64_t h = 0; h < heads.count(); ++h) {
+            T* sum = to.at<T>(j, heads.first + h);
+            if (j < low) {
+                std::fill(sum, sum + width, T(0));
+                continue;
+            }
+            const T* row = from.at<T>(j - low, h);
+            for (int64_t f = 0; f < width; f += W)
+                store<T>(sum + f, j < reached ? load<T>(sum + f) + load<T>(row + f)
+                                              : load<T>(row + f));
+        }
 }
 
+// Where the sums of keys or values go: the table that is asked for, and what units have of their own.
 template <class T>
-void add_own(const Call& call, const std::vector<Unit>& units, const Rows& shared, Buffer<T>& own,
-             int64_t width) {
-    for (const Unit& unit : units) {
-        if (unit.own < 0) continue;
-        const T* from = own.get(0) + unit.own * call.heads * width;
-#pragma omp parallel for num_threads(call.threads)
-        for (int64_t j = unit.low; j < unit.high; ++j)
-            for (int64_t h = 0; h < call.heads; ++h) {
-                const T* row = from + ((j - unit.low) * call.heads + h) * width;
-                T* to = shared.at<T>(j, h);
-                for (int64_t f = 0; f < width; ++f) to[f] += row[f];
-            }
+class GradTable {
+  public:
+    GradTable(const Call& call, const Rows& table, int64_t feats, const std::vector<Unit>& units)
+        : call_(call), units_(units), table_(table), width_(round_up(feats, LANES<T>)) {
+        const int64_t rows = units.empty() ? 0 : units.back().own + units.back().own_rows();
+        own_.get(rows * call.heads * width_);
     }
-}
+
+    // Sums of a tile, whose unit has come to `reached`.
+    void add(Packed<T> sums, const Unit& unit, const Tile& tile, int64_t reached, Heads heads) {
+        const int64_t shared = unit.shared(), low = std::max(tile.low, shared);
+        Rows from{sums.data, width_, sums.room * width_};
+        add_sums<T>(from, std::min(tile.low, shared) - unit.low,
+                    std::min(tile.high, shared) - unit.low, std::min(reached, shared) - unit.low,
+                    heads, width_, own(unit));
+        from.data = sums.data + (low - tile.low) * width_;
+        add_sums<T>(from, low, std::max(tile.high, shared), before(std::max(reached, unit.reached)),
+                    heads, width_, table_);
+    }
+
+    void finish() {
+        for (const Unit& unit : units_) {
+            if (!unit.own_rows()) continue;
+#pragma omp parallel for num_threads(call_.threads)
+            for (int64_t h = 0; h < call_.heads; ++h) {
+                Rows from = own(unit);
+                from.data = from.at<T>(0, h);
+                add_sums<T>(from, unit.low, unit.shared(), call_.sources, {h, h + 1}, width_, table_);
+            }
+        }
+        int64_t reached = 0;
+        for (const Unit& unit : units_) reached = std::max(reached, unit.high);
+        add_sums<T>({}, call_.sources, call_.sources, before(reached), {0, call_.heads}, width_,
+                    table_);
+    }
+
+  private:
+    // Sources that have sums already, where those below `reached` have them from this call.
+    int64_t before(int64_t reached) const { return call_.adds ? call_.sources : reached; }
+
+    Rows own(const Unit& unit) {
+        const int64_t row = call_.heads * width_;
+        return {own_.get(0) + unit.own * row, row, width_};
+    }
+
+    const Call& call_;
+    const std::vector<Unit>& units_;
+    const Rows table_;
+    const int64_t width_;
+    Buffer<T> own_;
+};
 
 // Rows of the gradients of keys and values are whole vectors.
 template <class S, class T>
 void interval_backward(const Call& call) {
     const std::vector<Tile> tiles = make_tiles(call);
-    int64_t own_rows;
-    const std::vector<Unit> units = make_units(call, tiles, own_rows);
-    const int64_t key_width = round_up(call.key_feats, LANES<T>);
-    const int64_t value_width = round_up(call.value_feats, LANES<T>);
-    const int64_t reach = call.table ? 2 * call.reach + 1 : 0;
-    const int64_t tasks = static_cast<int64_t>(units.size()) * call.heads;
-    const int64_t chunk = chunk_of(call, tasks);
-    Buffer<T> own_keys, own_values, tables;
-    own_keys.zeros(own_rows * call.heads * key_width);
-    own_values.zeros(own_rows * call.heads * value_width);
-    tables.zeros(tasks * reach);
+    const std::vector<Unit> units = make_units(call, tiles);
+    const Groups groups(call, tiles, static_cast<int64_t>(units.size()), sizeof(T));
+    const int64_t reach = call.table_grad ? 2 * call.reach + 1 : 0;
+    GradTable<T> all_key_grads(call, call.key_grad, call.key_feats, units);
+    GradTable<T> all_value_grads(call, call.value_grad, call.value_feats, units);
+    Buffer<T> tables;  // of each unit, (heads, offsets)
+    tables.zeros(static_cast<int64_t>(units.size()) * call.heads * reach);
 #pragma omp parallel num_threads(call.threads)
     {
         Scratch<T> scratch;
-#pragma omp for schedule(dynamic, chunk)
-        for (int64_t task = 0; task < tasks; ++task) {
-            const Unit& unit = units[task / call.heads];
-            const int64_t head = task % call.heads;
-            T* table = call.table_grad ? tables.get(0) + task * reach : nullptr;
+#pragma omp for schedule(dynamic)
+        for (int64_t task = 0; task < groups.tasks(); ++task) {
+            const Unit& unit = units[groups.piece(task)];
+            const Heads heads = groups.heads(task);
+            T* table = tables.get(0) + (groups.piece(task) * call.heads + heads.first) * reach;
+            int64_t reached = std::min(unit.low, unit.reached);
             for (int64_t t = unit.first; t < unit.last; ++t) {
                 const Tile& tile = tiles[t];
-                const auto keys = packed<S, T>(call.key, tile, head, call.key_feats, scratch.keys);
-                const auto values =
-                    packed<S, T>(call.value, tile, head, call.value_feats, scratch.values);
-                const auto key_grads = grads_of(call.key_grad, own_keys, unit, tile.low, head,
-                                                call.heads, key_width);
-                const auto value_grads = grads_of(call.value_grad, own_values, unit, tile.low,
-                                                  head, call.heads, value_width);
-                each_block<S, T>(call, tile, head, scratch, [&](auto& block) {
-                    block.backward(keys, values, key_grads, value_grads, table);
-                });
+                const int64_t rows = tile.last - tile.first, sources = tile.high - tile.low;
+                const auto in = pack_inputs<S, T>(call, tile, heads, scratch);
+                const T* delta = make_delta<S, T>(call, tile, heads, scratch.delta);
+                const auto out_grads =
+                    pack<S, T>(call.out_grad, tile.first, tile.last, in.queries.room, heads,
+                               call.value_feats, T(1), scratch.out_grads);
+                const auto query_grads = room_for(rows, heads, call.key_feats, scratch.results);
+                const auto key_grads =
+                    room_for(sources, heads, call.key_feats, scratch.key_grads);
+                const auto value_grads =
+                    room_for(sources, heads, call.value_feats, scratch.value_grads);
+                std::fill(key_grads.data, key_grads.head(heads.count()), T(0));
+                std::fill(value_grads.data, value_grads.head(heads.count()), T(0));
+                for (int64_t h = 0; h < heads.count(); ++h)
+                    each_block<S, T>(call, tile, heads.first + h, scratch, [&](auto& block) {
+                        block.backward(in.keys.head(h), in.values.head(h), in.queries.head(h),
+                                       out_grads.head(h), delta + h, heads.count(),
+                                       query_grads.head(h), key_grads.head(h),
+                                       value_grads.head(h), reach ? table + h * reach : nullptr);
+                    });
+                unpack<S>(query_grads, call.query_grad, tile.first, tile.last, heads,
+                          call.key_feats);
+                all_key_grads.add(key_grads, unit, tile, reached, heads);
+                all_value_grads.add(value_grads, unit, tile, reached, heads);
+                reached = std::max(reached, tile.high);
             }
         }
     }
-    add_own(call, units, call.key_grad, own_keys, key_width);
-    add_own(call, units, call.value_grad, own_values, value_width);
-    for (int64_t task = 0; task < tasks && call.table_grad; ++task)
-        for (int64_t o = 0; o < reach; ++o)
-            static_cast<T*>(call.table_grad)[task % call.heads * reach + o] +=
-                tables.get(0)[task * reach + o];
+    all_key_grads.finish();
+    all_value_grads.finish();
+    for (std::size_t unit = 0; unit < units.size(); ++unit)
+        for (int64_t o = 0; o < call.heads * reach; ++o)
+            static_cast<T*>(call.table_grad)[o] += tables.get(0)[unit * call.heads * reach + o];
 }
 
 }  // namespace graphut

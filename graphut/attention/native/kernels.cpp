@@ -13,6 +13,7 @@ enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2 };
 constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 32, EDGE_COST = 5;
 
 bool by_interval(const Call& call, int64_t lanes) {
+    if (!call.rows) return true;
     if (call.kernel != FASTEST) return call.kernel == INTERVAL;
     if (call.table) return true;  // the row kernel knows edges, not offsets
     int64_t blocks = 0, rows = 0;
@@ -98,6 +99,30 @@ int graphut_backward(const Call* call, int dtype) {
     if (dtype == FLOAT64) return backward<double, double>(*call);
     if (dtype == BFLOAT16) return backward<bfloat16, float>(*call);
     return backward<float, float>(*call);
+}
+
+// Edges by destination, then source, equal ones as they come: `start` gets where the edges of each
+// destination begin, `source` and `order` the source and the number of each. Counted and put in
+// place by destination, sorted in each.
+void graphut_sort_edges(const int64_t* src, const int64_t* dst, int64_t edges, int64_t num_dst,
+                        int64_t* start, int64_t* source, int64_t* order) {
+    std::fill(start, start + num_dst + 1, int64_t(0));
+    for (int64_t e = 0; e < edges; ++e) ++start[dst[e] + 1];
+    for (int64_t i = 0; i < num_dst; ++i) start[i + 1] += start[i];
+    std::vector<int64_t> free(start, start + num_dst);
+    for (int64_t e = 0; e < edges; ++e) {
+        const int64_t at = free[dst[e]]++;
+        source[at] = src[e], order[at] = e;
+    }
+    std::vector<std::pair<int64_t, int64_t>> row;
+    for (int64_t i = 0; i < num_dst; ++i) {
+        if (std::is_sorted(source + start[i], source + start[i + 1])) continue;
+        row.clear();
+        for (int64_t at = start[i]; at < start[i + 1]; ++at) row.push_back({source[at], order[at]});
+        std::sort(row.begin(), row.end());
+        for (int64_t at = start[i]; at < start[i + 1]; ++at)
+            source[at] = row[at - start[i]].first, order[at] = row[at - start[i]].second;
+    }
 }
 
 // The sum of squares of a table's numbers, whose features lie side by side.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphut.attention.checks import check_finite, norm_of_rows
 from graphut.attention.dropout import drop_below, seed_hash
-from graphut.attention.native.library import Call, Library, Rows, compiled
+from graphut.attention.library import Call, Library, Rows, compiled
 from graphut.attention.transforms import in_transform
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
@@ -59,7 +59,7 @@ class Numbers(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Sums that gradients are added to; those of key and value are from `zero_gradients`."""
+    """Room for gradients; that of key and value is from `gradient_room`, or `zero_gradients`."""
 
     key: Tensor
     value: Tensor
@@ -110,26 +110,19 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor]:
     return _results(_split(arguments)[0])
 
 
-@torch.library.custom_op(
-    "graphut::edge_attention_backward",
-    mutates_args=(),
-    device_types="cpu",
-    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_SCHEMA}) -> "
-    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-def edge_attention_backward_op(
+def backward(
     out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value, bias and table (of no entries without one)."""
     given, numbers = _split(arguments)
     bias, table = given.bias, given.table
     sums = Gradients(
-        zero_gradients(given.key),
-        zero_gradients(given.value),
+        gradient_room(given.key),
+        gradient_room(given.value),
         lse.new_zeros(0 if bias is None else (bias.shape[0], given.query.shape[1])),
         lse.new_zeros(0 if table is None else table.shape),
     )
-    query_grad = add_gradients(out_grad, out, lse, given, numbers, sums)
+    query_grad = write_gradients(out_grad, out, lse, given, numbers, sums, add=False)
     key_grad, value_grad = (
         trim_gradients(sums.key, given.key),
         trim_gradients(sums.value, given.value),
@@ -139,19 +132,36 @@ def edge_attention_backward_op(
     return query_grad, key_grad, value_grad, bias_grad, sums.table
 
 
-def add_gradients(
-    out_grad: Tensor, out: Tensor, lse: Tensor, tensors: Tensors, numbers: Numbers, sums: Gradients
+def write_gradients(
+    out_grad: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    tensors: Tensors,
+    numbers: Numbers,
+    sums: Gradients,
+    *,
+    add: bool,
 ) -> Tensor:
-    """Return the query's gradient, and add the others to sums."""
+    """Return the query's gradient, and write those of key and value, or add them to `sums`."""
     given, out_grad = _contiguous(tensors), _side_by_side(out_grad)
     query_grad = torch.empty_like(given.query, memory_format=torch.contiguous_format)
     call = _call(given, numbers)
     call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
     call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
-    call.table_grad = _pointer(sums.table)
+    call.table_grad, call.adds = _pointer(sums.table), add
     _library().backward(call, given.query.dtype)
     return query_grad
+
+
+edge_attention_backward_op = torch.library.custom_op(
+    "graphut::edge_attention_backward",
+    backward,
+    mutates_args=(),
+    device_types="cpu",
+    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_SCHEMA}) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
 
 
 @edge_attention_backward_op.register_fake
@@ -173,12 +183,12 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
     ctx.save_for_backward(*tensors, *output)
 
 
-def _backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(
+    ctx: Any, out_grad: Tensor, _: Tensor, run: Callable[..., Any] = edge_attention_backward_op
+) -> tuple[Tensor | None, ...]:
     *tensors, out, lse = ctx.saved_tensors
     given = Tensors(*tensors)
-    query, key, value, bias, table = edge_attention_backward_op(
-        out_grad, out, lse, *given, *ctx.numbers
-    )
+    query, key, value, bias, table = run(out_grad, out, lse, *given, *ctx.numbers)
     of_scores = (None if given.bias is None else bias, None if given.table is None else table)
     return query, key, value, None, *of_scores, *[None] * len(Edges._fields + Numbers._fields)
 
@@ -192,6 +202,27 @@ def _no_second_backward(ctx: Any, *_: Tensor) -> None:
 
 edge_attention_op.register_autograd(_backward, setup_context=_setup_context)
 edge_attention_backward_op.register_autograd(_no_second_backward)
+
+
+class EdgeAttention(torch.autograd.Function):
+    """What `edge_attention_op` does, without what a call of an operator of torch costs.
+
+    Torch cannot trace it. A derivative of its derivative is refused by the operator.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
+        """Return the output and the log-sum-exp of each row."""
+        results = forward(*arguments)
+        _setup_context(ctx, arguments, results)
+        ctx.mark_non_differentiable(results[1])
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, out_grad: Tensor, lse_grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of all arguments."""
+        run = edge_attention_backward_op if torch.is_grad_enabled() else backward
+        return _backward(ctx, out_grad, lse_grad, run)
 
 
 def _call(given: Tensors, numbers: Numbers) -> Call:
@@ -255,15 +286,20 @@ def _results(given: Tensors) -> tuple[Tensor, Tensor]:
     return given.value.new_empty(rows, heads, given.value.shape[2]), lse
 
 
-def zero_gradients(table: Tensor) -> Tensor:
-    """Return zeros to add a table's gradient to: wide numbers, rows of whole vectors."""
+def gradient_room(table: Tensor) -> Tensor:
+    """Return room for a table's gradient: wide numbers, rows of whole vectors."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
-    return table.new_zeros(*table.shape[:-1], width, dtype=_wide(table.dtype))
+    return table.new_empty(*table.shape[:-1], width, dtype=_wide(table.dtype))
+
+
+def zero_gradients(table: Tensor) -> Tensor:
+    """Return zeros to add a table's gradient to."""
+    return gradient_room(table).zero_()
 
 
 def trim_gradients(sums: Tensor, like: Tensor) -> Tensor:
-    """Return what `zero_gradients` has become, in the shape and dtype of the table."""
+    """Return a gradient from its room, in the shape and dtype of the table."""
     return sums[..., : like.shape[-1]].to(like.dtype).contiguous()
 
 

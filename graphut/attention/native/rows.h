@@ -87,10 +87,10 @@ class RowKernel {
         }
     }
 
-    // Adds to the gradients of a source what the listed edges give: `other` is a row, `slot` the
-    // place of the edge in the tables.
+    // Adds to the gradients of a source what the listed edges give, or writes it: `other` is a row,
+    // `slot` the place of the edge in the tables.
     void backward_source(int64_t source, const std::vector<Edge>& edges, const T* weights,
-                         const T* grads) {
+                         const T* grads, bool adds) {
         edges_.assign(edges.begin(), edges.end());
         if (far_)
             for (const Edge& edge : edges) {
@@ -98,9 +98,9 @@ class RowKernel {
                 fetch(call_.query, edge.other, call_.key_feats);
             }
         gather_and_add(source, weights, call_.out_grad, call_.value_feats, value_width_,
-                       call_.value_grad, T(1));
+                       call_.value_grad, T(1), adds);
         gather_and_add(source, grads, call_.query, call_.key_feats, key_width_, call_.key_grad,
-                       static_cast<T>(call_.scale));
+                       static_cast<T>(call_.scale), adds);
     }
 
     int64_t period() const { return period_; }
@@ -366,11 +366,14 @@ class RowKernel {
     }
 
     void gather_and_add(int64_t source, const T* weights, const Rows& table, int64_t feats,
-                        int64_t width, const Rows& to, T factor) {
+                        int64_t width, const Rows& to, T factor, bool adds) {
         T* sums = sums_.zeros(heads_ * width);
         add_weighted(weights, table, feats, width, static_cast<int64_t>(edges_.size()), sums);
         for (int64_t h = 0; h < heads_; ++h)
-            for (int64_t f = 0; f < width; ++f) to.at<T>(source, h)[f] += factor * sums[h * width + f];
+            for (int64_t f = 0; f < width; ++f) {
+                T* sum = to.at<T>(source, h) + f;
+                *sum = (adds ? *sum : T(0)) + factor * sums[h * width + f];
+            }
     }
 
     const Call& call_;
@@ -524,7 +527,9 @@ void row_backward(const Call& call) {
 #pragma omp for schedule(dynamic, 16)
             for (int64_t source = 0; source < call.sources; ++source) {
                 columns.list(source, edges);
-                if (!edges.empty()) kernel.backward_source(source, edges, weights, grads);
+                const bool adds = call.adds || stretch.first > 0;
+                if (!adds || !edges.empty())
+                    kernel.backward_source(source, edges, weights, grads, adds);
             }
         }
     }

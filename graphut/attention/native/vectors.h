@@ -54,6 +54,7 @@ template <class T>
 constexpr int LANES = BYTES / static_cast<int>(sizeof(T));
 
 #define INLINE inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 
 template <class T>
 INLINE Vec<T> splat(T x) {
@@ -121,7 +122,10 @@ INLINE void store(T* to, Vec<T> v) {
 
 template <class S, class T>
 INLINE void store(S* to, const T* from, int64_t count) {
-    for (int64_t l = 0; l < count; ++l) to[l] = narrow<S>(from[l]);
+    int64_t l = 0;
+    if constexpr (std::is_same_v<S, T>)
+        for (; l + LANES<T> <= count; l += LANES<T>) store<T>(to + l, load<T>(from + l));
+    for (; l < count; ++l) to[l] = narrow<S>(from[l]);
 }
 
 template <class T>

@@ -24,7 +24,7 @@ def triton_attention(call: AttentionCall) -> AttentionResult:
     return AttentionResult(_attend(call.with_bias_by_edge()))
 
 
-def _attend(call: AttentionCall, count: Tensor | None = None) -> Tensor:
+def _attend(call: AttentionCall) -> Tensor:
     if error := _import_error():
         raise ImportError(
             f"the backend 'triton' needs the package triton ({error}): pip install triton, "
@@ -39,7 +39,7 @@ def _attend(call: AttentionCall, count: Tensor | None = None) -> Tensor:
             "them, use another backend, or set TRITON_INTERPRET=1 before the first call to "
             "interpret the kernels, slowly"
         )
-    return attend(call, count=count)
+    return attend(call)
 
 
 @cache

@@ -22,19 +22,22 @@ INTERPRETED = not isinstance(rows_forward, triton.JITFunction)
 SPLIT = 512
 
 
-def attend(call: AttentionCall, *, count: Tensor | None = None, split: int = SPLIT) -> Tensor:
+def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
     """Attend by the kernels: over intervals in order by dense tiles, else by gathered rows.
 
     Once what is derived from the layout is there, nothing waits for the device. No sum depends on
     the order in which programs run: two runs give the same bits.
 
-    The call has no relative bias, and is in float32, bfloat16 or float16. With `count`, an integer
-    on the device, only so many entries of its frontier are looked at; the others give zeros, as
-    does a row without scores above `-inf`. Where rows are gathered, one program does at most
+    The call has no relative bias, and is in float32, bfloat16 or float16. Its frontier may end in
+    ids past the last destination, whose rows give zeros, as does a row without scores above
+    `-inf`. Where rows are gathered, one program does at most
     `split` edges of a row.
     """
-    active = active_rows(call.layout.num_dst, call.frontier, count)
-    numbers = (call.scale, call.dropout, call.seed, split)
+    active = active_rows(call.layout.num_dst, call.frontier)
+    seed = call.seed
+    if call.dropout and isinstance(seed, int):
+        seed = torch.full((), seed, device=call.query.device)  # no copy from the host
+    numbers = (call.scale, call.dropout, seed, split)
     out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
         call.query, call.key, call.value, call.edge_bias, call.layout, active, *numbers
     )
@@ -63,7 +66,7 @@ class _Attention(torch.autograd.Function):
         query, key, value = packed(query), packed(key), packed(value)
         inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
         out = _by_row(active, value.shape[1:], value)
-        lse = _by_row(active, query.shape[1:2], query.new_empty(0, dtype=torch.float32))
+        lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
         learning = any(ctx.needs_input_grad) and out.dtype != torch.float32
         rest = torch.empty_like(out) if learning else None
         with torch.cuda.device_of(query):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphut.attention.dropout import drop_below, seed_hash
+from graphut.attention.dropout import drop_below
 from graphut.attention.layout import EdgeLayout
 
 
@@ -17,11 +17,11 @@ from graphut.attention.layout import EdgeLayout
 class ActiveRows:
     """The destinations of a call by row; made by `active_rows`."""
 
-    # (rows,) int64, sorted; past the true count num_dst, which is no destination; None if row i is
-    # destination i
+    # (rows,) int64, sorted, at the end past num_dst; None if row i is destination i
     nodes: Tensor | None
     rows: int  # how many rows there may be
     num_dst: int  # number of destinations
+    tables: dict[int, Any] = field(default_factory=dict)  # blocks of rows, by their height
 
     @cached_property
     def slot(self) -> Tensor | None:
@@ -29,8 +29,8 @@ class ActiveRows:
         if self.nodes is None:
             return None
         row = torch.arange(self.rows, dtype=torch.int32, device=self.nodes.device)
-        slot = row.new_full((self.num_dst + 1,), -1)  # the last takes what is past the count
-        return slot.scatter_(0, self.nodes, row)
+        slot = row.new_full((self.num_dst + 1,), -1)  # the last takes what is no destination
+        return slot.scatter_(0, self.nodes.clamp_max(self.num_dst), row)
 
     def first_row(self, cuts: Tensor) -> Tensor:
         """Return the first row at or after each of some destinations, int32."""
@@ -39,25 +39,10 @@ class ActiveRows:
         return torch.searchsorted(self.nodes, cuts, out_int32=True)
 
 
-def active_rows(num_dst: int, frontier: Tensor | None, count: Tensor | None) -> ActiveRows:
-    """Return the rows of a frontier, or of its first `count` entries, which the host never reads.
-
-    Examples
-    --------
-    >>> import torch
-    >>> active_rows(9, torch.tensor([2, 5, 0, 0]), torch.tensor(2)).nodes
-    tensor([2, 5, 9, 9])
-    """
-    if count is not None and (frontier is None or count.numel() != 1):
-        raise ValueError(
-            "count must be one integer tensor and say how many entries of the frontier are true, "
-            f"got shape {tuple(count.shape)} and frontier {frontier}"
-        )
+def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
+    """Return the rows of a frontier, which may end in ids past the last destination; or of all."""
     if frontier is None:
         return ActiveRows(None, num_dst, num_dst)
-    if count is not None:
-        row = torch.arange(frontier.numel(), device=frontier.device)
-        frontier = frontier.masked_fill(row >= count, num_dst)
     return ActiveRows(frontier.contiguous(), frontier.numel(), num_dst)
 
 
@@ -73,7 +58,7 @@ class KernelInputs:
     edge_bias: Tensor | None  # (E, H) or (E, 1), contiguous
     scale: float  # factor of the scores
     dropout: float  # probability that a weight is dropped
-    seed: int  # of the dropout mask
+    seed: int | Tensor  # of the dropout mask; with dropout a tensor, int64
     split: int  # edges of a row that one program does at most, where rows are gathered
 
     @property
@@ -111,7 +96,7 @@ class KernelInputs:
         if self.dropout == 0.0:
             return dict.fromkeys(("seed", "threshold", "keep"))
         return {
-            "seed": _as_int32(seed_hash(self.seed)),
+            "seed": self.seed,
             "threshold": _as_int32(drop_below(self.dropout)),
             "keep": 1.0 / (1.0 - self.dropout),
         }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphut.attention.layout import EdgeLayout, IntervalLayout
+from graphut.attention.layout import EdgeLayout, IntervalLayout, sentence_cuts
 from graphut.attention.triton.inputs import ActiveRows, KernelInputs
 from graphut.attention.triton.kernels.interval import (
     cut_rows,
@@ -16,34 +16,34 @@ from graphut.attention.triton.kernels.interval import (
     interval_query,
     interval_source,
 )
-from graphut.attention.triton.sizes import TileSizes, tile_sizes
+from graphut.attention.triton.sizes import tile_sizes
+
+_SPAN = 1024  # rows of a sentence that one program looks at
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor) -> None:
     """Write the output, what rounding took from it, and the log-sum-exp."""
-    sizes = _sizes(inputs)
-    blocks = row_blocks(inputs.layout, inputs.active, sizes.block_m)
-    interval_forward[(blocks.first.numel(), inputs.heads)](
+    rows, arguments = _prepare(inputs)
+    interval_forward[(rows.first.numel(), inputs.heads)](
         out=out,
         rest=rest,
         lse=lse,
-        first=blocks.first,
-        last=blocks.last,
-        blocks=blocks.blocks,
-        **_arguments(inputs, sizes),
+        first=rows.first,
+        last=rows.last,
+        blocks=rows.blocks,
+        **arguments,
     )
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
     """Write the gradients of queries and bias, and `delta`."""
-    sizes = _sizes(inputs)
-    blocks = row_blocks(inputs.layout, inputs.active, sizes.block_m)
-    interval_query[(blocks.first.numel(), inputs.heads)](
+    rows, arguments = _prepare(inputs)
+    interval_query[(rows.first.numel(), inputs.heads)](
         to_query=to_query,
-        first=blocks.first,
-        last=blocks.last,
-        blocks=blocks.blocks,
-        **_arguments(inputs, sizes),
+        first=rows.first,
+        last=rows.last,
+        blocks=rows.blocks,
+        **arguments,
         **given,
     )
 
@@ -52,53 +52,53 @@ def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
     """Write the gradients of keys and values."""
-    sizes = _sizes(inputs)
-    blocks = inputs.layout.derive(source_blocks, sizes.block_n)
+    _, arguments = _prepare(inputs)
+    blocks = inputs.layout.derive(source_blocks, arguments["block_n"])
     interval_source[(blocks.first.numel(), inputs.heads)](
         to_key=to_key,
         to_value=to_value,
         first=blocks.first,
         last=blocks.last,
         rows=inputs.active.first_row(blocks.seen_by),
-        **_arguments(inputs, sizes),
+        **arguments,
         **given,
     )
 
 
-def _arguments(inputs: KernelInputs, sizes: TileSizes) -> dict[str, Any]:
-    layout = inputs.layout
-    assert isinstance(layout, IntervalLayout)
-    return inputs.arguments() | {
-        "nodes": inputs.active.nodes,
-        "lo": layout.lo,
-        "hi": layout.hi,
-        "row_starts": layout.row_starts,
-        "ids": layout.edge_ids,
-        "block_m": sizes.block_m,
-        "block_n": sizes.block_n,
-        "num_warps": sizes.num_warps,
-        "num_stages": sizes.num_stages,
+def _prepare(inputs: KernelInputs) -> tuple[RowBlocks, dict[str, Any]]:
+    """Return the blocks of rows, and the arguments that all three kernels have."""
+    by_edge = inputs.edge_bias is not None or inputs.dropout > 0
+    sizes = tile_sizes(max(inputs.widths), inputs.query.dtype, by_edge=by_edge)
+    rows = row_blocks(inputs.layout, inputs.active, sizes.block_m)
+    return rows, inputs.arguments() | {
+        "low": rows.low,
+        "high": rows.high,
+        "shift": rows.shift,
+        "ids": inputs.layout.edge_ids,
+        **asdict(sizes),
     }
-
-
-def _sizes(inputs: KernelInputs) -> TileSizes:
-    sentences = max(1, inputs.layout.dst_lengths.numel())
-    rows = -(-inputs.active.rows // sentences)
-    return tile_sizes(max(inputs.widths), inputs.query.dtype, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class RowBlocks:
-    """Blocks of consecutive rows of one sentence each."""
+    """Blocks of consecutive rows of one sentence each, and the interval of each row."""
 
     first: Tensor  # (bound,) int32, the first row of each block
     last: Tensor  # (bound,) int32, the row after its last
     blocks: Tensor  # (1,) int32, how many blocks there are; the rest of the table means nothing
+    low: Tensor  # (rows,) int32, the first source of each row, and
+    high: Tensor  # (rows,) int32, the end; from far away to 0 if the row has none
+    shift: Tensor  # (rows,) int64, what to add to a source for the index of its edge
 
 
 def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
     """Return the rows of each sentence, cut in blocks; nothing waits for the device."""
-    return layout.derive(_all_rows, block) if active.nodes is None else _cut(layout, active, block)
+    if active.nodes is None:
+        return layout.derive(_all_rows, block)
+    if block not in active.tables:  # the backward pass looks for what the forward pass made
+        active.tables[block] = _cut(layout, active, block)
+    found: RowBlocks = active.tables[block]
+    return found
 
 
 def _all_rows(layout: EdgeLayout, block: int) -> RowBlocks:
@@ -106,22 +106,21 @@ def _all_rows(layout: EdgeLayout, block: int) -> RowBlocks:
 
 
 def _cut(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
-    lengths = layout.dst_lengths
+    assert isinstance(layout, IntervalLayout)
+    lengths, rows = layout.dst_lengths, active.rows
     # A sentence has at most one block that is not full.
-    bound = min(
-        int((-(-lengths // block)).sum()), active.rows, lengths.numel() + active.rows // block
-    )
-    cuts = active.first_row(layout.derive(sentence_cuts))
-    table = RowBlocks(*(cuts.new_empty(size) for size in (bound, bound, 1)))
-    cut_rows[(lengths.numel(),)](
-        cuts, table.first, table.last, table.blocks, block_m=block, lanes=128, num_warps=1
-    )
+    bound = min(int((-(-lengths // block)).sum()), rows, lengths.numel() + rows // block)
+    cuts = active.first_row(layout.derive(sentence_cuts)[0])
+    first, last, blocks, low, high = map(cuts.new_empty, (bound, bound, 1, rows, rows))
+    table = RowBlocks(first, last, blocks, low, high, layout.lo.new_empty(rows))
+    by_node = {"lo": layout.lo, "hi": layout.hi, "row_starts": layout.row_starts}
+    _launch_cut(lengths, block, cuts=cuts, nodes=active.nodes, **by_node, **vars(table))
     return table
 
 
-def sentence_cuts(layout: EdgeLayout) -> Tensor:
-    """Return the first destination of each sentence, `(sentences + 1,)`."""
-    return _starts(layout.dst_lengths).to(layout.device)
+def _launch_cut(lengths: Tensor, block: int, **arguments: Tensor | None) -> None:
+    grid = lengths.numel(), -(-max(lengths.tolist(), default=0) // _SPAN)
+    cut_rows[grid](**arguments, block_m=block, lanes=128, span=_SPAN, num_warps=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,24 +129,22 @@ class SourceBlocks:
 
     first: Tensor  # (blocks,) int32, the first source of each block
     last: Tensor  # (blocks,) int32, the source after its last
-    seen_by: Tensor  # (2, blocks) int64, the first destination that may see it, and the end
+    seen_by: Tensor  # (2, blocks) int64, the first destination that may see each, and the end
 
 
 def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
     """Return the sources of a monotone layout, cut in blocks."""
     assert isinstance(layout, IntervalLayout)
-    lengths = layout.src_lengths
-    counts = -(-lengths // block)
-    sentence = torch.repeat_interleave(counts)
-    step = torch.arange(sentence.numel()) - _starts(counts)[sentence]
-    first = _starts(lengths)[sentence] + step * block
-    last = torch.minimum(first + block, _starts(lengths)[sentence + 1])
-    first, last = first.to(layout.device), last.to(layout.device)
+    lengths, cuts = layout.src_lengths, layout.derive(sentence_cuts)[1].int()
+    bound = int((-(-lengths // block)).sum())
+    first, last, blocks = map(cuts.new_empty, (bound, bound, 1))
+    unknown = dict.fromkeys(("nodes", "lo", "hi", "row_starts", "low", "high", "shift"))
+    _launch_cut(lengths, block, cuts=cuts, first=first, last=last, blocks=blocks, **unknown)
     low, high = _filled(layout)
     seen_by = torch.stack(
-        [torch.searchsorted(high, first, right=True), torch.searchsorted(low, last)]
+        [torch.searchsorted(high, first.long(), right=True), torch.searchsorted(low, last.long())]
     )
-    return SourceBlocks(first.int(), last.int(), seen_by)
+    return SourceBlocks(first, last, seen_by)
 
 
 def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:
@@ -156,7 +153,3 @@ def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:
     high = torch.where(some, layout.hi, 0).cummax(0).values
     low = torch.where(some, layout.lo, layout.num_src).flip(0).cummin(0).values.flip(0)
     return low, high
-
-
-def _starts(lengths: Tensor) -> Tensor:
-    return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])

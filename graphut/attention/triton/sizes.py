@@ -1,4 +1,4 @@
-"""TileSizes of tiles, by head size and dtype.
+"""Sizes of tiles, by head size and dtype alone: no kernel is compiled in the middle of training.
 
 Chosen for Hopper from registers and shared memory: float32 products run on the ordinary units,
 which want small tiles, 16-bit ones on the tensor cores.
@@ -24,28 +24,25 @@ class TileSizes:
     num_stages: int  # tiles in flight
 
 
-def tile_sizes(width: int, dtype: torch.dtype, rows_a_sentence: int) -> TileSizes:
-    """Return the tile for heads of `width` features (a power of two), no higher than rows are many.
+def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool = False) -> TileSizes:
+    """Return the tile for heads of `width` features, a power of two.
+
+    With numbers of single edges, a bias or dropout, a program needs more registers.
 
     Examples
     --------
     >>> import torch
-    >>> tile_sizes(64, torch.bfloat16, 400)
+    >>> tile_sizes(64, torch.bfloat16)
     TileSizes(block_m=64, block_n=64, num_warps=4, num_stages=3)
-    >>> tile_sizes(64, torch.bfloat16, 20).block_m
-    32
     """
     if dtype == torch.float32:
-        side, stages = (32, 2) if width <= 128 else (16, 1)
-        warps = 4 if width <= 64 else 8
-    elif width <= 64:
-        side, warps, stages = 64, 4, 3
-    elif width <= 128:
-        side, warps, stages = 64, 8, 2
-    else:
-        side, warps, stages = (32, 8, 1) if width <= 256 else (16, 8, 1)
-    rows = 1 << max(0, rows_a_sentence - 1).bit_length()
-    return TileSizes(max(16, min(side, rows)), side, warps, stages)
+        rows, stages = (32, 2) if width <= 128 else (16, 1)
+        return TileSizes(rows, 16, 4 if width < 64 else 8, stages)
+    if width <= 128:
+        warps, stages = (4, 3) if width <= 64 else (8, 2)
+        return TileSizes(64, 32 if by_edge else 64, warps, stages)
+    side = 32 if width <= 256 else 16
+    return TileSizes(side, side, 8, 1)
 
 
 def edges_at_once(width: int) -> int:

@@ -45,6 +45,7 @@ def bench_attention(
     backends: Sequence[str] | None = None,
     peers: Sequence[str] | None = None,
     repeats: int = 9,
+    cold: bool = False,
 ) -> Report:
     """Compare results, time and memory of all ways to compute one attention call.
 
@@ -63,6 +64,8 @@ def bench_attention(
         Names from `graphut.experiments.bench.PEERS`; all of them if not given.
     repeats : int
         Timed rounds, at least 1.
+    cold : bool
+        Time calls whose data is in no cache: other work on 64 MB comes before each.
 
     Examples
     --------
@@ -74,7 +77,7 @@ def bench_attention(
     (['torch', 'padded'], 'torch')
     """
     backends = backend_names() if backends is None else backends
-    prepare: dict[str, Prepare] = {name: partial(_backend, name) for name in backends}
+    prepare: dict[str, Prepare] = {name: partial(prepare_backend, name) for name in backends}
     prepare |= {name: PEERS[name] for name in (PEERS if peers is None else peers)}
     expected = reference(problem)
     runs: dict[str, PreparedRun] = {}
@@ -87,7 +90,7 @@ def bench_attention(
             runs[name] = run
     del expected
     device = problem.device
-    times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device)
+    times = interleaved({**runs, _MATMUL: matrix_product(device)}, repeats, device, cold=cold)
     matmul_speed = 2 * _MATMUL_SIDE**3 / times.pop(_MATMUL)["median"]
     for row in rows:
         if row["name"] in runs:
@@ -97,6 +100,7 @@ def bench_attention(
         "bench": "attention",
         "machine": dated_machine(device),
         "problem": problem.to_dict(),
+        "cold": cold,
         "matmul_flops_per_second": matmul_speed,
         "best": best_backend(rows),
         "rows": rows,
@@ -116,7 +120,8 @@ def matrix_product(device: torch.device) -> Callable[[], object]:
     return lambda: torch.mm(a, b)
 
 
-def _backend(name: str, problem: AttentionProblem) -> Implementation:
+def prepare_backend(name: str, problem: AttentionProblem) -> Implementation:
+    """Return a backend of graphut."""
     layout, frontier = problem.layout, problem.frontier
 
     def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:

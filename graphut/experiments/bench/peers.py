@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from graphut.attention import IntervalLayout
+from graphut.attention.layout import sentence_cuts
 from graphut.experiments.bench.implementations import Implementation, Prepare, UnavailableError
 from graphut.experiments.bench.padding import PaddedBatch, padded_mask, rows_by_sentence
 from graphut.experiments.bench.peak_memory import free_bytes
 from graphut.experiments.bench.workloads import AttentionProblem
+from graphut.topology import Causal, Complete
 
 _GIB = 1 << 30
 # PyG's tensors of edges x features that are alive at once: three gathered, a product, gradients.
@@ -113,6 +116,30 @@ def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
     return mask.contiguous(), False
 
 
+def prepare_nested(problem: AttentionProblem) -> Implementation:
+    """Return scaled-dot-product attention of nested tensors: sentences without padding."""
+    _check_no_bias(problem)
+    causal = isinstance(problem.topology, Causal)
+    if problem.frontier is not None or not (causal or isinstance(problem.topology, Complete)):
+        raise UnavailableError("takes all rows of complete or causal graphs alone")
+    if causal and problem.device.type == "cpu":
+        raise UnavailableError("has no causal kernel for the CPU")
+    offsets, lengths = sentence_cuts(problem.layout)[1], problem.layout.src_lengths
+    bounds: dict[str, Any] = {"min_seqlen": int(lengths.min()), "max_seqlen": int(lengths.max())}
+
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch calls all nested tensors a prototype
+            query, key, value = (
+                torch.nested.nested_tensor_from_jagged(x, offsets, **bounds).transpose(1, 2)
+                for x in (query, key, value)
+            )
+            out = scaled_dot_product_attention(query, key, value, is_causal=causal)
+            return out.transpose(1, 2).values()
+
+    return Implementation(attend)
+
+
 def prepare_flex(
     problem: AttentionProblem, compiled: Callable[[_FlexKernel], _FlexKernel] | None = None
 ) -> Implementation:
@@ -171,6 +198,7 @@ PEERS: dict[str, Prepare] = {
     "pyg": prepare_pyg,
     "padded": prepare_padded,
     "sentences": prepare_sentences,
+    "nested": prepare_nested,
     "flex": prepare_flex,
 }
 """Other implementations, by name."""

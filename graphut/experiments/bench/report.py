@@ -35,6 +35,7 @@ def _attention_text(report: Report) -> str:
     active = f", {share:.0%} of the rows active" if share < 1 else ""
     bias = ", with edge bias" if problem["edge_bias"] else ""
     done = "forward" if problem["forward_only"] else "forward and backward"
+    done += ", each call after other work on 64 MB" * report.get("cold", False)
     title = (
         f"{problem['topology']} on {problem['sizes']} tokens{active}: {problem['edges']:,} edges, "
         f"{problem['dim']} features in {problem['heads']} heads, {problem['dtype']}{bias}; {done}; "

@@ -74,7 +74,7 @@ def _attention(arguments: Namespace) -> Report:
     fields = ("topology", "dim", "heads", "device", "fraction", "biased", "forward_only")
     dtype = DTYPES[arguments.dtype]
     problem = AttentionProblem(sizes=_sizes(arguments), dtype=dtype, **_chosen(arguments, *fields))
-    options = _chosen(arguments, "backends", "peers", "repeats")
+    options = _chosen(arguments, "backends", "peers", "repeats", "cold")
     report = bench_attention(problem, **options)
     if arguments.remember:
         best = report["best"]
@@ -150,6 +150,8 @@ def _add_attention(parser: Parser) -> None:
     option("--edge-bias", action="store_true", dest="biased",
            help="add a bias to each edge's scores")
     option("--forward-only", action="store_true", help="leave out the backward pass")
+    option("--cold", action="store_true",
+           help="do other work on 64 MB before each timed call: its data is in no cache")
     names = ", ".join(backend_names())
     option("--backends", nargs="+", choices=backend_names(), metavar="NAME",
            help=f"graphut's backends to measure (default: {names})")

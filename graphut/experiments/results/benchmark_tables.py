@@ -124,6 +124,22 @@ def _layer_cells(problem: Row, row: Row, peers: Iterable[str]) -> list[str]:
     ]
 
 
+def gpu_table(benches: Sequence[Row]) -> str:
+    """Return the table of all that was measured on a GPU."""
+    rows = [
+        [row["section"], name, _figure(value), *_origin(bench)]
+        for bench in _of_kind("gpu", benches)
+        for row in bench["rows"]
+        for name, value in row["figures"].items()
+    ]
+    command = "python -m graphut.experiments.bench.gpu --out FILE.json"
+    return _table(["section", "what", "figure"], rows, command)
+
+
+def _figure(value: Any) -> str:
+    return tables.three_digits(value) if type(value) is float else str(value)
+
+
 def _of_kind(kind: str, benches: Iterable[Row]) -> list[Row]:
     return [bench for bench in benches if bench["bench"] == kind]
 

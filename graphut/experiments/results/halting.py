@@ -28,6 +28,7 @@ _OTHERS = {
     "graphs": [_SMALL],
 }
 """Test sets of other problems: one like the training set, and harder ones."""
+_GIVENS = 4  # in a row of the table of puzzles
 
 
 def runs_by_way(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
@@ -130,19 +131,39 @@ def problems_table(runs: Sequence[RunRecord]) -> str:
 
 
 def families_table(runs: Sequence[RunRecord]) -> str:
-    """Return the table of families of trees, those left out of training too."""
+    """Return the table of families of trees, those left out of training too: means of seeds."""
     head = ["trained on", "test set", "nodes right", "graphs right", "steps", "rank correlation"]
-    head += ["work by need", "updates", "minutes", "seed", "command"]
+    head += ["work by need", "seeds", "command"]
+    found: dict[tuple[str, str], list[RunRecord]] = {}
+    for record in sorted(family_runs(runs), key=lambda record: record.setup.seed):
+        for name in record.evaluations:
+            if name != _SMALL:
+                found.setdefault((record.options["families"], name), []).append(record)
     rows = [
         [
-            record.options["families"], name, *_cells([found], *_JUDGED), f"{record.updates:,}",
-            three_digits(record.seconds / 60), str(record.setup.seed), code(*record.commands),
+            families, name, *_cells([record.evaluations[name] for record in own], *_JUDGED),
+            ", ".join(str(record.setup.seed) for record in own), code(*own[0].commands),
         ]
-        for record in family_runs(runs)
-        for name, found in record.evaluations.items()
-        if name != _SMALL
+        for (families, name), own in found.items()
     ]  # fmt: skip
     return markdown_table(head, rows)
+
+
+def givens_table(runs: Sequence[RunRecord]) -> str:
+    """Return the table of Sudoku's cells, right ones and their steps, by the givens of a puzzle."""
+    own = [r for r in other_runs(runs) if r.task == "sudoku" and _SMALL in r.evaluations]
+    groups: dict[int, list[Mapping[str, Any]]] = {}
+    for row in best_run(own).evaluations[_SMALL]["by_group"] if own else ():
+        groups.setdefault(int(row["group"].split()[0]) // _GIVENS * _GIVENS, []).append(row)
+    rows = []
+    for low, found in sorted(groups.items()):
+        cells = sum(row["nodes"] for row in found)
+        right, steps = (
+            sum(row["nodes"] * row[name] for row in found) / cells for name in ("accuracy", "steps")
+        )
+        puzzles = str(cells // 81)
+        rows.append([f"{low} to {low + _GIVENS - 1}", puzzles, share(right), three_digits(steps)])
+    return markdown_table(["givens", "puzzles", "cells right", "steps of a cell"], rows)
 
 
 def halting_chart(runs: Sequence[RunRecord]) -> Chart:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from graphut.experiments.results.babi import ENTRIES, babi_table
 from graphut.experiments.results.benchmark_tables import (
     attention_table,
+    gpu_table,
     layers_table,
     model_table,
     scaling_table,
@@ -18,6 +19,7 @@ from graphut.experiments.results.halting import (
     distances_table,
     families_table,
     family_runs,
+    givens_table,
     halting_chart,
     other_runs,
     problems_table,
@@ -54,6 +56,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "distances": lambda records: distances_table(records.runs),
     "sweep": lambda records: sweep_table(records.runs),
     "families": lambda records: families_table(records.runs),
+    "givens": lambda records: givens_table(records.runs),
     "problems": lambda records: problems_table(records.runs),
     "depth": lambda records: depth_table(records.runs),
     "difficulty": lambda records: difficulty_table(records.runs),
@@ -62,6 +65,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "model": lambda records: model_table(records.benches),
     "scaling": lambda records: scaling_table(records.benches),
     "layers": lambda records: layers_table(records.benches),
+    "gpu": lambda records: gpu_table(records.benches),
 }
 
 

@@ -13,7 +13,7 @@ from graphut.experiments.results.run_record import RunRecord, rounded
 
 RecordT = TypeVar("RecordT")
 _BENCH = "bench"
-_KINDS = ("attention", "model", "scaling", "layers")
+_KINDS = ("attention", "model", "scaling", "layers", "gpu")
 _LEFT_OUT = ("date", "system")
 
 
@@ -31,6 +31,8 @@ def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
     if missing or report["bench"] not in _KINDS:
         what = f"no {missing[0]!r}" if missing else f"a benchmark {report['bench']!r}"
         raise ValueError(f"it is no report of graphut bench: it has {what}")
+    if report.get("note"):
+        raise ValueError(report["note"])
     machine = {key: value for key, value in report["machine"].items() if key not in _LEFT_OUT}
     command = list(report["command"])
     if "--out" in command:

@@ -95,8 +95,16 @@ NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
 NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
 
-# The features divide into those of row, column and box.
-SUDOKU: Preset = WHEN_RIGHT | model_size(96, 192, 16) | {"batch_size": 16, "epochs": 30}
+# The features divide into those of row, column and box. One wrong cell spoils a puzzle.
+SUDOKU: Preset = (
+    WHEN_RIGHT
+    | model_size(96, 192, 16)
+    | {
+        "batch_size": 16,
+        "epochs": 30,
+        "evaluation_rule": "threshold:threshold=0.99,halt_from=output",
+    }
+)
 # A list of the official sets is nested at most 20 deep.
 LIST_TREES: Preset = (
     WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}

@@ -72,10 +72,12 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
         header = json.loads(metadata["state"])
         progress: dict[str, Any] = header["progress"]
         cpu = tensors["random.cpu"]
+    fused = trained.optimizer.param_groups[0]["fused"]  # as the device wants it, not the file
     with blaming(path, "belongs to another model or optimizer"):
+        groups = [{**group, "fused": fused} for group in header["optimizer"]]
         trained.model.load_state_dict(_under("model.", tensors))
         trained.optimizer.load_state_dict(
-            {"state": _optimizer_state(tensors), "param_groups": header["optimizer"]}
+            {"state": _optimizer_state(tensors), "param_groups": groups}
         )
         trained.scheduler.load_state_dict(header["scheduler"])
     with blaming(path):

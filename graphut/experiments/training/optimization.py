@@ -14,8 +14,13 @@ from graphut.experiments.training.config import TrainingConfig
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer:
     """Return AdamW (Loshchilov and Hutter, arXiv 1711.05101) or Adam (arXiv 1412.6980)."""
-    kind = AdamW if config.optimizer == "adamw" else Adam
-    return kind(parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
+    kind, own = AdamW if config.optimizer == "adamw" else Adam, list(parameters)
+    return kind(
+        own,
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        fused=own[0].is_cuda or None,  # one kernel for all weights
+    )
 
 
 def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) -> LambdaLR:

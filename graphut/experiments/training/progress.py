@@ -36,10 +36,9 @@ class Totals:
     right: int = 0
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
-    def add(self, parts: Sequence[str], numbers: Tensor) -> None:
-        """Add the `update_numbers` of an update; this waits for the device once."""
-        loss, *sums = numbers.tolist()
-        right, labels, *sums = map(int, sums)
+    def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
+        """Add the `update_numbers` of an update."""
+        loss, right, labels, *sums = numbers[0], *map(int, numbers[1:])
         self.updates += 1
         self.loss += loss
         self.right += right

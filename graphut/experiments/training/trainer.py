@@ -342,8 +342,7 @@ class Trainer:
         self.optimizer.zero_grad()
         with self._advising(), self._drawn_max_steps():
             parts, numbers = self._gradient.add(batch, self._ponder_weight())
-        self._step(numbers)
-        self.progress.totals.add(parts, numbers)
+        self.progress.totals.add(parts, self._step(numbers))
         self.progress.update += 1
         self.progress.batch += 1
 
@@ -365,15 +364,18 @@ class Trainer:
         finally:
             self.model.max_steps = most
 
-    def _step(self, numbers: Tensor) -> None:
-        norm = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).item()
+    def _step(self, numbers: Tensor) -> list[float]:
+        """Change the weights, and return the numbers; of a whole update this alone waits."""
+        norms = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).to(numbers)
+        norm, *read = torch.cat([norms[None], numbers]).tolist()
         if not np.isfinite(norm):
             self._stop_diverged(
                 f"the gradient's norm is {norm} at update {self.progress.update + 1}, with a loss "
-                f"of {numbers[0].item()}"
+                f"of {read[0]}"
             )
         self.optimizer.step()
         self.scheduler.step()
+        return read
 
     def _end_epoch(self) -> None:
         progress, totals = self.progress, self.progress.totals

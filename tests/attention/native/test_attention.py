@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.dropout import dropout_factors
-from graphut.attention.native import compiled
+from graphut.attention.library import compiled
 from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.native import compiled
+from graphut.attention.library import compiled
 from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_backward_op, edge_attention_op
 from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
@@ -120,6 +121,32 @@ def test_edge_attention_op_refuses_in_a_compiled_program(compiler: str) -> None:
         run(query.index_fill(0, torch.tensor(3), math.nan))
     with pytest.raises(ValueError, match=r"too large for torch\.float32: make them"):
         run(1e25 * query)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_native_attention_is_an_operator_where_calls_are_recorded(graph: str) -> None:
+    names = []
+
+    class Recorder(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            names.append(func.name())
+            return func(*args, **(kwargs or {}))
+
+    layout, query = GRAPHS[graph](), normal(8, 2, 4)
+
+    def results() -> list[Tensor]:
+        out = edge_attention(
+            layout, query, query, query, allow_zero_in_degree=True, backend="native"
+        )
+        return [out, *gradients([out], [query])]
+
+    with Recorder():
+        recorded = results()
+    own = {"graphut::edge_attention", "graphut::edge_attention_backward"}
+    assert {name for name in names if name.startswith("graphut")} == own
+    assert all(torch.equal(a, b) for a, b in zip(recorded, results(), strict=True))
 
 
 def test_edge_attention_op_without_second_derivatives_names_backends_that_have_them() -> None:

@@ -26,13 +26,12 @@ def attend(
     key: Tensor,
     value: Tensor,
     *,
-    count: Tensor | None = None,
     split: int = function.SPLIT,
     **options: Any,
 ) -> Tensor:
     """Attend by the kernels."""
     call = AttentionCall(layout=layout, query=query, key=key, value=value, **options)
-    return function.attend(call, count=count, split=split)
+    return function.attend(call, split=split)
 
 
 def drawn(
@@ -87,7 +86,7 @@ def rows_of(layout: EdgeLayout, nodes: list[int] | None, block: int) -> list[lis
     """Return first and last row of each block of rows."""
     frontier = None if nodes is None else torch.tensor(nodes, dtype=torch.int64, device=DEVICE)
     layout = layout.to(DEVICE)
-    found = row_blocks(layout, active_rows(layout.num_dst, frontier, None), block)
+    found = row_blocks(layout, active_rows(layout.num_dst, frontier), block)
     count = int(found.blocks)
     assert count <= found.first.numel()
     return torch.stack([found.first, found.last], 1)[:count].tolist()

@@ -1,13 +1,18 @@
 """Compile every kernel for the H200, with the arguments that a call gives it.
 
-A program of its own, since Triton must not be in its interpreter here. Prints the kernels' names.
+A program of its own, since Triton must not be in its interpreter here. It prints the kernels'
+names, and after a name `:spills` if registers do not suffice for what it holds.
 
-    python -m tests.attention.triton.compile_for_hopper bfloat16 [everything]
+    python -m tests.attention.triton.compile_for_hopper bfloat16 64 [everything]
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -19,7 +24,8 @@ from graphut.topology import Complete
 from tests.attention.naive import hubs
 from tests.attention.triton.cases import attend
 
-HEADS, FEATS = 8, 64
+HEADS = 8
+CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 
 class Hopper:
@@ -35,27 +41,39 @@ class Hopper:
         return 0
 
 
-def main(dtype: str, everything: bool) -> None:
+def spills(kernel: Any) -> bool:
+    """Return whether a compiled kernel keeps numbers in memory for want of registers."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(kernel.asm["cubin"])
+        command = [CUOBJDUMP, "-res-usage", path]
+        used = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"REG:\d+ STACK:(\d+)", used)
+    assert found, used
+    return int(found[1]) > 0
+
+
+def main(dtype: str, width: int, everything: bool) -> None:
     compiled = set()
     run = triton.JITFunction.run
 
     def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         kernel = run(self, *args, grid=grid, warmup=True, **options)
         assert kernel.asm["cubin"]
-        compiled.add(self.__name__)
+        compiled.add(self.__name__ + ":spills" * spills(kernel))
         return kernel
 
     triton.runtime.driver.set_active(Hopper())
     triton.JITFunction.run = compile_only
     for layout in (Complete().layout([70, 3]), hubs(40, 40, 300)):
-        launch(layout, getattr(torch, dtype), everything)
+        launch(layout, getattr(torch, dtype), width, everything)
     print(*sorted(compiled))
 
 
-def launch(layout: EdgeLayout, dtype: torch.dtype, everything: bool) -> None:
+def launch(layout: EdgeLayout, dtype: torch.dtype, width: int, everything: bool) -> None:
     """A forward and a backward pass whose kernels do nothing."""
     rows = (layout.num_dst, layout.num_src, layout.num_src)
-    tensors = [torch.zeros(n, HEADS, FEATS, dtype=dtype, requires_grad=True) for n in rows]
+    tensors = [torch.zeros(n, HEADS, width, dtype=dtype, requires_grad=True) for n in rows]
     options: dict[str, Any] = {}
     if everything:
         bias = torch.zeros(layout.num_edges, HEADS, requires_grad=True)
@@ -65,4 +83,4 @@ def launch(layout: EdgeLayout, dtype: torch.dtype, everything: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], everything="everything" in sys.argv)
+    main(sys.argv[1], int(sys.argv[2]), everything="everything" in sys.argv)

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import torch
+from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 
 from graphut.attention import IntervalLayout
+from graphut.attention.triton import interval
 from graphut.attention.triton.inputs import active_rows
 from graphut.attention.triton.interval import row_blocks, source_blocks
 from graphut.topology import Causal, Complete
 from tests.attention.naive import GRAPHS
-from tests.attention.triton.cases import DEVICE, rows_of
+from tests.attention.triton.cases import DEVICE, by_kernels, drawn, rows_of
 
 MONOTONE = [
     name
@@ -30,9 +35,40 @@ def test_row_blocks_of_a_frontier_are_packed_before_they_are_cut() -> None:
     assert rows_of(layout, [5], 2) == [[0, 1]]
 
 
+class Launches:
+    """Launches a kernel, and keeps the numbers that a variant is compiled for."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.numbers: list[dict[str, Any]] = []
+
+    def __getitem__(self, grid: Any) -> Any:
+        def launch(**arguments: Any) -> None:
+            self.numbers.append({k: x for k, x in arguments.items() if not isinstance(x, Tensor)})
+            self.kernel[grid](**arguments)
+
+        return launch
+
+
+def test_kernels_have_one_variant_whatever_the_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("interval_forward", "interval_query", "interval_source", "cut_rows")
+    kernels = {name: Launches(getattr(interval, name)) for name in names}
+    for name, kernel in kernels.items():
+        monkeypatch.setattr(interval, name, kernel)
+    for lengths, nodes in (([2], None), ([40, 3], None), ([40, 3], [0, 39, 41]), ([1, 1], [1])):
+        layout = Complete().layout(lengths)
+        options = {} if nodes is None else {"frontier": torch.tensor(nodes)}
+        by_kernels(layout, drawn(layout, nodes and len(nodes), heads=1), **options)
+    for name in names[:3]:
+        first, *others = kernels[name].numbers
+        assert len(others) == 3 and all(other == first for other in others)
+    # For each batch the blocks of rows, for both passes, and those of sources.
+    assert len(kernels["cut_rows"].numbers) == 4 + 4
+
+
 def test_row_blocks_of_all_rows_are_made_once() -> None:
     layout = Complete().layout([5]).to(DEVICE)
-    active = active_rows(5, None, None)
+    active = active_rows(5, None)
     assert row_blocks(layout, active, 2) is row_blocks(layout, active, 2)
     assert row_blocks(layout, active, 2) is not row_blocks(layout, active, 4)
 

@@ -98,6 +98,12 @@ def test_bench_attention_refuses_zero_repeats() -> None:
         bench_attention(problem(), repeats=0)
 
 
+@pytest.mark.parametrize("cold", [False, True])
+def test_bench_attention_says_if_its_calls_were_cold(cold: bool) -> None:
+    report = bench_attention(problem(), backends=["torch"], peers=[], repeats=1, cold=cold)
+    assert report["cold"] is cold and "seconds" in report["rows"][0]
+
+
 def test_bench_attention_returns_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BACKENDS, "nan", NAN)
     report = bench_attention(problem(), backends=["dgl", "torch", "nan"], peers=[], repeats=1)

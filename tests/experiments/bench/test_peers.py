@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 import torch
@@ -13,16 +14,19 @@ from graphut.experiments.bench.peers import (
     PEERS,
     check_memory,
     prepare_flex,
+    prepare_nested,
     prepare_padded,
     prepare_pyg,
     prepare_sentences,
 )
-from graphut.topology import Causal, Complete, Topology
+from graphut.topology import Causal, Complete, Topology, Window
 from tests.experiments.bench.cases import SIZES, TOPOLOGIES, problem
 from tests.topology.brute import Comb
 
 HERE = [
-    name for name in PEERS if name != "flex" and (name != "pyg" or find_spec("torch_geometric"))
+    name
+    for name in PEERS
+    if name not in ("flex", "nested") and (name != "pyg" or find_spec("torch_geometric"))
 ]
 
 
@@ -47,6 +51,27 @@ def test_peers_on_a_gpu(name: str) -> None:
     case = problem(device=torch.device("cuda"), dtype=torch.float32, dim=32)
     entry = PreparedRun(case, PEERS[name](case))
     assert largest_error(entry.packed(), reference(case)) < 1e-5
+
+
+def test_prepare_nested_equals_the_reference() -> None:
+    case = problem(topology=Complete())
+    entry = PreparedRun(case, prepare_nested(case))
+    assert largest_error(entry.packed(), reference(case)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"topology": Window(1)}, "all rows of complete or causal graphs alone"),
+        ({"fraction": 0.4}, "all rows of complete or causal graphs alone"),
+        ({}, "no causal kernel for the CPU"),
+    ],
+)
+def test_prepare_nested_refuses_what_torch_does_not_take(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UnavailableError, match=words):
+        prepare_nested(problem(**changes))
 
 
 def test_prepare_flex_refuses_the_cpu() -> None:

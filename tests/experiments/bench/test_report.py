@@ -63,6 +63,8 @@ def test_report_text_has_a_title_that_says_what_differs() -> None:
     title = report_text(report).splitlines()[0]
     assert ", 25% of the rows active: " in title
     assert "with edge bias; forward; cpu" in title
+    title = report_text({**attention(), "cold": True}).splitlines()[0]
+    assert "forward and backward, each call after other work on 64 MB; cpu" in title
 
 
 MODEL_ROW = {

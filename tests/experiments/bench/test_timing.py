@@ -42,5 +42,25 @@ def test_interleaved_warms_up_short_programs(monkeypatch: pytest.MonkeyPatch) ->
     assert times["short"]["median"] == pytest.approx(0.02)
 
 
+def test_interleaved_does_other_work_before_a_cold_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    order: list[int | str] = []
+
+    class Other:
+        def add_(self, number: int) -> None:
+            order.append(number)
+            clock[0] += 5.0  # none of it is timed
+
+    def run() -> None:
+        order.append("run")
+        clock[0] += 0.5
+
+    monkeypatch.setattr(timing.torch, "zeros", lambda size, **_: Other())
+    times = interleaved({"run": run}, 2, torch.device("cpu"), cold=True)
+    assert order == ["run", *[1, "run"] * 2]
+    assert times["run"] == same(0.5)
+
+
 def test_quartiles_of_one_time() -> None:
     assert quartiles([2.0]) == same(2.0)

@@ -7,6 +7,7 @@ import pytest
 
 from graphut.experiments.results.benchmark_tables import (
     attention_table,
+    gpu_table,
     layers_table,
     model_table,
     scaling_table,
@@ -49,6 +50,18 @@ def test_attention_table_and_frontier_table() -> None:
 
 def test_attention_table_leaves_out_kernels_that_did_not_run() -> None:
     assert attention_table([attention(1.0, "cuda:0")]).startswith("Not measured yet: `graphut")
+
+
+def test_gpu_table() -> None:
+    assert gpu_table([]).startswith("Not measured yet: `python -m graphut.experiments.bench.gpu")
+    figures = {"copy, GB/s": 2345.6, "same bits twice": True, "failed": "RuntimeError: too large"}
+    table = gpu_table([make("gpu", rows=[{"section": "ceilings", "figures": figures}])])
+    _, *rows = cells(table)
+    assert [each[:3] for each in rows] == [
+        ["ceilings", "copy, GB/s", "2346"],
+        ["ceilings", "same bits twice", "True"],
+        ["ceilings", "failed", "RuntimeError: too large"],
+    ]
 
 
 def test_model_table() -> None:

@@ -10,6 +10,7 @@ from graphut.experiments.results.halting import (
     distances_table,
     families_table,
     family_runs,
+    givens_table,
     halting_chart,
     other_runs,
     problems_table,
@@ -126,10 +127,29 @@ def test_problems_table_has_the_best_depth_for_all() -> None:
 
 def test_families_table_has_a_row_for_each_test_family() -> None:
     options = {"families": "near,path", "test_families": "path,uniform"}
-    run = make_record("graph-distance", options=options, test=judged(1.0), path_1000=judged(0.25))
-    assert family_runs([run, run_of("threshold")]) == [run]
-    [_, found] = cells(families_table([run]))
-    assert found[:3] == ["near,path", "path-1000", ".250"]
+    runs = [
+        make_record(
+            "graph-distance", options=options, seed=seed, test=judged(1.0), path_1000=judged(right)
+        )
+        for seed, right in ((3, 0.25), (1, 0.75))
+    ]
+    assert family_runs([*runs, run_of("threshold")]) == runs
+    [_, found] = cells(families_table(runs))
+    assert (*found[:3], found[7]) == ("near,path", "path-1000", ".500 ± .250", "1, 3")
+
+
+def test_givens_table_takes_puzzles_of_like_difficulty_together() -> None:
+    names = ("group", "nodes", "accuracy", "steps")
+    groups = [
+        ("24 givens", 81, 0.25, 8.0),
+        ("27 givens", 243, 0.75, 4.0),
+        ("28 givens", 81, 1.0, 2.0),
+    ]
+    test = {**METRICS, "by_group": [dict(zip(names, own, strict=True)) for own in groups]}
+    assert cells(givens_table([make_record("sudoku", test=test)]))[1:] == [
+        ["24 to 27", "4", ".625", "5.00"], ["28 to 31", "1", "1.000", "2.00"],
+    ]  # fmt: skip
+    assert cells(givens_table([]))[1:] == []
 
 
 def test_halting_chart_has_a_panel_for_what_is_measured() -> None:

@@ -34,7 +34,7 @@ VALIDATION |= {
         "accuracy": 0.5, "graph_accuracy": 0.25, "log_probability": -1.0, "steps": 3.0,
         "rank_correlation": 0.5, "work_ratio": 1.5,
     }
-    for task in ("graph-distance", "graph-path", "graph-bfs")
+    for task in ("graph-distance", "graph-path", "graph-bfs", "sudoku")
 }  # fmt: skip
 PAIRS = {
     "sequence_accuracy": 0.5,

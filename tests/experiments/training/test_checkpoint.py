@@ -75,6 +75,16 @@ def test_load_checkpoint_of_before_the_first_update(tmp_path: Path) -> None:
     assert torch.equal(first.model.first.weight, second.model.first.weight)
 
 
+def test_load_checkpoint_leaves_it_to_the_device_whether_updates_are_fused(tmp_path: Path) -> None:
+    trained = make()
+    train(trained, 1)
+    trained.optimizer.param_groups[0]["fused"] = True  # as on a GPU
+    save_checkpoint(tmp_path / "checkpoint", trained, {})
+    again = make()
+    load_checkpoint(tmp_path / "checkpoint", again)
+    assert again.optimizer.param_groups[0]["fused"] is None
+
+
 def test_load_checkpoint_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no checkpoint .*none"):
         load_checkpoint(tmp_path / "none", make())

@@ -32,7 +32,7 @@ def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[in
         labels=labels,
         ponders={name: ponder(steps) for name, steps in ponders.items()},
     )
-    totals.add([*ponders], update_numbers(torch.tensor(loss), outcome))
+    totals.add([*ponders], update_numbers(torch.tensor(loss), outcome).tolist())
 
 
 def test_totals_means_are_over_updates_over_labels_and_over_nodes() -> None:
@@ -57,7 +57,7 @@ def test_totals_count_active_nodes_of_updates_with_other_caps() -> None:
         part.frontier_sizes = part.frontier_sizes[:cap]
         counted = Outcome(loss=torch.tensor(1.0), right=torch.tensor(1), labels=1,
                           ponders={"encoder": part})  # fmt: skip
-        totals.add(["encoder"], update_numbers(torch.tensor(1.0), counted))
+        totals.add(["encoder"], update_numbers(torch.tensor(1.0), counted).tolist())
     assert totals.means()["active"] == {"encoder": [1.0, 0.25, 0.25]}
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -28,6 +29,7 @@ from graphut.models import (
 )
 from graphut.nn import MultiHeadAttention
 from tests.experiments.training.together import run_together
+from tests.gpu_stand_in import gpu_stand_in
 
 TASK = Copy(mean_length=3, length_deviation=1, epoch_size=20, held_out=6)
 CONFIG = TrainingConfig(epochs=3, batch_size=8, warmup=2, ponder_warmup=4)  # 3 updates an epoch
@@ -461,6 +463,22 @@ def test_trainer_has_mixed_precision_in_the_forward_pass_alone(tmp_path: Path) -
     assert inside == [torch.float32, torch.bfloat16]
     assert losses[0] != losses[1]
     torch.testing.assert_close(losses[0], losses[1], rtol=0.02, atol=0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_trainer_waits_for_a_gpu_at_most_twice_in_an_update(tmp_path: Path) -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    with gpu_stand_in() as gpu:
+        model = make_model(dropout=0.1, max_offset=4, source_positions="both").to("cuda")
+        trainer = Trainer(model, TASK, replace(CONFIG, precision="float32"), tmp_path)
+        first, second, _ = trainer._batches()
+        trainer._update(first)
+        gpu.clear()
+        trainer._update(second)
+        assert len(gpu.waits) <= 2, gpu.waits
+        sent = [copy for copy in gpu.copies if copy.line.startswith("attention/layout.py")]
+        assert len(sent) == 2, gpu.copies  # the batch, and its labels
+        assert trainer.optimizer.param_groups[0]["fused"]
 
 
 def test_trainer_leaves_another_run_in_the_folder_alone(tmp_path: Path) -> None:

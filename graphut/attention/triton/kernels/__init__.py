@@ -9,7 +9,7 @@ name mean the same everywhere:
 - `out`, `rest`, `lse`: the output, what rounding took from it, the log-sum-exp of each row;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
 - `nodes`: `(rows,)` destination of each row, or `None` if they are the same; `slot` its inverse;
-- `lo`, `hi`, `row_starts`: by destination, its interval of sources and its first edge;
+- `low`, `high`, `shift`: by row, its interval of sources, and the index of the edge from source 0;
 - `indptr`, `neighbours`: the same as compressed rows; `ids`: `(edges,)` the graph's ids of edges;
 - `first`, `last`, `blocks`: the rows or sources of each block, and how many blocks there are;
 - `owner`, `start`: node and first edge of each piece of a long row;

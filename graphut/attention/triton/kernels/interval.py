@@ -25,13 +25,24 @@ from graphut.attention.triton.kernels.primitives import (
 @triton.jit
 def cut_rows(
     cuts: tl.tensor,  # (sentences + 1,) int32, the first row of each sentence
+    nodes: tl.tensor,  # (rows,) node of each row, or `None` if they are the same
+    lo: tl.tensor,  # (nodes,) int64, as `hi` the interval of sources of each node; or `None`
+    hi: tl.tensor,
+    row_starts: tl.tensor,  # (nodes,) int64, the first edge of each
     first: tl.tensor,  # (blocks,) int32 out, the first row of each block
     last: tl.tensor,  # (blocks,) int32 out, the row after it
     blocks: tl.tensor,  # int32 out, how many blocks there are
+    low: tl.tensor,  # (rows,) int32 out, as `high` the interval of each row
+    high: tl.tensor,
+    shift: tl.tensor,  # (rows,) int64 out
     block_m: tl.constexpr,
     lanes: tl.constexpr,
+    span: tl.constexpr,
 ) -> None:
-    """Cut one sentence a program: count the blocks of those before it, and write its own."""
+    """Cut `span` rows of a sentence a program: count the blocks of sentences before, write its own.
+
+    Bounds are written by row in 32 bits, so that no other kernel has to look for them by node.
+    """
     sentence = tl.program_id(0)
     lane = tl.arange(0, lanes)
     before = tl.full([lanes], 0, tl.int32)
@@ -44,41 +55,42 @@ def cut_rows(
     place = total(before, 0)
     begin = tl.load(cuts + sentence)
     end = tl.load(cuts + sentence + 1)
-    for start in range(begin, end, block_m * lanes):
-        row = start + lane * block_m
+    own = begin + tl.program_id(1) * span
+    for start in range(own, tl.minimum(own + span, end), lanes):
+        row = start + lane
+        mask = row < end
+        opens = mask & ((row - begin) % block_m == 0)
         block = place + (row - begin) // block_m
-        tl.store(first + block, row, mask=row < end)
-        tl.store(last + block, tl.minimum(row + block_m, end), mask=row < end)
+        tl.store(first + block, row, mask=opens)
+        tl.store(last + block, tl.minimum(row + block_m, end), mask=opens)
+        if lo is not None:
+            node = row
+            if nodes is not None:
+                node = tl.load(nodes + row, mask=mask, other=0)
+            from_source = tl.load(lo + node, mask=mask, other=0)
+            to_source = tl.load(hi + node, mask=mask, other=0)
+            seen = from_source < to_source
+            tl.store(low + row, tl.where(seen, from_source, FAR).to(tl.int32), mask=mask)
+            tl.store(high + row, tl.where(seen, to_source, 0).to(tl.int32), mask=mask)
+            edge = tl.load(row_starts + node, mask=mask, other=0)
+            tl.store(shift + row, edge - from_source, mask=mask)
     if sentence == tl.num_programs(0) - 1:
         tl.store(blocks, place + (end - begin + block_m - 1) // block_m)
 
 
 @triton.jit
 def load_interval(
-    lo: tl.tensor, hi: tl.tensor, nodes: tl.tensor, row: tl.tensor, mask: tl.tensor
-) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Return the node of each row, and its interval of sources: `FAR` to 0 where it is empty."""
-    if nodes is None:
-        node = tl.where(mask, row, 0).to(tl.int64)
-    else:
-        node = tl.load(nodes + row, mask=mask, other=0)
-    low = tl.load(lo + node, mask=mask, other=0).to(tl.int32)
-    high = tl.load(hi + node, mask=mask, other=0).to(tl.int32)
-    seen = low < high
-    return node, tl.where(seen, low, FAR), tl.where(seen, high, 0)
+    low: tl.tensor, high: tl.tensor, row: tl.tensor, mask: tl.tensor
+) -> tuple[tl.tensor, tl.tensor]:
+    """Return the interval of sources of each row: `FAR` to 0 where it is empty."""
+    begin = tl.load(low + row, mask=mask, other=FAR)
+    return begin, tl.load(high + row, mask=mask, other=0)
 
 
 @triton.jit
-def edge_of(
-    row_starts: tl.tensor,
-    ids: tl.tensor,
-    node: tl.tensor,
-    low: tl.tensor,
-    source: tl.tensor,
-    seen: tl.tensor,
-) -> tl.tensor:
+def edge_of(shift: tl.tensor, ids: tl.tensor, source: tl.tensor, seen: tl.tensor) -> tl.tensor:
     """Return the graph's id of the edge between each row and source, along two axes."""
-    edge = tl.where(seen, tl.load(row_starts + node) + (source - low), 0)
+    edge = tl.where(seen, shift + source, 0)
     if ids is not None:
         edge = tl.load(ids + edge, mask=seen, other=0)
     return edge
@@ -92,10 +104,9 @@ def interval_forward(
     out: tl.tensor,  # (rows, heads, value_width) out
     rest: tl.tensor,  # as `out`: what rounding took from it
     lse: tl.tensor,  # (rows, heads) out; `inf` where a row has nothing above `-inf`
-    nodes: tl.tensor,
-    lo: tl.tensor,
-    hi: tl.tensor,
-    row_starts: tl.tensor,
+    low: tl.tensor,
+    high: tl.tensor,
+    shift: tl.tensor,
     ids: tl.tensor,
     bias: tl.tensor,
     first: tl.tensor,
@@ -128,21 +139,22 @@ def interval_forward(
         return
     row = tl.load(first + block) + tl.arange(0, block_m)
     mask = row < tl.load(last + block)
-    node, low, high = load_interval(lo, hi, nodes, row, mask)
+    begin, until = load_interval(low, high, row, mask)
+    to_edge = tl.load(shift + row, mask=mask, other=0)
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     top = tl.full([block_m], -INFINITY, tl.float32)
     sums = tl.full([block_m], 0.0, tl.float32)
     acc = tl.full([block_m, block_value], 0.0, tl.float32)
-    end = largest(high, 0)
-    for start in range(smallest(low, 0), end, block_n):
+    end = largest(until, 0)
+    for start in range(smallest(begin, 0), end, block_n):
         source = start + tl.arange(0, block_n)
         inside = source < end
-        seen = (source[None, :] >= low[:, None]) & (source[None, :] < high[:, None])
+        seen = (source[None, :] >= begin[:, None]) & (source[None, :] < until[:, None])
         k = load_tile(key, head, source, key_stride, inside, width, block_width)
         v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
         edge = None
         if bias is not None or seed is not None:
-            edge = edge_of(row_starts, ids, node[:, None], low[:, None], source[None, :], seen)
+            edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         new = tl.maximum(top, largest(scores, 1))
@@ -173,10 +185,9 @@ def interval_query(
     delta: tl.tensor,  # (rows, heads) out: `out . to_out`
     to_query: tl.tensor,  # (rows, heads, width) out
     to_bias: tl.tensor,  # (edges, heads) out
-    nodes: tl.tensor,
-    lo: tl.tensor,
-    hi: tl.tensor,
-    row_starts: tl.tensor,
+    low: tl.tensor,
+    high: tl.tensor,
+    shift: tl.tensor,
     ids: tl.tensor,
     bias: tl.tensor,
     first: tl.tensor,
@@ -209,7 +220,8 @@ def interval_query(
         return
     row = tl.load(first + block) + tl.arange(0, block_m)
     mask = row < tl.load(last + block)
-    node, low, high = load_interval(lo, hi, nodes, row, mask)
+    begin, until = load_interval(low, high, row, mask)
+    to_edge = tl.load(shift + row, mask=mask, other=0)
     place = row * heads + head
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     o = load_tile(out, head, row, heads * value_width, mask, value_width, block_value)
@@ -221,16 +233,16 @@ def interval_query(
     tl.store(delta + place, mean, mask=mask)
     log_sums = tl.load(lse + place, mask=mask, other=0.0)
     acc = tl.full([block_m, block_width], 0.0, tl.float32)
-    end = largest(high, 0)
-    for start in range(smallest(low, 0), end, block_n):
+    end = largest(until, 0)
+    for start in range(smallest(begin, 0), end, block_n):
         source = start + tl.arange(0, block_n)
         inside = source < end
-        seen = (source[None, :] >= low[:, None]) & (source[None, :] < high[:, None])
+        seen = (source[None, :] >= begin[:, None]) & (source[None, :] < until[:, None])
         k = load_tile(key, head, source, key_stride, inside, width, block_width)
         v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
         edge = None
         if bias is not None or seed is not None or to_bias is not None:
-            edge = edge_of(row_starts, ids, node[:, None], low[:, None], source[None, :], seen)
+            edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         weights = tl.exp2(scores - log_sums[:, None])
@@ -255,10 +267,9 @@ def interval_source(
     delta: tl.tensor,
     to_key: tl.tensor,  # (sources, heads, width) out
     to_value: tl.tensor,  # (sources, heads, value_width) out
-    nodes: tl.tensor,
-    lo: tl.tensor,
-    hi: tl.tensor,
-    row_starts: tl.tensor,
+    low: tl.tensor,
+    high: tl.tensor,
+    shift: tl.tensor,
     ids: tl.tensor,
     bias: tl.tensor,
     first: tl.tensor,
@@ -297,8 +308,8 @@ def interval_source(
     for start in range(tl.load(rows + block), end, block_m):
         row = start + tl.arange(0, block_m)
         mask = row < end
-        node, low, high = load_interval(lo, hi, nodes, row, mask)
-        seen = (source[:, None] >= low[None, :]) & (source[:, None] < high[None, :])
+        begin, until = load_interval(low, high, row, mask)
+        seen = (source[:, None] >= begin[None, :]) & (source[:, None] < until[None, :])
         seen &= mask[None, :] & inside[:, None]
         place = row * heads + head
         q = load_tile(query, head, row, query_stride, mask, width, block_width)
@@ -307,7 +318,8 @@ def interval_source(
         mean = tl.load(delta + place, mask=mask, other=0.0)
         edge = None
         if bias is not None or seed is not None:
-            edge = edge_of(row_starts, ids, node[None, :], low[None, :], source[:, None], seen)
+            to_edge = tl.load(shift + row, mask=mask, other=0)
+            edge = edge_of(to_edge[None, :], ids, source[:, None], seen)
         scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         weights = tl.exp2(scores - log_sums[None, :])

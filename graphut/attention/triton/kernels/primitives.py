@@ -131,9 +131,11 @@ def dropout_factor(
 ) -> tl.tensor:
     """Return the factor of weights of edges, 0 or `keep`, as `graphut.attention.dropout` does.
 
-    `seed` and `threshold` are 32-bit patterns.
+    `seed` points to an int64, and `threshold` is a 32-bit pattern.
     """
+    bits = tl.load(seed)
+    hashed = mix(bits.to(tl.uint32) ^ mix((bits >> 32).to(tl.uint32)))
     folded = edge.to(tl.uint32) ^ (edge >> 32).to(tl.uint32)
-    by_edge = mix(seed.to(tl.uint32) ^ mix(folded))
+    by_edge = mix(hashed ^ mix(folded))
     bits = mix(by_edge ^ mix(head.to(tl.uint32) + 0x9E3779B9))
     return tl.where(bits >= threshold.to(tl.uint32), keep, 0.0)

@@ -11,6 +11,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
+from graphut.attention.layout import upload
 from graphut.experiments.tasks import Pair, PairTask, Vocabulary, read_pairs
 from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.training.evaluation import Evaluation, score_batches
@@ -232,7 +233,7 @@ def graph_outcome(
 ) -> Outcome:
     """Return the loss of a model on a graph from its `sentence_graph`, with targets."""
     output = model(graph)
-    labels = target_labels(graph).to(output.logits.device)
+    [labels] = upload([target_labels(graph)], output.logits.device)
     logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
     return Outcome(
         loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),

@@ -30,7 +30,7 @@ class Rows(Structure):
 
 
 class Call(Structure):
-    """`struct Call` of `call.h`, field by field."""
+    """`struct Call` of `native/call.h`, field by field."""
 
     _fields_ = [
         *((name, c_int64) for name in ("rows", "heads", "key_feats", "value_feats")),
@@ -42,7 +42,7 @@ class Call(Structure):
         *((name, Rows) for name in ("query", "key", "value", "out")),
         *((name, Rows) for name in ("out_grad", "query_grad", "key_grad", "value_grad")),
         *((name, c_void_p) for name in ("lse", "bias", "bias_grad", "table", "table_grad")),
-        *((name, c_int64) for name in ("bias_heads", "reach", "kernel")),
+        *((name, c_int64) for name in ("bias_heads", "reach", "kernel", "adds")),
         *((name, c_double) for name in ("scale", "keep")),
         *((name, c_uint32) for name in ("seed", "threshold")),
     ]
@@ -54,12 +54,15 @@ class Library:
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
         same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
-        if not (same and hasattr(self._dll, "graphut_square_sum")):
+        if not (same and hasattr(self._dll, "graphut_sort_edges")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
         for function in (self._dll.graphut_forward, self._dll.graphut_backward):
             function.argtypes = (POINTER(Call), c_int)
         self._dll.graphut_square_sum.argtypes = (Rows, *[c_int64] * 4, c_int)
         self._dll.graphut_square_sum.restype = c_double
+        sizes, pointers = (c_int64, c_int64), (c_void_p, c_void_p)
+        self._dll.graphut_sort_edges.argtypes = (*pointers, *sizes, *pointers, c_void_p)
+        self._dll.graphut_sort_edges.restype = None
 
     def lanes(self, dtype: torch.dtype) -> int:
         """Return how many numbers a vector register holds."""
@@ -72,6 +75,15 @@ class Library:
     def backward(self, call: Call, dtype: torch.dtype) -> None:
         """Write the gradients."""
         self._dll.graphut_backward(call, DTYPES[dtype])
+
+    def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what `graphut.attention.sorting.sort_edges` does, of contiguous tensors."""
+        results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
+        pointers = (tensor.data_ptr() for tensor in results)
+        self._dll.graphut_sort_edges(
+            src.data_ptr(), dst.data_ptr(), src.numel(), num_dst, *pointers
+        )
+        return results
 
     def reads(self, table: Tensor) -> bool:
         """Return whether the kernels read `(N, H, D)` where it lies."""
@@ -94,7 +106,7 @@ def find_library() -> Library | None:
     wider_first = {"AVX512": ("avx512", "avx2", "base"), "AVX2": ("avx2", "base")}
     for build in wider_first.get(found, ("base",)):
         for suffix in reversed(EXTENSION_SUFFIXES):  # .abi3.so before that of one Python
-            path = Path(__file__).with_name(f"_{build}{suffix}")
+            path = Path(__file__).parent / "native" / f"_{build}{suffix}"
             if path.exists():
                 # Without what it is linked to, such as OpenMP, it is as good as not there.
                 with suppress(OSError):

@@ -16,11 +16,11 @@ from zipfile import ZipFile
 import pytest
 import torch
 
-from graphut.attention import edge_attention
+from graphut.attention import edge_attention, library
 from graphut.attention.backends import candidates
 from graphut.attention.call import AttentionCall
-from graphut.attention.native import library, ops
-from graphut.attention.native.library import DTYPES, Call, Library, compiled, find_library
+from graphut.attention.library import DTYPES, Call, Library, compiled, find_library
+from graphut.attention.native import ops
 from graphut.topology import Causal
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, normal
@@ -46,7 +46,7 @@ def test_find_library_takes_the_widest_instructions(
 ) -> None:
     opened = []
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    monkeypatch.setattr("graphut.attention.native.library.Library", opened.append)
+    monkeypatch.setattr("graphut.attention.library.Library", opened.append)
     monkeypatch.setattr(Path, "exists", lambda path: f"_{BUILDS[capability][-1]}." in path.name)
     find_library()
     monkeypatch.setattr(Path, "exists", lambda path: True)
@@ -69,7 +69,7 @@ def test_find_library_returns_none_where_a_build_cannot_be_loaded(
         raise OSError(f"{path}: cannot open shared object file")
 
     monkeypatch.setattr(Path, "exists", lambda path: True)
-    monkeypatch.setattr("graphut.attention.native.library.Library", fail)
+    monkeypatch.setattr("graphut.attention.library.Library", fail)
     assert find_library() is None
 
 
@@ -81,7 +81,7 @@ def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatc
     class Longer(Call):
         _fields_: ClassVar = [("more", ctypes.c_int64)]
 
-    monkeypatch.setattr("graphut.attention.native.library.Call", Longer)
+    monkeypatch.setattr("graphut.attention.library.Call", Longer)
     with pytest.raises(ImportError, match="install graphut again"):
         Library(path)
 
@@ -182,8 +182,8 @@ def test_library_has_no_fault_under_address_sanitizer(tmp_path: Path) -> None:
     names = ("libasan.so", "libstdc++.so")
     runtime = " ".join(run(["g++", f"-print-file-name={name}"]).strip() for name in names)
     files = [
-        str(Path(__file__).parent / "test_attention.py"),
-        str(Path(__file__).parent.parent / "test_key_value_memory.py"),
+        str(Path(__file__).parent / "native" / "test_attention.py"),
+        str(Path(__file__).parent / "test_key_value_memory.py"),
     ]
     said = run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-m", "full or not full", *files],
@@ -196,11 +196,28 @@ def test_library_has_no_fault_under_address_sanitizer(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @NEEDS_COMPILER
+def test_library_of_vectors_as_wide_as_those_of_avx512(tmp_path: Path) -> None:
+    """Run the tests of the kernels on blocks of AVX-512, which any processor computes in parts."""
+    build, source = tmp_path / "kernels.so", str(Path(ops.__file__).parent / "kernels.cpp")
+    wide = ["-D__AVX512F__=1", "-Wno-psabi", "-fopenmp", "-fPIC", "-shared"]
+    run(compiler(*wide, source, "-o", str(build)))
+    file = str(Path(__file__).parent / "native" / "test_attention.py")
+    said = run([sys.executable, "-m", "pytest", "-q", file], GRAPHUT_NATIVE=str(build))
+    assert "passed" in said
+    assert Library(build).lanes(torch.float32) == 16
+
+
+@pytest.mark.full
+@NEEDS_COMPILER
 def test_library_threads_do_not_race(tmp_path: Path) -> None:
     """Run a small program on four threads, which wait with what the sanitizer understands."""
     program = tmp_path / "threads"
     options = ["-fopenmp", "-fsanitize=thread", f"-I{Path(ops.__file__).parent}"]
-    run(compiler(*options, str(Path(__file__).parent / "threads.cpp"), "-o", str(program)))
+    run(
+        compiler(
+            *options, str(Path(__file__).parent / "native" / "threads.cpp"), "-o", str(program)
+        )
+    )
     assert "done" in run([str(program)])
 
 
@@ -209,7 +226,7 @@ def test_library_threads_do_not_race(tmp_path: Path) -> None:
 def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
     """Build a wheel, install it in a fresh environment, and run the tests of the kernels there."""
     pytest.importorskip("auditwheel")
-    root, source, dist = Path(__file__).parents[3], tmp_path / "source", tmp_path / "dist"
+    root, source, dist = Path(__file__).parents[2], tmp_path / "source", tmp_path / "dist"
     shutil.copytree(root / "graphut", source / "graphut", ignore=shutil.ignore_patterns("*.so"))
     for name in ("setup.py", "setup.cfg", "README.md", "LICENSE"):
         shutil.copy(root / name, source)
@@ -241,5 +258,17 @@ def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
     alone = {"PATH": str(fresh / "bin"), "PYTHONPATH": ""}
     where = "import graphut; print(graphut.__file__)"
     assert run([own, "-c", where], work, **alone).startswith(str(packages))
-    said = run([own, "-m", "pytest", "-q", "-rs", "tests/attention/native"], work, **alone)
+    said = run(
+        [
+            own,
+            "-m",
+            "pytest",
+            "-q",
+            "-rs",
+            "tests/attention/native",
+            "tests/attention/test_library.py",
+        ],
+        work,
+        **alone,
+    )
     assert " passed" in said and "not built" not in said

@@ -1,0 +1,377 @@
+"""A stand-in for a GPU, on which launches and waits are counted.
+
+Tensors that are moved to "cuda" claim to be there, and each operation on them is counted: as the
+kernels that torch launches for it, and as a wait where the host would need a number of the device.
+Results are right: torch's kernels run on the CPU, and Triton's in its interpreter.
+
+    with gpu_stand_in() as gpu:
+        layer, feat = layer.to("cuda"), feat.to("cuda")
+        layer(graph, feat)                      # what is made once is there from now on
+        gpu.clear()
+        out, _ = layer(graph, feat)
+        assert len(gpu.launches) < 200          # gpu.by_line() says which lines launch how often
+        assert gpu.waits == []                  # or a list of Event(name, line of graphut)
+        assert gpu.copies == []                 # between host and device, in either direction
+        numbers = gpu.host(out)                 # a tensor on the CPU; counts nothing
+
+A copy into pinned memory, `non_blocking=True`, arrives when the event that is recorded after it
+does. `arrives` decides that at each `event.query()`: always, unless the test says otherwise. With
+`compiles=True` each launch of a Triton kernel is also compiled for an H100 or H200, and
+`gpu.compiled` holds the results by the kernels' names.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+import graphut
+from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_run
+
+CUDA, META, CPU = torch.device("cuda", 0), torch.device("meta"), torch.device("cpu")
+LIBRARY = str(Path(graphut.__file__).parent) + "/"
+
+# Operations that only describe a tensor anew, beside those that torch knows as views.
+NO_LAUNCH = {
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
+    *("_unsafe_view", "_reshape_alias", "lift_fresh", "detach", "alias", "set_"),
+    *("squeeze_", "unsqueeze_", "transpose_", "t_"),
+}
+# Operations for which torch launches two kernels: most of them copy their input first. Not so
+# `index_add`, which backward passes do in place on a GPU.
+TWO_LAUNCHES = {
+    *("masked_fill", "index_copy", "index_fill", "index_put", "scatter", "scatter_add"),
+    *("slice_backward", "select_backward", "constant_pad_nd"),
+    "native_layer_norm_backward",
+}
+# Operations after which the host has to know a number, or the shape of the result.
+WAITS = {
+    *("_local_scalar_dense", "equal", "nonzero", "masked_select", "bincount"),
+    *("_unique2", "unique_dim", "unique_consecutive"),
+}
+UNTIL_IT_ARRIVES = -77  # what the host finds in memory whose copy is on its way
+
+
+class Event(NamedTuple):
+    """Something that was counted."""
+
+    name: str  # of the operation or the kernel
+    line: str  # of graphut, "nn/loop.py:83", or "" where no line of graphut is at work: backward
+
+
+class DeviceTensor(Tensor):
+    """Claims to be on a GPU, and has its numbers on the CPU. To torch's own code it is on meta."""
+
+    numbers: Tensor
+
+    @staticmethod
+    def __new__(cls, numbers: Tensor) -> DeviceTensor:
+        made = Tensor._make_wrapper_subclass(
+            cls,
+            numbers.shape,
+            strides=numbers.stride(),
+            storage_offset=numbers.storage_offset(),
+            dtype=numbers.dtype,
+            device="meta",
+        )
+        made.numbers = numbers
+        return made
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, *_: Any) -> Any:
+        raise RuntimeError(f"{func} of a tensor on a stand-in for a GPU that has ended")
+
+    device = property(lambda self: CUDA)
+    is_cuda, is_cpu, is_meta = True, False, False
+
+    def get_device(self) -> int:
+        return 0
+
+    def __repr__(self, **_: Any) -> str:
+        return f"DeviceTensor({self.numbers!r})"
+
+
+class StandIn:
+    """What was launched, waited for and copied."""
+
+    def __init__(self, arrives: Callable[[], bool]) -> None:
+        self.launches: list[Event] = []
+        self.waits: list[Event] = []
+        self.copies: list[Event] = []
+        self.compiled: dict[str, list[Any]] = {}
+        self.is_capturing = False  # for a CUDA graph, which may neither wait nor copy
+        self._arrives = arrives
+        self._sent: list[tuple[Tensor, Tensor]] = []  # host and device, until an event is recorded
+        self._pinned: dict[int, Tensor] = {}
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        for events in (self.launches, self.waits, self.copies):
+            events.clear()
+
+    def by_line(self) -> Counter[Event]:
+        """Return how often each line launched each kernel."""
+        return Counter(self.launches)
+
+    def host(self, tensor: Tensor) -> Tensor:
+        """Return the numbers of a tensor."""
+        return tensor.numbers if isinstance(tensor, DeviceTensor) else tensor
+
+    # What torch.cuda is asked for.
+
+    def record_event(self) -> ArrivingEvent:
+        """Return an event that arrives with the copies that were sent."""
+        sent, self._sent = self._sent, []
+        return ArrivingEvent(self, sent)
+
+    def pin(self, tensor: Tensor) -> Tensor:
+        """Note that a tensor is in pinned memory."""
+        self._pinned[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    def is_pinned(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is in pinned memory."""
+        return tensor.untyped_storage().data_ptr() in self._pinned
+
+    # What is counted.
+
+    def wait(self, name: str) -> None:
+        """Count a wait."""
+        self.waits.append(Event(name, _line()))
+
+    def launch(self, name: str, times: int = 1) -> None:
+        """Count launches of a kernel."""
+        self.launches += [Event(name, _line())] * times
+
+    def send(self, host: Tensor, device: Tensor) -> None:
+        """Send numbers to the host's memory, where they are when an event has arrived."""
+        self._sent.append((host, device.clone()))
+        host.fill_(UNTIL_IT_ARRIVES)
+
+
+class ArrivingEvent:
+    """An event of a stream."""
+
+    def __init__(self, gpu: StandIn, sent: list[tuple[Tensor, Tensor]]) -> None:
+        self._gpu = gpu
+        self._sent = sent
+        self._here = False
+
+    def query(self) -> bool:
+        """Return whether all before the event is done."""
+        if not self._here and self._gpu._arrives():
+            self._arrive()
+        return self._here
+
+    def synchronize(self) -> None:
+        """Wait until all before the event is done."""
+        if not self.query():
+            self._gpu.wait("synchronize")
+            self._arrive()
+
+    def _arrive(self) -> None:
+        self._here = True
+        for host, device in self._sent:
+            host.copy_(device)
+
+
+class _Calls(TorchFunctionMode):
+    """Turns the device "cuda" in a call into the one that torch's code sees."""
+
+    def __init__(self, gpu: StandIn) -> None:
+        super().__init__()
+        self._gpu = gpu
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.device:  # makes the name of a device, and does nothing there
+            return func(*args, **(kwargs or {}))
+        args, kwargs = tree_map(_seen_by_torch, (args, dict(kwargs or {})))
+        if func is dropout and isinstance(args[0], DeviceTensor):
+            return _dropout(*args, **kwargs)
+        if func is Tensor.cuda:
+            func, args = Tensor.to, (args[0], META)
+        if func is Tensor.is_pinned:
+            return self._gpu.is_pinned(args[0])
+        if func in (Tensor.tolist, Tensor.numpy) and isinstance(args[0], DeviceTensor):
+            return func(args[0].to(CPU))
+        if func is Tensor.pin_memory:
+            return self._gpu.pin(args[0].clone())
+        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") == META:
+            return func(*args, **kwargs | {"device": CPU}).to(META)
+        pinned = kwargs.pop("pin_memory", False)
+        made = func(*args, **kwargs)
+        return self._gpu.pin(made) if pinned else made
+
+
+class _Operations(TorchDispatchMode):
+    """Counts what each operation on tensors of the device costs, and does it on the CPU."""
+
+    def __init__(self, gpu: StandIn) -> None:
+        super().__init__()
+        self._gpu = gpu
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        flat, tree = tree_flatten((args, kwargs))
+        there = [x for x in flat if isinstance(x, DeviceTensor)]
+        devices = {x.type for x in flat if isinstance(x, torch.device)}
+        if not there and "meta" not in devices:
+            return func(*args, **kwargs)
+        name = func.name().removeprefix("aten::").split(".")[0]
+        here = [x for x in flat if isinstance(x, Tensor) and not isinstance(x, DeviceTensor)]
+        own_args, own_kwargs = tree_unflatten([_on_host(x) for x in flat], tree)
+        crosses = name in ("_to_copy", "copy_") and (bool(here) or "cpu" in devices)
+        if crosses:
+            if self._cross(name, args, kwargs):
+                return args[0]
+        else:
+            assert not any(x.dim() for x in here), f"{func} mixes tensors of host and device"
+            self._count(func, name, flat)
+        found = func(*own_args, **own_kwargs)
+        if name == "_to_copy" and "cpu" in devices:
+            return found
+        known = {id(_on_host(x)): x for x in there + here}
+        return tree_map(lambda x: _on_device(x, known), found)
+
+    def _cross(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Count a copy between host and device; return whether it is on its way."""
+        target, source = (None, args[0]) if name == "_to_copy" else args[:2]
+        non_blocking = kwargs.get("non_blocking", len(args) > 2 and args[2])
+        is_sent = isinstance(source, DeviceTensor)
+        host = target if is_sent else source
+        self._gpu.copies.append(Event(name, _line()))
+        if host is None or not (non_blocking and self._gpu.is_pinned(host)):
+            self._gpu.wait(name)
+            return False
+        if is_sent:
+            self._gpu.send(host, source.numbers)
+        return is_sent
+
+    def _count(self, func: Any, name: str, flat: list[Any]) -> None:
+        if func.is_view or name in NO_LAUNCH:
+            return
+        by_mask = name in ("index", "index_put", "index_put_") and any(
+            isinstance(x, Tensor) and x.dtype == torch.bool for x in flat[1:]
+        )
+        of_unknown_size = name == "repeat_interleave" and not isinstance(flat[-1], int)
+        if name in WAITS or by_mask or of_unknown_size:
+            self._gpu.wait(name)
+        if name != "_local_scalar_dense":
+            self._gpu.launch(name, 2 if name in TWO_LAUNCHES else 1)
+
+
+def _dropout(rows: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    return torch.native_dropout(rows, p, True)[0] if p and training else rows  # as on a GPU
+
+
+def _seen_by_torch(x: Any) -> Any:
+    there = isinstance(x, torch.device) and x.type == "cuda"
+    return META if there or (isinstance(x, str) and x in ("cuda", "cuda:0")) else x
+
+
+def _on_host(x: Any) -> Any:
+    if isinstance(x, torch.device):
+        return CPU
+    return x.numbers if isinstance(x, DeviceTensor) else x
+
+
+def _on_device(x: Any, known: dict[int, Tensor]) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    return known[id(x)] if id(x) in known else DeviceTensor(x)
+
+
+def _line() -> str:
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(LIBRARY):
+            return f"{frame.f_code.co_filename.removeprefix(LIBRARY)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+@contextmanager
+def gpu_stand_in(
+    *, arrives: Callable[[], bool] = lambda: True, compiles: bool = False
+) -> Iterator[StandIn]:
+    """Let "cuda" be a stand-in for a GPU; yield the record of what it does."""
+    gpu = StandIn(arrives)
+    run_backward = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        with _Calls(gpu):  # torch.autograd leaves the mode that it was called in
+            return run_backward(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch, _Calls(gpu), _Operations(gpu):
+        patch.setattr(torch.autograd, "_engine_run_backward", backward)
+        patch.setattr(torch.cuda, "device_of", lambda _: nullcontext())
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.is_capturing)
+        patch.setattr(torch.cuda, "current_stream", lambda *_: gpu)
+        patch.setattr(torch.cuda, "synchronize", lambda *_: gpu.wait("synchronize"))
+        if INTERPRET:
+            skip_unless_kernels_run()
+            _launch_kernels(gpu, patch, compiles)
+        yield gpu
+
+
+def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> None:
+    """Count launches of Triton's kernels, and interpret them on the CPU's tensors."""
+    from triton.runtime import driver
+    from triton.runtime.interpreter import InterpretedFunction
+
+    from tests.attention.triton.compile_for_hopper import Hopper
+
+    if compiles:
+        patch.setattr(driver, "_active", Hopper())
+    interpret = InterpretedFunction.run
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        gpu.launch(self.__name__)
+        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        assert all(isinstance(x, DeviceTensor) for x in tensors), f"{self.__name__} on the host"
+        args, kwargs = tree_map(_on_host, (args, kwargs))
+        if compiles:
+            made = compiled_kernel(self).run(*args, grid=grid, warmup=True, **kwargs)
+            gpu.compiled.setdefault(self.__name__, []).append(made)
+        interpret(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+    patch.setattr(InterpretedFunction, "run", run)
+
+
+@functools.cache
+def compiled_kernel(interpreted: Any) -> Any:
+    """Return the kernel that Triton would compile, had it not been told to interpret it."""
+    import triton
+    from triton.runtime.interpreter import InterpretedFunction
+
+    function = interpreted.fn
+    known = {
+        name: compiled_kernel(x) if isinstance(x, InterpretedFunction) else x
+        for name, x in function.__globals__.items()
+        if not isinstance(x, InterpretedFunction) or name in function.__code__.co_names
+    }
+    own = FunctionType(function.__code__, known, function.__name__, function.__defaults__)
+    own = functools.update_wrapper(own, function)
+    options = {name: x for name, x in interpreted.kwargs.items() if x is not None}
+    return triton.JITFunction(own, **options)

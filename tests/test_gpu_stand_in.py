@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut.attention import edge_attention
+from graphut.nn.finite_checks import FiniteChecks
+from graphut.topology import Causal
+from tests.gpu_stand_in import UNTIL_IT_ARRIVES, DeviceTensor, StandIn, gpu_stand_in
+from tests.helpers import assert_same, normal
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+
+
+@pytest.fixture
+def gpu() -> Iterator[StandIn]:
+    with gpu_stand_in() as gpu:
+        yield gpu
+
+
+def there(*numbers: float) -> Tensor:
+    return torch.tensor(numbers).to("cuda")
+
+
+@pytest.mark.parametrize(
+    ("function", "launches", "waits"),
+    [
+        (lambda x: (x + 1).sum(), 2, 0),
+        (lambda x: (x + 1).sum().item(), 2, 1),
+        (lambda x: bool((x > 0).any()), 2, 1),
+        (lambda x: x.view(3, 1).T[:, 1:].unsqueeze(0).expand(2, 1, 2), 0, 0),
+        (lambda x: x.new_empty(4, 5), 0, 0),
+        (lambda x: torch.zeros(4, device=x.device), 1, 0),
+        (lambda x: x.masked_fill(x > 0, 0.0), 3, 0),
+        (lambda x: x[x > 0], 2, 1),
+        (lambda x: x.nonzero(), 1, 1),
+        (lambda x: x.tolist(), 0, 1),
+        (lambda x: x.cpu(), 0, 1),
+        (lambda x: x.double().to("cpu"), 1, 1),
+        (lambda x: torch.equal(x, x), 1, 1),
+        (lambda x: torch.tensor([1.0], device=x.device), 0, 1),
+        (lambda x: torch.ones(3).to(x.device, non_blocking=True), 0, 1),
+        (lambda x: torch.ones(3).pin_memory().to(x.device, non_blocking=True), 0, 0),
+        (lambda x: x.add_(1).mul_(2), 2, 0),
+        (lambda x: nn.Dropout(0.5)(x), 1, 0),
+    ],
+)
+def test_gpu_counts_launches_and_waits(
+    gpu: StandIn, function: Callable[[Tensor], object], launches: int, waits: int
+) -> None:
+    x = there(1.0, -2.0, 3.0)
+    gpu.clear()
+    function(x)
+    assert (len(gpu.launches), len(gpu.waits)) == (launches, waits)
+
+
+def test_gpu_numbers_and_gradients_are_right(gpu: StandIn) -> None:
+    layer = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Tanh())
+    x = normal(5, 3, dtype=torch.float32)
+    weights = [x, *layer.parameters()]
+    expected = [layer(x), *torch.autograd.grad(layer(x).square().sum(), weights)]
+    layer, y = layer.to("cuda"), x.detach().to("cuda").requires_grad_()
+    out = layer(y)
+    out.square().sum().backward()
+    found = [out, y.grad, *(weight.grad for weight in layer.parameters())]
+    assert all(isinstance(each, DeviceTensor) and each.device.type == "cuda" for each in found)
+    assert_same([gpu.host(each) for each in found], expected, 1e-6)
+
+
+def test_gpu_optimiser_and_changes_in_place(gpu: StandIn) -> None:
+    layer = nn.Linear(3, 1).to("cuda")
+    before = gpu.host(layer.weight).clone()
+    optimiser = torch.optim.AdamW(layer.parameters(), fused=True)
+    layer(there(1.0, 2.0, 3.0)).sum().backward()
+    optimiser.step()
+    gpu.clear()
+    optimiser.step()
+    assert not torch.equal(gpu.host(layer.weight), before)
+    assert not gpu.waits and len(gpu.launches) <= 4
+    rows = torch.zeros(2, 3, device="cuda")
+    rows[1].copy_(there(1.0, 2.0, 3.0))
+    assert gpu.host(rows).tolist() == [[0, 0, 0], [1, 2, 3]]
+
+
+def test_gpu_waits_name_the_line_of_graphut(gpu: StandIn) -> None:
+    FiniteChecks().bound(torch.full((), 3, device="cuda"))
+    [wait] = gpu.waits
+    assert wait.name == "_local_scalar_dense" and wait.line.startswith("nn/finite_checks.py:")
+
+
+def test_gpu_a_copy_is_there_when_its_event_is() -> None:
+    answers = iter([False, True])
+    with gpu_stand_in(arrives=lambda: next(answers)) as gpu:
+        host = torch.empty(2, pin_memory=True)
+        host.copy_(there(1.0, 2.0), non_blocking=True)
+        event = torch.cuda.current_stream("cuda").record_event()
+        gpu.clear()
+        assert not event.query() and host.tolist() == [UNTIL_IT_ARRIVES] * 2
+        assert event.query() and host.tolist() == [1, 2]
+        event.synchronize()
+        assert not gpu.waits
+
+
+def test_gpu_waits_for_an_event() -> None:
+    with gpu_stand_in(arrives=lambda: False) as gpu:
+        host = torch.empty(1, pin_memory=True)
+        host.copy_(torch.ones(1, device="cuda"), non_blocking=True)
+        torch.cuda.current_stream("cuda").record_event().synchronize()
+        assert host.tolist() == [1] and [wait.name for wait in gpu.waits] == ["synchronize"]
+
+
+def test_gpu_refuses_to_mix_host_and_device(gpu: StandIn) -> None:
+    with pytest.raises(AssertionError, match="mixes tensors of host and device"):
+        there(1.0) + torch.ones(1)
+    assert gpu.host(there(1.0) + torch.tensor(2.0)).tolist() == [3.0]
+
+
+def test_gpu_tensors_end_with_the_stand_in() -> None:
+    with gpu_stand_in():
+        x = there(1.0)
+    with pytest.raises(RuntimeError, match="has ended"):
+        x + 1
+
+
+def attended(device: str) -> list[Tensor]:
+    """Output and gradients of attention by the kernels."""
+    layout = Causal().layout([3, 2])
+    tensors = [normal(5, 2, 16, seed=i, dtype=torch.float32) for i in range(3)]
+    moved = [x.detach().to(device).requires_grad_() for x in tensors]
+    out = edge_attention(layout, *moved, backend="triton" if device == "cuda" else "dense")
+    return [out, *torch.autograd.grad(out.square().sum(), moved)]
+
+
+def test_gpu_kernels_are_launched_and_interpreted(gpu: StandIn) -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    assert_same([gpu.host(x) for x in attended("cuda")], attended("cpu"), 1e-5)
+    names = [name for name, _ in gpu.launches]
+    kernels = ("interval_forward", "interval_query", "interval_source")
+    assert [names.count(kernel) for kernel in kernels] == [1, 1, 1]
+
+
+def test_gpu_kernels_are_compiled_as_they_are_launched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    with gpu_stand_in(compiles=True) as gpu:
+        cuts = torch.tensor([0, 3, 5], dtype=torch.int32).to("cuda")
+        from graphut.attention.triton.kernels.interval import cut_rows
+
+        first, last, blocks = (torch.zeros(n, dtype=torch.int32, device="cuda") for n in (4, 4, 1))
+        sizes = {"block_m": 16, "lanes": 128, "span": 1024, "num_warps": 1}
+        cut_rows[(2, 1)](cuts, *[None] * 4, first, last, blocks, *[None] * 3, **sizes)
+        assert gpu.host(last).tolist()[:2] == [3, 5]
+    [kernel] = gpu.compiled["cut_rows"]
+    assert kernel.asm["cubin"] and "sm_90" in kernel.asm["ptx"]
