@@ -583,18 +583,18 @@ class GradTable {
     }
 
     void finish() {
-        for (const Unit& unit : units_) {
-            if (!unit.own_rows()) continue;
-#pragma omp parallel for num_threads(call_.threads)
-            for (int64_t h = 0; h < call_.heads; ++h) {
+        int64_t reached = 0, rows = 0;
+        for (const Unit& unit : units_)
+            reached = std::max(reached, unit.high), rows += unit.own_rows();
+#pragma omp parallel for num_threads(call_.threads) if (rows >= TILE_ROWS)
+        for (int64_t h = 0; h < call_.heads; ++h)
+            for (const Unit& unit : units_) {
+                if (!unit.own_rows()) continue;
                 Rows from = own(unit);
                 from.data = from.at<T>(0, h);
                 add_sums<T>(from, unit.low, unit.shared(), call_.sources, {h, h + 1}, width_,
                             table_);
             }
-        }
-        int64_t reached = 0;
-        for (const Unit& unit : units_) reached = std::max(reached, unit.high);
         add_sums<T>({}, call_.sources, call_.sources, before(reached), {0, call_.heads}, width_,
                     table_);
     }
