@@ -18,8 +18,8 @@ struct Tile {
     bool begins;  // whether no earlier tile shares a source with this or any later one
 };
 
-// Cut rows whose runs do not go backwards (`start` and `stop` never fall) into tiles. Rows that have
-// come far, as those of a window, are not to drag along what the first ones saw.
+// Cut rows whose runs do not go backwards (`start` and `stop` never fall) into tiles. Rows of a
+// window that have come far get a new tile, without the sources of the first ones.
 inline std::vector<Tile> make_tiles(const Call& call) {
     std::vector<Tile> tiles;
     int64_t reached = 0;  // no source from here on was seen yet
@@ -112,8 +112,9 @@ class Block {
   public:
     Block(const Call& call, const Tile& tile, int64_t head, int64_t first, int64_t count,
           Scratch<T>& scratch)
-        : call_(call), scratch_(scratch), head_(head), first_(first), row_(first - tile.first), count_(count),
-          key_width_(round_up(call.key_feats, W)), value_width_(round_up(call.value_feats, W)) {
+        : call_(call), scratch_(scratch), head_(head), first_(first), row_(first - tile.first),
+          count_(count), key_width_(round_up(call.key_feats, W)),
+          value_width_(round_up(call.value_feats, W)) {
         int64_t full_low = tile.low, full_high = tile.high;
         low_ = tile.high, high_ = tile.low;
         for (int64_t r = 0; r < count; ++r) {
@@ -227,7 +228,8 @@ class Block {
 
     // out[j] = of[j] . lanes, of `width` features
     template <int K>
-    static NOINLINE void products(const T* of, int64_t width, const T* lanes, int64_t count, T* out) {
+    static NOINLINE void products(const T* of, int64_t width, const T* lanes, int64_t count,
+                                  T* out) {
         for (; count >= K; count -= K, of += K * width, out += K * R) {
             Vec<T> acc[K][G];
             dots<T, K, G>(of, width, lanes, width, acc);
@@ -557,7 +559,8 @@ void add_sums(const Rows& from, int64_t low, int64_t high, int64_t reached, Head
         }
 }
 
-// Where the sums of keys or values go: the table that is asked for, and what units have of their own.
+// The sums of gradients of keys or values: the table that is asked for, and what units have of
+// their own.
 template <class T>
 class GradTable {
   public:
@@ -580,17 +583,18 @@ class GradTable {
     }
 
     void finish() {
-        for (const Unit& unit : units_) {
-            if (!unit.own_rows()) continue;
-#pragma omp parallel for num_threads(call_.threads)
-            for (int64_t h = 0; h < call_.heads; ++h) {
+        int64_t reached = 0, rows = 0;
+        for (const Unit& unit : units_)
+            reached = std::max(reached, unit.high), rows += unit.own_rows();
+#pragma omp parallel for num_threads(call_.threads) if (rows >= TILE_ROWS)
+        for (int64_t h = 0; h < call_.heads; ++h)
+            for (const Unit& unit : units_) {
+                if (!unit.own_rows()) continue;
                 Rows from = own(unit);
                 from.data = from.at<T>(0, h);
-                add_sums<T>(from, unit.low, unit.shared(), call_.sources, {h, h + 1}, width_, table_);
+                add_sums<T>(from, unit.low, unit.shared(), call_.sources, {h, h + 1}, width_,
+                            table_);
             }
-        }
-        int64_t reached = 0;
-        for (const Unit& unit : units_) reached = std::max(reached, unit.high);
         add_sums<T>({}, call_.sources, call_.sources, before(reached), {0, call_.heads}, width_,
                     table_);
     }

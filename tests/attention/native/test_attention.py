@@ -365,6 +365,25 @@ def test_native_attention_does_not_depend_on_threads(kernel: str) -> None:
     assert torch.equal(*outs)
 
 
+@pytest.fixture
+def nan_where_nothing_is_written() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    assert torch.empty(3).isnan().all()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("nan_where_nothing_is_written")
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_native_attention_writes_gradients_of_sources_that_no_row_sees(
+    kernel: str, threads: int
+) -> None:
+    for layout in (Window(5).layout([300, 9]), Complete().layout([3, 4, 90, 2])):
+        for nodes in ([], [4], [20, 90], list(range(10, layout.num_dst - 5, 20))):
+            frontier = torch.tensor(nodes, dtype=torch.int64)
+            check(layout, tables(layout, 3, 6, rows=len(nodes)), kernel, frontier=frontier)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_native_attention_gives_the_same_bits_twice(kernel: str, threads: int) -> None:
     layout = Causal().layout([300, 40])
