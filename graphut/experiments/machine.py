@@ -43,6 +43,7 @@ def dated_machine(device: torch.device) -> dict[str, object]:
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "system": platform.platform(),
+        "vectors": torch.backends.cpu.get_cpu_capability(),
         **describe_machine(device),
         **{package: _version(package) for package in _BENCH_PACKAGES},
     }
@@ -51,15 +52,23 @@ def dated_machine(device: torch.device) -> dict[str, object]:
 def machine_name(machines: Sequence[Mapping[str, Any]]) -> str:
     """Return the processors of descriptions by `describe_machine`, with the threads of a CPU.
 
+    A description by `dated_machine` has its vector instructions too.
+
     Examples
     --------
     >>> machine_name([{"cpu": "AMD EPYC", "gpu": None, "threads": 2}])
     'AMD EPYC, 2 threads'
     >>> machine_name([{"cpu": "AMD EPYC", "gpu": "NVIDIA H200", "threads": 2}])
     'NVIDIA H200'
+    >>> machine_name([{"cpu": "AMD EPYC", "vectors": "AVX2", "gpu": None, "threads": 2}])
+    'AMD EPYC, AVX2, 2 threads'
     """
-    names = [m["gpu"] or f"{m['cpu']}, {counted(m['threads'], 'thread')}" for m in machines]
-    return "; ".join(dict.fromkeys(names))
+    return "; ".join(dict.fromkeys(m["gpu"] or _cpu(m) for m in machines))
+
+
+def _cpu(machine: Mapping[str, Any]) -> str:
+    vectors = [machine["vectors"]] if "vectors" in machine else []
+    return ", ".join([machine["cpu"], *vectors, counted(machine["threads"], "thread")])
 
 
 def _version(package: str) -> str | None:

@@ -17,7 +17,7 @@ def test_dated_machine_has_versions_threads_and_the_date() -> None:
     assert found["graphut"] == graphut.__version__
     assert found["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()
-    assert found["gpu"] is None and found["cpu"]
+    assert found["gpu"] is None and found["cpu"] and found["vectors"]
     assert datetime.fromisoformat(str(found["date"])).tzinfo is not None
 
 

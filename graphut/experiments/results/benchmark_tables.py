@@ -15,10 +15,11 @@ _NATIVE = {"cpu": "native", "cuda": "triton"}
 _PEERS = ("dgl", "pyg", "padded", "sentences", "flex")
 
 
-def attention_table(benches: Sequence[Row], *, frontier: bool = False) -> str:
+def attention_table(benches: Sequence[Row], *, frontier: bool = False, cold: bool = False) -> str:
     """Return the table of attention calls by the kernels written for the device.
 
-    With `frontier` it has the calls where only some of the nodes are active, else the others.
+    With `frontier` it has the calls where only some of the nodes are active, with `cold` those
+    before which other work fills the caches; else the others.
     """
     head = ["topology", "tokens", "d", "active", "kernels", "ms", "GFLOP/s", "of matmul",
             *(f"x {peer}" for peer in _PEERS), "fastest"]  # fmt: skip
@@ -27,11 +28,13 @@ def attention_table(benches: Sequence[Row], *, frontier: bool = False) -> str:
         for bench in _of_kind("attention", benches)
         for row in bench["rows"]
         if (bench["problem"]["frontier"] < 1) == frontier
+        and bench.get("cold", False) == cold
         # Only graphut's kernels, if they ran.
         and row["name"] == _NATIVE[bench["problem"]["device"].partition(":")[0]]
         and row.get("seconds")
     ]
-    options = "--topology causal --nodes 4096 --dim 128" + " --frontier 0.25" * frontier
+    options = "--topology causal --nodes 4096 --dim 128"
+    options += " --frontier 0.25" * frontier + " --cold" * cold
     return _table(head, rows, f"graphut bench attention {options} --out FILE.json")
 
 

@@ -62,6 +62,7 @@ _TABLES: Mapping[str, Callable[[Records], str]] = {
     "difficulty": lambda records: difficulty_table(records.runs),
     "attention": lambda records: attention_table(records.benches),
     "frontier": lambda records: attention_table(records.benches, frontier=True),
+    "cold": lambda records: attention_table(records.benches, cold=True),
     "model": lambda records: model_table(records.benches),
     "scaling": lambda records: scaling_table(records.benches),
     "layers": lambda records: layers_table(records.benches),

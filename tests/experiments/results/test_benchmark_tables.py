@@ -48,6 +48,12 @@ def test_attention_table_and_frontier_table() -> None:
     assert only[3] == "25.00%"
 
 
+def test_attention_table_has_cold_calls_by_themselves() -> None:
+    cold = {**attention(1.0), "cold": True}
+    assert attention_table([cold]).startswith("Not measured yet")
+    assert len(cells(attention_table([attention(1.0), cold], cold=True))) == 2
+
+
 def test_attention_table_leaves_out_kernels_that_did_not_run() -> None:
     assert attention_table([attention(1.0, "cuda:0")]).startswith("Not measured yet: `graphut")
 
