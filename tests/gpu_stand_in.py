@@ -108,7 +108,7 @@ class DeviceTensor(Tensor):
 
 
 class StandIn:
-    """What was launched, waited for and copied."""
+    """A record of launches, waits and copies."""
 
     def __init__(self, arrives: Callable[[], bool]) -> None:
         self.launches: list[Event] = []

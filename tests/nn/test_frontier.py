@@ -36,7 +36,7 @@ def sliced(
     frontier: Tensor,
     dropout: float,
 ) -> Tensor:
-    """What the kernels do, by a look at the ids."""
+    """Do as the kernels do, by a look at the ids."""
     true = int((frontier < layout.num_dst).sum())
     rows = {"frontier": frontier[:true], "dropout": dropout, "seed": 3}
     out = edge_attention(

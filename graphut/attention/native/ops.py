@@ -205,7 +205,7 @@ edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
 class EdgeAttention(torch.autograd.Function):
-    """What `edge_attention_op` does, without what a call of an operator of torch costs.
+    """Attend as `edge_attention_op` does, without the cost of calling an operator of torch.
 
     Torch cannot trace it. A derivative of its derivative is refused by the operator.
     """
