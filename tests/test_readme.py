@@ -37,6 +37,10 @@ def test_readme_links_to_files_that_exist() -> None:
 def test_readme_shows_the_figures_of_distances_in_trees() -> None:
     runs = [record(f"graph-distance-small-seed{seed}")["evaluations"] for seed in range(3)]
     assert agree(figures("parity"), *(100 * run["near-1000"]["accuracy"] for run in runs))
+    families = "test_sizes-1000-test_families-near_uniform_recursive_balanced_caterpillar_path"
+    for seed in range(3):
+        found = record(f"graph-distance-{families}-small-seed{seed}")["evaluations"]
+        assert len(found) == 7 and {judged["accuracy"] for judged in found.values()} == {1.0}
 
 
 def test_readme_shows_the_figures_of_sort() -> None:
@@ -56,14 +60,21 @@ def test_readme_shows_the_figure_of_multi30k() -> None:
 
 
 def test_readme_shows_the_range_of_the_attention_benchmarks() -> None:
+    found = times_faster_than_dgl("attention", (128, 512))
+    assert agree(figures("attention"), min(found), max(found))
+    found = times_faster_than_dgl("attention-avx2", (128,))
+    assert f"128 features: {min(found):.1f} to {max(found):.1f})" in README
+
+
+def times_faster_than_dgl(kind: str, dims: tuple[int, ...]) -> list[float]:
     workloads = ("complete-64x10-60", "causal-64x10-60", "complete-8x400", "causal-8x400")
     ratios = []
     for workload in (*workloads, "window-4096", "bigbird-4096"):
-        for dim in (128, 512):
-            measured = record(f"bench/attention-{workload}-{dim}")["rows"]
+        for dim in dims:
+            measured = record(f"bench/{kind}-{workload}-{dim}")["rows"]
             [native] = [row for row in measured if row["name"] == "native"]
             ratios.append(native["times_faster_than"]["dgl"])
-    assert agree(figures("attention"), min(ratios), max(ratios))
+    return ratios
 
 
 def test_readme_shows_the_range_of_the_model_benchmark() -> None:
