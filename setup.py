@@ -5,7 +5,9 @@ each instruction set, and the widest that the machine has is taken when graphut 
 a compiler graphut installs all the same, and is slower.
 """
 
+import os
 import platform
+from copy import copy
 from glob import glob
 
 from setuptools import Extension, setup
@@ -35,21 +37,25 @@ def kernels(instruction_set: str, flags: list[str]) -> Extension:
     )
 
 
-class BuildWithOrWithoutThreads(build_ext):
-    """Compilers that know no OpenMP, such as Apple's, make kernels of one thread."""
+class BuildKernels(build_ext):
+    """Builds run side by side; compilers that know no OpenMP make kernels of one thread."""
 
     def build_extension(self, ext: Extension) -> None:
+        own = copy(self)
+        # All are made of one source: in one folder they would write one object file.
+        own.build_temp = os.path.join(self.build_temp, ext.name)
         try:
-            super().build_extension(ext)
-        except (CompileError, LinkError):
+            build_ext.build_extension(own, ext)
+        except (CompileError, LinkError) as error:
+            self.warn(f"{error}: {ext.name} is built once more, without OpenMP, for one thread")
             ext.extra_compile_args.remove("-fopenmp")
             ext.extra_link_args.remove("-fopenmp")
-            super().build_extension(ext)
+            build_ext.build_extension(own, ext)
 
 
 on_x86 = platform.machine().lower() in ("x86_64", "amd64")
 builds = {"base": [], **(X86 if on_x86 else {})}
 setup(
     ext_modules=[kernels(name, flags) for name, flags in builds.items()],
-    cmdclass={"build_ext": BuildWithOrWithoutThreads},
+    cmdclass={"build_ext": BuildKernels},
 )
