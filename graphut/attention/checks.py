@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, isfinite
+from math import inf, isfinite, prod
 
 import torch
 from torch import Tensor
@@ -107,26 +107,31 @@ def is_capturing() -> bool:
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
-def norm_of_rows(table: Tensor) -> float:
-    """Return at least the norm of each row `(H, D)`."""
+def bound_rows(*tables: Tensor) -> list[float]:
+    """Return, for each table, at least the norm of each of its rows `(H, D)`."""
+    return [_bound(table) for table in tables]
+
+
+def _bound(table: Tensor) -> float:
     dims = None if table.is_contiguous() else (1, 2)  # one norm is slow where rows have gaps
     wide = torch.promote_types(table.dtype, torch.float32)
     return float(vector_norm(table.detach(), dim=dims, dtype=wide).sum())
 
 
-def check_features(call: AttentionCall, norm: Callable[[Tensor], float] = norm_of_rows) -> None:
+def check_features(call: AttentionCall, bounds: Callable[..., list[float]] = bound_rows) -> None:
     """Raise if a feature is not a finite number, or a score or a sum not one of its dtype.
 
-    `norm` returns at least the norm of each row of a table, or what is not finite.
+    `bounds` does what `bound_rows` does; a bound may be what is not finite.
     """
     if has_no_numbers():
         return
     # |q . k| <= |q| |k|: one pass over each. So little does not take a finite bias to infinity.
     width = torch.finfo(call.score_dtype)
-    bound = norm(call.query) * norm(call.key) * max(1.0, abs(call.scale))
+    query, key, value = bounds(call.query, call.key, call.value)
+    score = query * key * max(1.0, abs(call.scale))
     if call.edge_query is not None and call.edge_feat is not None:
-        bound += norm(call.edge_query) * norm(call.edge_feat)
-    if bound < width.max * width.eps / 4 and isfinite(norm(call.value)):
+        score += prod(bounds(call.edge_query, call.edge_feat))
+    if score < width.max * width.eps / 4 and isfinite(value):
         return
     check_finite(query=call.query, key=call.key, value=call.value)
     _check_scores(call)

@@ -11,6 +11,7 @@ from graphut.attention.checks import check_live
 from graphut.attention.dropout import drawn_seed
 from graphut.attention.key_value_memory import empty_call
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.transforms import outside_autocast
 from graphut.attention.triton import TRITON
 
 
@@ -69,5 +70,5 @@ def counted_attention(
         dropout=dropout,
         seed=drawn_seed(query.device) if dropout else 0,
     )
-    with torch.autocast(query.device.type, enabled=False):
+    with outside_autocast(query.device.type):
         return attend_counted(call)

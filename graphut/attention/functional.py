@@ -16,8 +16,8 @@ from graphut.attention.dropout import drawn_seed
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native.ops import fast_norm
-from graphut.attention.transforms import plain
+from graphut.attention.native.ops import fast_bounds
+from graphut.attention.transforms import outside_autocast, plain
 
 
 @overload
@@ -199,8 +199,8 @@ def edge_attention(
     chosen = choose(backend, call)
     # A GPU is not waited for.
     if query.device.type == "cpu":
-        check_features(call, fast_norm)
-    with torch.autocast(query.device.type, enabled=False):
+        check_features(call, fast_bounds)
+    with outside_autocast(query.device.type):
         out, weights = chosen.attend(call)
         if call.edge_feat is not None and weights is not None:
             out = out + _attended_edges(call, weights, edge_map).to(out.dtype)
@@ -218,7 +218,7 @@ def _by_head(of_edges: Tensor | None) -> Tensor | None:
 def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) -> AttentionCall:
     """Return the call with features of edges, and with the queries that meet them."""
     wide = call.score_dtype
-    with torch.autocast(call.query.device.type, enabled=False):
+    with outside_autocast(call.query.device.type):
         query, feat = call.query.to(wide) * call.scale, feat.to(wide)
         if edge_map is not None:
             query = torch.einsum("ahd,hdf->ahf", query, edge_map.to(wide))

@@ -26,7 +26,17 @@ class Rows(Structure):
     @classmethod
     def of(cls, table: Tensor) -> Rows:
         """Return the rows of `(N, H, D)`, whose features lie side by side."""
-        return cls(table.data_ptr(), table.stride(0), table.stride(1))
+        return cls(table.data_ptr(), *table.stride()[:2])
+
+
+class Table(Structure):
+    """`struct Table` of `native/call.h`, field by field."""
+
+    _fields_ = [
+        ("rows", Rows),
+        *((name, c_int64) for name in ("count", "heads", "feats")),
+        ("square_sum", c_double),
+    ]
 
 
 class Call(Structure):
@@ -54,12 +64,12 @@ class Library:
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
         same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
-        if not (same and hasattr(self._dll, "graphut_sort_edges")):
+        if not (same and hasattr(self._dll, "graphut_square_sums")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
         for function in (self._dll.graphut_forward, self._dll.graphut_backward):
             function.argtypes = (POINTER(Call), c_int)
-        self._dll.graphut_square_sum.argtypes = (Rows, *[c_int64] * 4, c_int)
-        self._dll.graphut_square_sum.restype = c_double
+        self._dll.graphut_square_sums.argtypes = (POINTER(Table), c_int64, c_int64, c_int)
+        self._dll.graphut_square_sums.restype = None
         sizes, pointers = (c_int64, c_int64), (c_void_p, c_void_p)
         self._dll.graphut_sort_edges.argtypes = (*pointers, *sizes, *pointers, c_void_p)
         self._dll.graphut_sort_edges.restype = None
@@ -89,10 +99,15 @@ class Library:
         """Return whether the kernels read `(N, H, D)` where it lies."""
         return table.device.type == "cpu" and table.dtype in DTYPES and table.stride(2) == 1
 
-    def norm(self, table: Tensor) -> float:
-        """Return the norm of all numbers of `(N, H, D)`, infinity if it has no such square."""
-        threads, dtype = torch.get_num_threads(), DTYPES[table.dtype]
-        return sqrt(self._dll.graphut_square_sum(Rows.of(table), *table.shape, threads, dtype))
+    def norms(self, *tables: Tensor) -> list[float]:
+        """Return the norm of all numbers of each `(N, H, D)`, infinity if it has no such square.
+
+        The tables have one dtype.
+        """
+        found = (Table * len(tables))(*(Table(Rows.of(table), *table.shape) for table in tables))
+        threads, dtype = torch.get_num_threads(), DTYPES[tables[0].dtype]
+        self._dll.graphut_square_sums(found, len(found), threads, dtype)
+        return [sqrt(table.square_sum) for table in found]
 
 
 def find_library() -> Library | None:

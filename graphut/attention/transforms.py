@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch._C._functorch import (
     TransformType,
@@ -64,6 +65,13 @@ def is_exporting() -> bool:
 def outside_transforms() -> AbstractContextManager[Any]:
     """Return a context in which tensors that are no transform's give tensors that are none's."""
     return temporarily_clear_interpreter_stack() if _in_torch_func() else nullcontext()
+
+
+def outside_autocast(device: str) -> AbstractContextManager[Any]:
+    """Return a context in which torch takes the dtypes that are given, on a type of devices."""
+    # Where nothing is to be left, torch's own context takes longer than the checks of a call.
+    inside = is_compiling() or torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if inside else nullcontext()
 
 
 def _in_torch_func() -> bool:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from graphut.attention.transforms import outside_autocast
+
 
 class HaltingUnit(nn.Module):
     r"""The probability that a node halts, :math:`p_i = \sigma(w \cdot u_i + b)`.
@@ -68,7 +70,7 @@ class HaltingUnit(nn.Module):
             `(A,)` in float32 or wider.
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
-        with torch.autocast(feat.device.type, enabled=False):
+        with outside_autocast(feat.device.type):
             rows = feat.to(wide)
             if self.norm is not None:
                 rows = _call_wide(self.norm, rows)

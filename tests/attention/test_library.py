@@ -55,6 +55,16 @@ def test_find_library_takes_the_widest_instructions(
     assert names == [f"_{BUILDS[capability][-1]}", f"_{BUILDS[capability][0]}"]
 
 
+@pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+@pytest.mark.parametrize(("name", "lanes"), [("base", 4), ("avx2", 8), ("avx512", 16)])
+def test_each_build_is_of_its_own_instructions(name: str, lanes: int) -> None:
+    # The builds run side by side, of one source: they must not take each other's object files.
+    path = build(name)
+    if path is None:
+        pytest.skip("built on x86 alone")
+    assert Library(path).lanes(torch.float32) == lanes
+
+
 def test_find_library_returns_none_where_nothing_is_compiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -121,12 +131,12 @@ def test_library_norm_is_that_of_torch_by_any_strides(dtype: torch.dtype) -> Non
     ]
     for rows in (*views, table.transpose(0, 1)):
         assert this.reads(rows)
-        assert this.norm(rows) == pytest.approx(float(rows.double().norm()), rel=1e-4)
+        assert this.norms(rows)[0] == pytest.approx(float(rows.double().norm()), rel=1e-4)
         for number in (inf, -inf, nan):
             if rows.numel():
                 wrong = rows.clone()
                 wrong[-1, -1, -1] = number
-                assert (isnan if isnan(number) else inf.__eq__)(this.norm(wrong))
+                assert (isnan if isnan(number) else inf.__eq__)(this.norms(rows, wrong)[1])
     assert not this.reads(table.transpose(1, 2)) and not this.reads(table.half())
 
 

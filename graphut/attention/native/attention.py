@@ -15,7 +15,7 @@ from graphut.attention.native.ops import (
     Edges,
     Gradients,
     Numbers,
-    Tensors,
+    Tables,
     attend,
     edge_attention_op,
     trim_gradients,
@@ -30,10 +30,10 @@ def native_attention(call: AttentionCall) -> AttentionResult:
     """Attend in blocks of rows where they share intervals of sources, row by row elsewhere."""
     if not _in_blocks(call):
         call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
-    tensors, numbers = _arguments(call)
+    tables, edges, numbers = _arguments(call)
     if is_traced():
-        return AttentionResult(edge_attention_op(*tensors, *numbers)[0])
-    out, _ = EdgeAttention.apply(*tensors, *numbers)  # type: ignore[no-untyped-call]
+        return AttentionResult(edge_attention_op(*tables, *edges, *numbers)[0])
+    out = EdgeAttention.apply(*tables, edges, numbers)  # type: ignore[no-untyped-call]
     return AttentionResult(out)
 
 
@@ -62,13 +62,13 @@ def _backward(
     return write_gradients(out_grad, out, lse, *_arguments(call), sums, add=True)
 
 
-def _arguments(call: AttentionCall) -> tuple[Tensors, Numbers]:
+def _arguments(call: AttentionCall) -> tuple[Tables, Edges, Numbers]:
     edges, wide = call.layout.derive(edge_tensors), call.score_dtype
     bias, table = (None if x is None else x.to(wide) for x in (call.edge_bias, call.relative_bias))
-    tensors = Tensors(call.query, call.key, call.value, call.frontier, bias, table, *edges)
+    tables = Tables(call.query, call.key, call.value, call.frontier, bias, table)
     kernel = "fastest" if _in_blocks(call) else "rows"
     assert isinstance(call.seed, int)  # one on a device is for other backends
-    return tensors, Numbers(call.scale, call.dropout, call.seed, kernel)
+    return tables, edges, Numbers(call.scale, call.dropout, call.seed, kernel)
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:

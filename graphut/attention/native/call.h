@@ -21,6 +21,13 @@ struct Rows {
     }
 };
 
+// A table of `count` rows, and the sum of the squares of its numbers.
+struct Table {
+    Rows rows;
+    int64_t count, heads, feats;
+    double square_sum;
+};
+
 struct Call {
     // Sizes
     int64_t rows, heads, key_feats, value_feats, sources, threads;

@@ -47,33 +47,44 @@ int backward(const Call& call) {
 
 constexpr int64_t OWN_THREAD = 1 << 15;  // numbers that are worth waking a thread for
 
+// A thread's part of the sum of squares of a table, whose rows all threads share.
 template <class S, class T>
-double square_sum(const Rows& table, int64_t rows, int64_t heads, int64_t feats, int64_t threads) {
+double square_sum(const Table& table) {
     constexpr int W = LANES<T>, N = 4;
-    if (table.head == feats) feats *= heads, heads = 1;  // they lie side by side
-    threads = std::min(threads, 1 + rows * heads * feats / OWN_THREAD);
-    double total = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : total)
-    {
-        Vec<T> sums[N] = {};
-#pragma omp for
-        for (int64_t i = 0; i < rows; ++i)
-            for (int64_t h = 0; h < heads; ++h) {
-                const S* from = table.at<S>(i, h);
-                int64_t f = 0;
-                for (; f + N * W <= feats; f += N * W)
-                    for (int n = 0; n < N; ++n) {
-                        const Vec<T> x = load<T>(from + f + n * W);
-                        sums[n] += x * x;
-                    }
-                for (; f < feats; f += W) {
-                    const Vec<T> x = load<T>(from + f, feats - f);
-                    sums[0] += x * x;
+    const bool flat = table.rows.head == table.feats;  // heads lie side by side
+    const int64_t heads = flat ? 1 : table.heads, feats = flat ? table.heads * table.feats : table.feats;
+    Vec<T> sums[N] = {};
+#pragma omp for nowait
+    for (int64_t i = 0; i < table.count; ++i)
+        for (int64_t h = 0; h < heads; ++h) {
+            const S* from = table.rows.at<S>(i, h);
+            int64_t f = 0;
+            for (; f + N * W <= feats; f += N * W)
+                for (int n = 0; n < N; ++n) {
+                    const Vec<T> x = load<T>(from + f + n * W);
+                    sums[n] += x * x;
                 }
+            for (; f < feats; f += W) {
+                const Vec<T> x = load<T>(from + f, feats - f);
+                sums[0] += x * x;
             }
-        for (int n = 0; n < N; ++n) total += lane_sum<T>(sums[n]);
-    }
+        }
+    double total = 0;
+    for (int n = 0; n < N; ++n) total += lane_sum<T>(sums[n]);
     return total;
+}
+
+template <class S, class T>
+void square_sums(Table* tables, int64_t count, int64_t threads) {
+    int64_t numbers = 0;
+    for (int64_t t = 0; t < count; ++t)
+        numbers += tables[t].count * tables[t].heads * tables[t].feats;
+#pragma omp parallel num_threads(std::min(threads, 1 + numbers / OWN_THREAD))
+    for (int64_t t = 0; t < count; ++t) {
+        const double part = square_sum<S, T>(tables[t]);
+#pragma omp atomic
+        tables[t].square_sum += part;
+    }
 }
 
 }  // namespace
@@ -125,11 +136,10 @@ void graphut_sort_edges(const int64_t* src, const int64_t* dst, int64_t edges, i
     }
 }
 
-// The sum of squares of a table's numbers, whose features lie side by side.
-double graphut_square_sum(Rows table, int64_t rows, int64_t heads, int64_t feats, int64_t threads,
-                          int dtype) {
-    if (dtype == FLOAT64) return square_sum<double, double>(table, rows, heads, feats, threads);
-    if (dtype == BFLOAT16) return square_sum<bfloat16, float>(table, rows, heads, feats, threads);
-    return square_sum<float, float>(table, rows, heads, feats, threads);
+// Adds to `square_sum` of each table the sum of its numbers' squares.
+void graphut_square_sums(Table* tables, int64_t count, int64_t threads, int dtype) {
+    if (dtype == FLOAT64) return square_sums<double, double>(tables, count, threads);
+    if (dtype == BFLOAT16) return square_sums<bfloat16, float>(tables, count, threads);
+    square_sums<float, float>(tables, count, threads);
 }
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 import torch
 from torch import Tensor
 
-from graphut.attention.checks import check_finite, norm_of_rows
+from graphut.attention.checks import bound_rows, check_finite
 from graphut.attention.dropout import drop_below, seed_hash
 from graphut.attention.library import Call, Library, Rows, compiled
 from graphut.attention.transforms import in_transform
@@ -29,28 +29,19 @@ class Edges(NamedTuple):
     column_edge: Tensor  # (E,) canonical index of each edge, by source
 
 
-class Tensors(NamedTuple):
-    """The tensors that both operators take, in their order: the fields of `Edges` are the last."""
+class Tables(NamedTuple):
+    """The tensors of a call that are no index of its layout."""
 
-    # Edges one by one: torch takes a list of tensors apart and together again at every call.
     query: Tensor  # (A, H, D)
     key: Tensor  # (N_src, H, D)
     value: Tensor  # (N_src, H, Dv)
     frontier: Tensor | None  # (A,)
     bias: Tensor | None  # (E, H) or (E, 1)
     table: Tensor | None  # (H, 2 R + 1), the relative bias
-    start: Tensor
-    stop: Tensor
-    indices: Tensor
-    first_edge: Tensor
-    edge_ids: Tensor
-    column_start: Tensor
-    column_node: Tensor
-    column_edge: Tensor
 
 
 class Numbers(NamedTuple):
-    """The other arguments of both operators; they come after the tensors."""
+    """The arguments of a call that are no tensors."""
 
     scale: float
     dropout: float
@@ -68,37 +59,38 @@ class Gradients(NamedTuple):
 
 
 _TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", str: "str"}
-_HINTS = get_type_hints(Tensors) | get_type_hints(Numbers)
+# Edges one by one: torch takes a list of tensors apart and together again at every call.
+_HINTS = get_type_hints(Tables) | get_type_hints(Edges) | get_type_hints(Numbers)
 _SCHEMA = ", ".join(f"{_TYPES[hint]} {name}" for name, hint in _HINTS.items())
 
 
-def _split(arguments: Sequence[Any]) -> tuple[Tensors, Numbers]:
-    count = len(Tensors._fields)
-    return Tensors(*arguments[:count]), Numbers(*arguments[count:])
+def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, Numbers]:
+    """Return the arguments of an operator as what they are."""
+    tables, edges = len(Tables._fields), len(Tables._fields + Edges._fields)
+    return Tables(*arguments[:tables]), Edges(*arguments[tables:edges]), Numbers(*arguments[edges:])
 
 
-def attend(tensors: Tensors, numbers: Numbers) -> tuple[Tensor, Tensor, bool]:
+def attend(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tensor, bool]:
     """Return what `forward` does, and whether all of it is finite."""
-    tensors = _contiguous(tensors)
-    out, lse = _results(tensors)
-    call = _call(tensors, numbers)
+    tables = _contiguous(tables)
+    out, lse = _results(tables)
+    call = _call(tables, edges, numbers)
     call.out, call.lse = Rows.of(out), lse.data_ptr()
-    return out, lse, _library().forward(call, tensors.query.dtype)
+    return out, lse, _library().forward(call, tables.query.dtype)
 
 
-def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+def forward(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tensor]:
     """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
-    tensors, numbers = _split(arguments)
-    out, lse, finite = attend(tensors, numbers)
+    out, lse, finite = attend(tables, edges, numbers)
     if not finite:
-        check_finite(query=tensors.query, key=tensors.key, value=tensors.value)
+        check_finite(query=tables.query, key=tables.key, value=tables.value)
         raise ValueError(f"scores or values are too large for {lse.dtype}: make them smaller")
     return out, lse
 
 
 edge_attention_op = torch.library.custom_op(
     "graphut::edge_attention",
-    forward,
+    lambda *arguments: forward(*_split(arguments)),
     mutates_args=(),
     device_types="cpu",
     schema=f"({_SCHEMA}) -> (Tensor, Tensor)",
@@ -111,52 +103,53 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor]:
 
 
 def backward(
-    out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
+    out_grad: Tensor, out: Tensor, lse: Tensor, tables: Tables, edges: Edges, numbers: Numbers
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value, bias and table (of no entries without one)."""
-    given, numbers = _split(arguments)
-    bias, table = given.bias, given.table
+    _, key, value, _, bias, table = tables
     sums = Gradients(
-        gradient_room(given.key),
-        gradient_room(given.value),
-        lse.new_zeros(0 if bias is None else (bias.shape[0], given.query.shape[1])),
-        lse.new_zeros(0 if table is None else table.shape),
+        gradient_room(key),
+        gradient_room(value),
+        lse.new_empty(0) if bias is None else lse.new_zeros(bias.shape[0], key.shape[1]),
+        lse.new_empty(0) if table is None else lse.new_zeros(table.shape),
     )
-    query_grad = write_gradients(out_grad, out, lse, given, numbers, sums, add=False)
-    key_grad, value_grad = (
-        trim_gradients(sums.key, given.key),
-        trim_gradients(sums.value, given.value),
-    )
+    query_grad = write_gradients(out_grad, out, lse, tables, edges, numbers, sums, add=False)
     one_for_all_heads = bias is not None and bias.shape[1] == 1
-    bias_grad = sums.bias.sum(1, keepdim=True) if one_for_all_heads else sums.bias
-    return query_grad, key_grad, value_grad, bias_grad, sums.table
+    return (
+        query_grad,
+        trim_gradients(sums.key, key),
+        trim_gradients(sums.value, value),
+        sums.bias.sum(1, keepdim=True) if one_for_all_heads else sums.bias,
+        sums.table,
+    )
 
 
 def write_gradients(
     out_grad: Tensor,
     out: Tensor,
     lse: Tensor,
-    tensors: Tensors,
+    tables: Tables,
+    edges: Edges,
     numbers: Numbers,
     sums: Gradients,
     *,
     add: bool,
 ) -> Tensor:
     """Return the query's gradient, and write those of key and value, or add them to `sums`."""
-    given, out_grad = _contiguous(tensors), _side_by_side(out_grad)
-    query_grad = torch.empty_like(given.query, memory_format=torch.contiguous_format)
-    call = _call(given, numbers)
+    tables, out_grad = _contiguous(tables), _side_by_side(out_grad)
+    query_grad = torch.empty_like(tables.query, memory_format=torch.contiguous_format)
+    call = _call(tables, edges, numbers)
     call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
     call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
     call.table_grad, call.adds = _pointer(sums.table), add
-    _library().backward(call, given.query.dtype)
+    _library().backward(call, tables.query.dtype)
     return query_grad
 
 
 edge_attention_backward_op = torch.library.custom_op(
     "graphut::edge_attention_backward",
-    backward,
+    lambda out_grad, out, lse, *arguments: backward(out_grad, out, lse, *_split(arguments)),
     mutates_args=(),
     device_types="cpu",
     schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_SCHEMA}) -> "
@@ -168,7 +161,7 @@ edge_attention_backward_op = torch.library.custom_op(
 def _(
     out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    given, _ = _split(arguments)
+    given, _, _ = _split(arguments)
     return (
         given.query.new_empty(given.query.shape),
         given.key.new_empty(given.key.shape),
@@ -179,18 +172,23 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    tensors, ctx.numbers = _split(inputs)
-    ctx.save_for_backward(*tensors, *output)
+    tensors = len(inputs) - len(Numbers._fields)
+    ctx.save_for_backward(*inputs[:tensors], *output)
+    ctx.numbers = inputs[tensors:]
 
 
-def _backward(
-    ctx: Any, out_grad: Tensor, _: Tensor, run: Callable[..., Any] = edge_attention_backward_op
-) -> tuple[Tensor | None, ...]:
+def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     *tensors, out, lse = ctx.saved_tensors
-    given = Tensors(*tensors)
-    query, key, value, bias, table = run(out_grad, out, lse, *given, *ctx.numbers)
+    grads = edge_attention_backward_op(out_grad, out, lse, *tensors, *ctx.numbers)
+    tables, *others = _split((*tensors, *ctx.numbers))
+    return (*_by_table(tables, grads), *[None] * sum(map(len, others)))
+
+
+def _by_table(given: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Return the gradients that `backward` returns, one for each of the tables."""
+    query, key, value, bias, table = grads
     of_scores = (None if given.bias is None else bias, None if given.table is None else table)
-    return query, key, value, None, *of_scores, *[None] * len(Edges._fields + Numbers._fields)
+    return query, key, value, None, *of_scores
 
 
 def _no_second_backward(ctx: Any, *_: Tensor) -> None:
@@ -200,7 +198,7 @@ def _no_second_backward(ctx: Any, *_: Tensor) -> None:
     )
 
 
-edge_attention_op.register_autograd(_backward, setup_context=_setup_context)
+edge_attention_op.register_autograd(_op_backward, setup_context=_setup_context)
 edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
@@ -211,63 +209,68 @@ class EdgeAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        """Return the output and the log-sum-exp of each row."""
-        results = forward(*arguments)
-        _setup_context(ctx, arguments, results)
-        ctx.mark_non_differentiable(results[1])
-        return results
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        frontier: Tensor | None,
+        bias: Tensor | None,
+        table: Tensor | None,
+        edges: Edges,
+        numbers: Numbers,
+    ) -> Tensor:
+        """Return the output."""
+        tables = Tables(query, key, value, frontier, bias, table)
+        out, lse = forward(tables, edges, numbers)
+        ctx.save_for_backward(*tables, out, lse)
+        ctx.edges, ctx.numbers = edges, numbers
+        return out
 
     @staticmethod
-    def backward(ctx: Any, out_grad: Tensor, lse_grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of all arguments."""
-        run = edge_attention_backward_op if torch.is_grad_enabled() else backward
-        return _backward(ctx, out_grad, lse_grad, run)
+        *tables, out, lse = ctx.saved_tensors
+        given = Tables(*tables)
+        if torch.is_grad_enabled():
+            arguments = (out_grad, out, lse, *given, *ctx.edges, *ctx.numbers)
+            grads = edge_attention_backward_op(*arguments)
+        else:
+            grads = backward(out_grad, out, lse, given, ctx.edges, ctx.numbers)
+        return (*_by_table(given, grads), None, None)
 
 
-def _call(given: Tensors, numbers: Numbers) -> Call:
+def _call(given: Tables, edges: Edges, numbers: Numbers) -> Call:
+    # Field by field: arguments by name take twice as long, and a call is short.
+    call = Call(scale=numbers.scale, kernel=KERNELS[numbers.kernel], keep=1.0)
+    call.rows, call.heads, call.key_feats = given.query.shape
+    call.sources, _, call.value_feats = given.value.shape
+    call.nodes, call.threads = edges.stop.numel(), torch.get_num_threads()
+    call.query, call.key = Rows.of(given.query), Rows.of(given.key)
+    call.value = Rows.of(given.value)
     # A tensor without entries lies nowhere: the kernels take it for one that is not given.
-    pointers = {name: _pointer(getattr(given, name)) for name in ("frontier", *Edges._fields)}
-    return Call(
-        rows=given.query.shape[0],
-        heads=given.query.shape[1],
-        key_feats=given.query.shape[2],
-        value_feats=given.value.shape[2],
-        sources=given.key.shape[0],
-        nodes=given.stop.numel(),
-        threads=torch.get_num_threads(),
-        **pointers,
-        query=Rows.of(given.query),
-        key=Rows.of(given.key),
-        value=Rows.of(given.value),
-        bias=_pointer(given.bias),
-        bias_heads=0 if given.bias is None else given.bias.shape[1],
-        table=_pointer(given.table),
-        reach=0 if given.table is None else given.table.shape[1] // 2,
-        scale=numbers.scale,
-        keep=1.0 - numbers.dropout,
-        seed=seed_hash(numbers.seed),
-        threshold=drop_below(numbers.dropout),
-        kernel=KERNELS[numbers.kernel],
-    )
+    for name, index in zip(Edges._fields, edges, strict=True):
+        setattr(call, name, index.data_ptr())
+    call.frontier = _pointer(given.frontier)
+    if given.bias is not None:
+        call.bias, call.bias_heads = given.bias.data_ptr(), given.bias.shape[1]
+    if given.table is not None:
+        call.table, call.reach = given.table.data_ptr(), given.table.shape[1] // 2
+    if numbers.dropout:
+        call.keep, call.threshold = 1.0 - numbers.dropout, drop_below(numbers.dropout)
+        call.seed = seed_hash(numbers.seed)
+    return call
 
 
 def _pointer(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _contiguous(given: Tensors) -> Tensors:
-    """Return the tensors as the kernels read them."""
-    query, key, value, frontier, bias, table, *edges = given
-    return Tensors(
-        _side_by_side(query),
-        _side_by_side(key),
-        _side_by_side(value),
-        None if frontier is None else frontier.contiguous(),
-        None if bias is None else bias.contiguous(),
-        None if table is None else table.contiguous(),
-        *edges,
-    )
+def _contiguous(given: Tables) -> Tables:
+    """Return the tables as the kernels read them."""
+    query, key, value, *others = given
+    features = (_side_by_side(table) for table in (query, key, value))
+    return Tables(*features, *(None if x is None else x.contiguous() for x in others))
 
 
 def _side_by_side(table: Tensor) -> Tensor:
@@ -279,7 +282,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _results(given: Tensors) -> tuple[Tensor, Tensor]:
+def _results(given: Tables) -> tuple[Tensor, Tensor]:
     """Return room for output and log-sum-exp."""
     rows, heads = given.query.shape[:2]
     lse = given.query.new_empty(rows, heads, dtype=_wide(given.query.dtype))
@@ -300,15 +303,17 @@ def zero_gradients(table: Tensor) -> Tensor:
 
 def trim_gradients(sums: Tensor, like: Tensor) -> Tensor:
     """Return a gradient from its room, in the shape and dtype of the table."""
-    return sums[..., : like.shape[-1]].to(like.dtype).contiguous()
+    if sums.shape != like.shape:
+        sums = sums[..., : like.shape[-1]].contiguous()
+    return sums.to(like.dtype)
 
 
-def fast_norm(table: Tensor) -> float:
-    """Return at least the norm of each row `(H, D)`, by the kernels where they read the table."""
+def fast_bounds(*tables: Tensor) -> list[float]:
+    """Return what `bound_rows` does, by the kernels where they read the tables."""
     library = compiled()
-    if library is None or not library.reads(table) or in_transform():
-        return norm_of_rows(table)
-    return library.norm(table)
+    if library is None or in_transform() or not all(map(library.reads, tables)):
+        return bound_rows(*tables)
+    return library.norms(*tables)
 
 
 def _library() -> Library:
