@@ -27,7 +27,7 @@ from graphut.experiments.bench import (
     bench_processes,
     bench_scaling,
 )
-from graphut.experiments.bench.correctness import TOLERANCE
+from graphut.experiments.bench.implementations import TOLERANCE
 from graphut.experiments.bench.report import Report, report_text
 from graphut.experiments.bench.scaling import NODES, WINDOW
 from graphut.experiments.bench.workloads import parse_bounds
