@@ -157,10 +157,5 @@ def _sweep_parser() -> Parser:
 
 
 def _add_max_steps(parser: Parser) -> None:
-    parser.add_argument(
-        "--max-steps",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="steps that a node may take in the evaluation, where nodes halt (default: 2000)",
-    )
+    help = "steps that a node may take in the evaluation, where nodes halt (default: 2000)"
+    parser.add_argument("--max-steps", type=int, default=2000, metavar="N", help=help)
