@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, pstdev
+from typing import Any
 
 NOT_MEASURED = "-"
 
@@ -109,6 +110,12 @@ def milliseconds(seconds: float) -> str:
 def mebibytes(size: int | None) -> str:
     """Return a number of bytes in MiB, without the unit; "?" if it is not known."""
     return "?" if size is None else f"{size / (1 << 20):.1f}"
+
+
+def mean_cells(rows: Sequence[Mapping[str, Any]], *names: str) -> list[str]:
+    """Return mean and deviation of some columns over the rows that have a number there."""
+    columns = [[row[name] for row in rows if row[name] is not None] for name in names]
+    return [*map(mean_and_deviation, columns)]
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS, edge_attention
-from graphut.experiments.bench.correctness import TOLERANCE, largest_error, reference
 from graphut.experiments.bench.implementations import (
+    TOLERANCE,
     Implementation,
     Prepare,
     PreparedRun,
     UnavailableError,
+    largest_error,
+    reference,
 )
 from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.peers import PEERS
@@ -51,21 +53,11 @@ def bench_attention(
 
     Output and gradients of each implementation are compared with a float64 reference first. One
     that is wrong, or cannot run, gets a reason in place of figures. The others are run in turns,
-    with a product of matrices as the measure of what the machine can do. The report is what a JSON
-    file of it holds: seconds, bytes, operations a second.
+    `repeats` times, with a product of matrices as the measure of what the machine can do.
 
-    Parameters
-    ----------
-    problem : AttentionProblem
-        The call.
-    backends : sequence of str, optional
-        Names from `backend_names()`; all of them if not given.
-    peers : sequence of str, optional
-        Names from `graphut.experiments.bench.PEERS`; all of them if not given.
-    repeats : int
-        Timed rounds, at least 1.
-    cold : bool
-        Time calls whose data is in no cache: other work on 64 MB comes before each.
+    `backends` are names from `backend_names()`, `peers` names from `PEERS`; all of them if not
+    given. With `cold`, other work on 64 MB comes before each call: its data is in no cache. The
+    report is what a JSON file of it holds: seconds, bytes, operations a second.
 
     Examples
     --------

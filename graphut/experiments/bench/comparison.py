@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from graphut._dgl import DGLGraph
-from graphut.experiments.bench.timing import interleaved
+from graphut.experiments.bench.timing import Times, interleaved
 from graphut.experiments.bench.workloads import CPU
 from graphut.experiments.machine import dated_machine
 from graphut.experiments.tables import milliseconds, plain_table, three_digits
@@ -34,13 +35,7 @@ PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The topologies to compare, and what to train under each of them.
-
-    Raises
-    ------
-    ValueError
-        If a topology does not fit the part, or there is none, or no seed.
-    """
+    """The topologies to compare, and what to train under each of them."""
 
     topologies: Sequence[Topology]  # they take turns as the model's topology
     task: PairTask
@@ -70,19 +65,9 @@ class Comparison:
     ) -> ComparisonReport:
         """Train, judge and time a model for each topology and each seed.
 
-        Parameters
-        ----------
-        folder : str or Path
-            Gets a run in `1-seed-0` for the first topology and the seed 0, and so on.
-        repeats : int
-            Timed rounds.
-        report : callable, optional
-            Gets the lines of every training.
-
-        Raises
-        ------
-        FileExistsError
-            If one of these runs is there already.
+        The folder gets a run in `1-seed-0` for the first topology and the seed 0, and so on. Raise
+        `FileExistsError` if one of these runs is there already. `report` gets the lines of every
+        training; there are `repeats` timed rounds.
 
         Examples
         --------
@@ -106,20 +91,35 @@ class Comparison:
             for n, topology in enumerate(self.topologies, start=1)
         ]
         models = [[self._train(run, report) for run in of_topology] for of_topology in runs]
-        passes = [_TrainingPass(found, self.task, self.training) for found in models]
-        timed = interleaved({str(n): run for n, run in enumerate(passes)}, repeats, self.device)
+        sources, targets = zip(*self.task.test[: self.training.batch_size], strict=True)
+        graphs = [of_topology[0].sentence_graph(sources, targets) for of_topology in models]
+        passes = {
+            str(n): partial(self._pass, *each)
+            for n, each in enumerate(zip(models, graphs, strict=True))
+        }
+        times = interleaved(passes, repeats, self.device).values()
         rows = [
-            self._row(topology, run, times["median"])
-            for topology, run, times in zip(self.topologies, passes, timed.values(), strict=True)
+            self._row(*each) for each in zip(self.topologies, models, graphs, times, strict=True)
         ]
         machine, epochs = dated_machine(self.device), self.training.epochs
         return ComparisonReport(self.task.name, self.part, self.seeds, epochs, rows, machine)
 
-    def _row(self, topology: Topology, run: _TrainingPass, seconds: float) -> ComparisonRow:
+    def _row(
+        self, topology: Topology, models: list[UniversalTransformer], graph: DGLGraph, times: Times
+    ) -> ComparisonRow:
         vocabularies, pairs = self.task.vocabularies, self.task.test
-        found = [PairLearner().evaluate(model, vocabularies, pairs) for model in run.models]
-        edges = run.graph.num_edges(PARTS[self.part]) / run.graph.batch_size
-        return ComparisonRow(topology, edges, seconds / len(found), found)
+        found = [PairLearner().evaluate(model, vocabularies, pairs) for model in models]
+        edges = graph.num_edges(PARTS[self.part]) / graph.batch_size
+        return ComparisonRow(topology, edges, times["median"] / len(found), found)
+
+    def _pass(self, models: list[UniversalTransformer], graph: DGLGraph) -> None:
+        """Run forward and backward through the models of all seeds, over a batch of test pairs."""
+        for model in models:
+            model.train()
+            outcome = graph_outcome(model, graph)
+            torch.autograd.backward(outcome.total_loss(self.training.ponder_weight))
+            model.zero_grad()
+            model.eval()
 
     def _begin(self, folder: Path, topology: Topology, seed: int) -> Run:
         training = replace(self.training, seed=seed)
@@ -138,26 +138,6 @@ class Comparison:
         torch.manual_seed(run.training.seed)
         Trainer(model, self.task, run.training, run.folder, report=report_line).fit()
         return UniversalTransformer.from_pretrained(run.folder).to(self.device)
-
-
-class _TrainingPass:
-    """One pass, forward and backward, of the models of all seeds over a batch of test pairs."""
-
-    def __init__(
-        self, models: Sequence[UniversalTransformer], task: PairTask, training: TrainingConfig
-    ) -> None:
-        sources, targets = zip(*task.test[: training.batch_size], strict=True)
-        self.models = models
-        self.graph: DGLGraph = models[0].sentence_graph(sources, targets)
-        self.ponder_weight = training.ponder_weight
-
-    def __call__(self) -> None:
-        for model in self.models:
-            model.train()
-            outcome = graph_outcome(model, self.graph)
-            torch.autograd.backward(outcome.total_loss(self.ponder_weight))
-            model.zero_grad()
-            model.eval()
 
 
 @dataclass(frozen=True)
@@ -211,12 +191,8 @@ class ComparisonReport:
         >>> ComparisonReport("sort", "encoder", [0, 1], 40, [], {}).title
         'encoder topologies on sort, at most 40 epochs, seeds 0 and 1'
         """
-        seeds = " and ".join(map(str, self.seeds))
-        plural = "s" if len(self.seeds) > 1 else ""
-        return (
-            f"{self.part} topologies on {self.task}, at most {self.epochs} epochs, "
-            f"seed{plural} {seeds}"
-        )
+        seeds = f"seed{'s' * (len(self.seeds) > 1)} {' and '.join(map(str, self.seeds))}"
+        return f"{self.part} topologies on {self.task}, at most {self.epochs} epochs, {seeds}"
 
     def text(self) -> str:
         """Return the table; several seeds give a mean and its standard deviation."""
@@ -229,13 +205,7 @@ class ComparisonReport:
         return {**vars(self), "seeds": [*self.seeds], "rows": rows}
 
     def draw(self) -> Figure:
-        """Draw accuracy, edges, time and steps of each topology; seeds are dots on their mean.
-
-        Raises
-        ------
-        ImportError
-            If there is no matplotlib.
-        """
+        """Draw accuracy, edges, time and steps of each topology; seeds are dots on their mean."""
         rows = self.rows
         figure = new_figure(12, 1.9 + 0.42 * len(rows))
         figure.suptitle(self.title)

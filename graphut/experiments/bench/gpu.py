@@ -30,8 +30,7 @@ from torch import Tensor, nn
 
 from graphut._files import read_json, write_json
 from graphut.experiments.bench.attention import bench_attention, prepare_backend
-from graphut.experiments.bench.correctness import largest_error, reference
-from graphut.experiments.bench.implementations import PreparedRun
+from graphut.experiments.bench.implementations import PreparedRun, largest_error, reference
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.timing import interleaved
 from graphut.experiments.bench.workloads import CPU, AttentionProblem, ModelProblem, Sizes
@@ -54,70 +53,44 @@ Figures = dict[str, Any]
 """The figures of a section, by name."""
 
 
-@dataclass(frozen=True)
+_CUDA, _HALF = torch.device("cuda"), (torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The sizes of everything that is measured."""
+    """The sizes of all that is measured; with the defaults it takes a GPU two times 8 minutes."""
 
-    device: torch.device
-    bytes: int  # that are copied
-    side: int  # of the matrices
-    dtypes: tuple[torch.dtype, ...]
-    widths: tuple[int, ...]  # features of a head, where results are compared
-    shapes: dict[str, tuple[str, str]]  # by name: the topology and the sizes of attention calls
-    dim: int  # features of a node in attention calls
-    recurrences: tuple[tuple[str, int], ...]  # sizes and features
-    depths: tuple[int, ...]  # steps of all nodes
-    model: dict[str, int]  # that is trained
-    updates: int
-    repeats: int
-
-
-_HALF = (torch.bfloat16, torch.float16)
-_SMALL_SHAPES = {"complete": ("complete", "1x3"), "rows": ("bigbird:1,1,1@0", "1x5")}
-_SHAPES = {
-    "short, complete": ("complete", "64x10-60"),
-    "short, causal": ("causal", "64x10-60"),
-    "long, complete": ("complete", "8x400"),
-    "long, causal": ("causal", "8x400"),
-    "window": ("window:32", "1x4096"),
-    "BigBird": ("bigbird:32,32,32@0", "1x4096"),
-}
-
-
-def full_plan() -> Plan:
-    """Return what takes a GPU two times eight minutes."""
-    return Plan(
-        device=torch.device("cuda"),
-        bytes=1 << 30,
-        side=8192,
-        dtypes=(torch.float32, *_HALF),
-        widths=(16, 64, 128),
-        shapes=_SHAPES,
-        dim=512,
-        recurrences=(("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512)),
-        depths=(1, 2, 4, 8),
-        model={"d_model": 512, "num_heads": 8, "d_hidden": 2048, "max_steps": 6},
-        updates=300,
-        repeats=9,
+    device: torch.device = _CUDA
+    bytes: int = 1 << 30  # that are copied
+    side: int = 8192  # of the matrices
+    dtypes: tuple[torch.dtype, ...] = (torch.float32, *_HALF)
+    widths: tuple[int, ...] = (16, 64, 128)  # features of a head, where results are compared
+    # Attention calls: a name, the topology and the sizes.
+    shapes: tuple[tuple[str, str, str], ...] = (
+        ("short, complete", "complete", "64x10-60"),
+        ("short, causal", "causal", "64x10-60"),
+        ("long, complete", "complete", "8x400"),
+        ("long, causal", "causal", "8x400"),
+        ("window", "window:32", "1x4096"),
+        ("BigBird", "bigbird:32,32,32@0", "1x4096"),
     )
+    dim: int = 512  # features of a node in attention calls, and in the model that is trained
+    # Sizes and features.
+    recurrences: tuple[tuple[str, int], ...] = (
+        ("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512),
+    )  # fmt: skip
+    depths: tuple[int, ...] = (1, 2, 4, 8)  # steps of all nodes
+    max_steps: int = 6  # of the model that is trained
+    updates: int = 300
+    repeats: int = 9
 
 
-def tiny_plan() -> Plan:
-    """Return what takes an interpreter half a minute."""
-    return Plan(
-        device=CPU,
-        bytes=1 << 10,
-        side=4,
-        dtypes=(torch.float32,),
-        widths=(4,),
-        shapes=_SMALL_SHAPES,
-        dim=4,
-        recurrences=(("1x2", 4),),
-        depths=(1,),
-        model={"d_model": 4, "num_heads": 1, "d_hidden": 4, "max_steps": 2},
-        updates=6,
-        repeats=1,
-    )
+# An interpreter needs half a minute for it.
+TINY = Plan(
+    device=CPU, bytes=1 << 10, side=4, dtypes=(torch.float32,), widths=(4,),
+    shapes=(("complete", "complete", "1x3"), ("rows", "bigbird:1,1,1@0", "1x5")),
+    dim=4, recurrences=(("1x2", 4),), depths=(1,), max_steps=2, updates=6, repeats=1,
+)  # fmt: skip
 
 
 def sections(plan: Plan) -> dict[str, Callable[[], Figures]]:
@@ -132,7 +105,7 @@ def sections(plan: Plan) -> dict[str, Callable[[], Figures]]:
     found["depth"] = partial(depth, plan)
     found["profile of five updates"] = partial(profile, plan)
     found[f"training, {plan.updates} updates"] = partial(training, plan)
-    for dtype, (name, shape) in product(plan.dtypes[:2], plan.shapes.items()):
+    for dtype, (name, *shape) in product(plan.dtypes[:2], plan.shapes):
         key = f"attention, {name}, {_name(dtype)}, d = {plan.dim}"
         found[key] = partial(attention, plan, dtype, *shape)
     return found | {"tests": partial(marked_tests, plan)}
@@ -165,7 +138,7 @@ def marked_tests(plan: Plan) -> Figures:
 def exactness(plan: Plan, dtype: torch.dtype, width: int) -> Figures:
     """Compare the kernels with float64, for all rows and for some, and with themselves."""
     errors, same = {}, True
-    for (name, shape), fraction in product(plan.shapes.items(), (1.0, 0.25)):
+    for (name, *shape), fraction in product(plan.shapes, (1.0, 0.25)):
         problem = _problem(plan, dtype, 2 * width, *shape, heads=2, fraction=fraction)
         run = PreparedRun(problem, prepare_backend("triton", problem))
         found, again = run(), run()
@@ -190,10 +163,8 @@ def waits(plan: Plan) -> Figures:
 
 def recurrence(plan: Plan, sizes: str, dim: int) -> Figures:
     """Compare the recurrence with the dense, padded model, with a schedule and without halting."""
-    heads, shape = 8 if dim % 8 == 0 else 1, Sizes.parse(sizes)
-    problem = ModelProblem(
-        topology=Complete(), sizes=shape, dim=dim, heads=heads, device=plan.device
-    )
+    shape: dict[str, Any] = {"sizes": Sizes.parse(sizes), "dim": dim, "heads": _heads(dim)}
+    problem = ModelProblem(topology=Complete(), device=plan.device, **shape)
     report = bench_model(problem, repeats=plan.repeats, nobody_halts=True)
     figures: Figures = {}
     for row in report["rows"]:
@@ -255,7 +226,7 @@ def training(plan: Plan) -> Figures:
 
 def attention(plan: Plan, dtype: torch.dtype, topology: str, sizes: str) -> Figures:
     """Compare the kernels with other implementations of the same attention call."""
-    problem = _problem(plan, dtype, plan.dim, topology, sizes, heads=8 if plan.dim % 8 == 0 else 1)
+    problem = _problem(plan, dtype, plan.dim, topology, sizes, heads=_heads(plan.dim))
     report = bench_attention(problem, backends=["triton", "torch"], repeats=plan.repeats)
     figures: Figures = {}
     for row in report["rows"]:
@@ -274,12 +245,13 @@ def _fit(trainer: Trainer, updates: int) -> None:
 def _trainer(plan: Plan, folder: str) -> Trainer:
     torch.manual_seed(0)
     task = Copy(epoch_size=64 * (plan.updates + 1), held_out=2)
-    config = UniversalTransformerConfig.from_dict(
-        {
-            "source_vocab": len(task.source_vocabulary),
-            "target_vocab": len(task.target_vocabulary),
-            **plan.model,
-        }
+    config = UniversalTransformerConfig(
+        source_vocab=len(task.source_vocabulary),
+        target_vocab=len(task.target_vocabulary),
+        d_model=plan.dim,
+        num_heads=_heads(plan.dim),
+        d_hidden=4 * plan.dim,
+        max_steps=plan.max_steps,
     )
     model = UniversalTransformer(config).to(plan.device)
     return Trainer(model, task, TrainingConfig(epochs=1), folder, report=lambda line: None)
@@ -321,6 +293,10 @@ def _problem(
 ) -> AttentionProblem:
     shape: dict[str, Any] = {"topology": parse(topology), "sizes": Sizes.parse(sizes), "dim": dim}
     return AttentionProblem(**shape, dtype=dtype, device=plan.device, **options)
+
+
+def _heads(dim: int) -> int:
+    return 8 if dim % 8 == 0 else 1
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -380,7 +356,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(NO_MEASUREMENT)
     given = sys.argv[1:] if argv is None else argv
     command = shlex.split(parser.prog) + list(given)
-    plan = tiny_plan() if options.tiny else full_plan()
+    plan = TINY if options.tiny else Plan()
     return 0 if measure(plan, options.out, command, options.minutes) else 3
 
 

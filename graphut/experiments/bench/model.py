@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphut.experiments.bench.correctness import TOLERANCE, largest_error
+from graphut.experiments.bench.implementations import TOLERANCE, largest_error
 from graphut.experiments.bench.padding import PaddedBatch, PaddedModel, padded_mask
 from graphut.experiments.bench.peak_memory import peak_bytes
 from graphut.experiments.bench.report import Report
@@ -55,17 +55,9 @@ def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool =
     """Compare results, time and memory of the two models, forward and forward with backward.
 
     Both have the same weights and halt by the same schedule, in float32. Outputs and gradients
-    are compared first; if they differ, there are no figures. The report is what a JSON file of it
-    holds, with a row for each pass: seconds and bytes.
-
-    Parameters
-    ----------
-    problem : ModelProblem
-        The recurrence, and the sentences.
-    repeats : int
-        Timed rounds, at least 1.
-    nobody_halts : bool
-        Measure also with every node at the cap.
+    are compared first; if they differ, there are no figures. Then they are timed in `repeats`
+    rounds; with `nobody_halts` also where every node is at the cap. The report is what a JSON file
+    of it holds, with a row for each pass: seconds and bytes.
 
     Examples
     --------

@@ -10,12 +10,6 @@ from graphut.experiments.tables import mebibytes, milliseconds, plain_table, thr
 Report = dict[str, Any]
 Row = Mapping[str, Any]
 
-_MODEL_HEAD = [
-    "shape", "d", "halting", "pass", "dense ms", "graphut ms", "speed-up", "by FLOPs",
-    "of the bound", "dense MiB", "graphut MiB", "less memory", "error",
-]  # fmt: skip
-_SCALING_HEAD = ["nodes", "edges", "ms", "quartiles", "ns a node", "peak MiB", "bytes a node"]
-
 
 def report_text(report: Report) -> str:
     """Return the table of a benchmark, and what was computed."""
@@ -26,10 +20,10 @@ def report_text(report: Report) -> str:
         "scaling": _scaling_text,
         "processes": _processes_text,
     }
-    return texts[report["bench"]](report)
+    return "\n\n".join(texts[report["bench"]](report))
 
 
-def _attention_text(report: Report) -> str:
+def _attention_text(report: Report) -> list[str]:
     problem, rows = report["problem"], report["rows"]
     share = problem["frontier"]
     active = f", {share:.0%} of the rows active" if share < 1 else ""
@@ -45,10 +39,10 @@ def _attention_text(report: Report) -> str:
     peers: Row = next((row["times_faster_than"] for row in rows if "seconds" in row), {})
     table = plain_table([*head, *(f"x {peer}" for peer in peers)], [*map(_attention_cells, rows)])
     speed = three_digits(report["matmul_flops_per_second"] / 1e9)
-    lines = [title, "", table, "", f"matmul: {speed} GFLOP/s (float32, 1024 x 1024)"]
+    notes = f"matmul: {speed} GFLOP/s (float32, 1024 x 1024)"
     if report["best"] is not None:
-        lines.append(f"fastest backend for {problem['kind']} calls here: {report['best']}")
-    return "\n".join(lines)
+        notes += f"\nfastest backend for {problem['kind']} calls here: {report['best']}"
+    return [title, table, notes]
 
 
 def _attention_cells(row: Row) -> list[str]:
@@ -65,7 +59,7 @@ def _attention_cells(row: Row) -> list[str]:
     ]
 
 
-def _layers_text(report: Report) -> str:
+def _layers_text(report: Report) -> list[str]:
     problem, rows = report["problem"], report["rows"]
     sizes = "; ".join(f"{src:,} to {dst:,} nodes, {e:,} edges" for src, dst, e in problem["blocks"])
     title = (
@@ -75,7 +69,7 @@ def _layers_text(report: Report) -> str:
     )
     head = ["layer", "ms", "quartiles", "peak MiB", "error"]
     head += [f"x {peer}" for peer in rows[0]["times_faster_than"]]
-    return f"{title}\n\n{plain_table(head, [*map(_layer_cells, rows)])}"
+    return [title, plain_table(head, [*map(_layer_cells, rows)])]
 
 
 def _layer_cells(row: Row) -> list[str]:
@@ -88,16 +82,16 @@ def _layer_cells(row: Row) -> list[str]:
     ]
 
 
-def _model_text(report: Report) -> str:
-    return plain_table(_MODEL_HEAD, [_model_cells(row) for row in report["rows"]])
+def _model_text(report: Report) -> list[str]:
+    head = ["shape", "d", "halting", "pass", "dense ms", "graphut ms", "speed-up", "by FLOPs"]
+    head += ["of the bound", "dense MiB", "graphut MiB", "less memory", "error"]
+    return [plain_table(head, [*map(_model_cells, report["rows"])])]
 
 
 def _model_cells(row: Row) -> list[str]:
-    name = f"{row['sizes']} {row['topology']}"
-    start = [name, str(row["dim"]), row["halting"], row["pass"]]
+    start = [f"{row['sizes']} {row['topology']}", str(row["dim"]), row["halting"], row["pass"]]
     if row["reason"] is not None:
         return ["  ".join(start), row["reason"]]
-    ratio = row["memory_ratio"]
     return [
         *start,
         milliseconds(row["dense_seconds"]["median"]),
@@ -107,25 +101,22 @@ def _model_cells(row: Row) -> list[str]:
         f"{row['share_of_bound']:.0%}",
         mebibytes(row["dense_peak_bytes"]),
         mebibytes(row["adaptive_peak_bytes"]),
-        "?" if ratio is None else three_digits(ratio),
+        _known(row["memory_ratio"]),
         f"{row['error']:.0e}",
     ]
 
 
-def _scaling_text(report: Report) -> str:
+def _scaling_text(report: Report) -> list[str]:
     machine, slope = report["machine"], report["memory_slope"]
     memory = "?" if slope is None else f"{slope:.2f}"
-    return "\n".join(
-        [
-            f"{report['topology']} on one sentence, {report['dim']} features in "
-            f"{report['heads']} heads; layout and forward pass of one attention layer, float32; "
-            f"{'gpu' if machine['gpu'] else 'cpu'}, {machine['threads']} threads",
-            "",
-            plain_table(_SCALING_HEAD, [_scaling_cells(row) for row in report["rows"]]),
-            "",
-            f"log-log slope: time {report['time_slope']:.2f}, memory {memory} (1 is linear)",
-        ]
+    title = (
+        f"{report['topology']} on one sentence, {report['dim']} features in {report['heads']} "
+        "heads; layout and forward pass of one attention layer, float32; "
+        f"{'gpu' if machine['gpu'] else 'cpu'}, {machine['threads']} threads"
     )
+    head = ["nodes", "edges", "ms", "quartiles", "ns a node", "peak MiB", "bytes a node"]
+    note = f"log-log slope: time {report['time_slope']:.2f}, memory {memory} (1 is linear)"
+    return [title, plain_table(head, [*map(_scaling_cells, report["rows"])]), note]
 
 
 def _scaling_cells(row: Row) -> list[str]:
@@ -136,26 +127,25 @@ def _scaling_cells(row: Row) -> list[str]:
         *_times(row["seconds"]),
         three_digits(1e9 * row["seconds"]["median"] / nodes),
         mebibytes(peak),
-        "?" if peak is None else three_digits(peak / nodes),
+        _known(peak and peak / nodes),
     ]
 
 
-def _processes_text(report: Report) -> str:
-    rows = report["rows"]
+def _processes_text(report: Report) -> list[str]:
+    rows, fast = report["rows"], three_digits(report["times_faster"])
     cells = [[str(r["processes"]), str(r["threads"]), *_times(r["seconds"])] for r in rows]
-    return "\n".join(
-        [
-            f"an update on {report['sizes']} tokens, {report['dim']} features in "
-            f"{report['heads']} heads, float32",
-            "",
-            plain_table(["processes", "threads", "ms", "quartiles"], cells),
-            "",
-            f"{rows[1]['processes']} processes are {three_digits(report['times_faster'])} times as "
-            "fast as one",
-        ]
-    )
+    return [
+        f"an update on {report['sizes']} tokens, {report['dim']} features in "
+        f"{report['heads']} heads, float32",
+        plain_table(["processes", "threads", "ms", "quartiles"], cells),
+        f"{rows[1]['processes']} processes are {fast} times as fast as one",
+    ]
 
 
 def _times(seconds: Row) -> list[str]:
     lower, upper = milliseconds(seconds["lower"]), milliseconds(seconds["upper"])
     return [milliseconds(seconds["median"]), f"{lower}-{upper}"]
+
+
+def _known(value: float | None) -> str:
+    return "?" if value is None else three_digits(value)

@@ -34,29 +34,10 @@ def bench_scaling(
 ) -> Report:
     """Measure time and memory of one attention layer, forward, over longer and longer sentences.
 
-    Each pass makes the layout of its sentence anew, and no graph. The sentences are run in turns.
-    The report is what a JSON file of it holds: seconds and bytes.
-
-    Parameters
-    ----------
-    topology : Topology
-        Who attends to whom.
-    nodes : sequence of int
-        Tokens of each sentence, two numbers at least.
-    dim, heads : int
-        Features of a node, and heads of the layer.
-    backend : str
-        See `graphut.edge_attention`.
-    device : torch.device
-        Where the features lie.
-    repeats : int
-        Timed rounds.
-
-    Raises
-    ------
-    ValueError
-        If there are not two different numbers of tokens, or a number is not positive; if the
-        topology has nodes that are not tokens.
+    `nodes` are the tokens of each sentence. Each pass makes the layout of its sentence anew, and no
+    graph. The sentences are run in turns, `repeats` times each. The report is what a JSON file of
+    it holds: seconds and bytes. Raise `ValueError` if there are not two different numbers of
+    tokens, or one is not positive; if the topology has nodes that are not tokens.
 
     Examples
     --------

@@ -103,11 +103,6 @@ class Problem:
 class AttentionProblem(Problem):
     """One attention call over the edges of a batch of sentences; its numbers are always the same.
 
-    Raises
-    ------
-    ValueError
-        If features do not divide into heads or `fraction` is out of range.
-
     Examples
     --------
     >>> from graphut.topology import Causal
@@ -203,13 +198,7 @@ class AttentionProblem(Problem):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModelProblem(Problem):
-    """A recurrence to run over a batch of sentences; its transition has four times `dim` features.
-
-    Raises
-    ------
-    ValueError
-        If the topology has nodes that are not tokens, or features do not divide into heads.
-    """
+    """A recurrence over a batch of sentences; its transition has four times `dim` features."""
 
     dim: int = 128
     heads: int = 8

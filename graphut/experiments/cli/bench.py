@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from graphut._files import write_json
 from graphut.attention import BACKENDS
-from graphut.attention.autotune import remember
+from graphut.attention.autotune import remember as remember_choice
 from graphut.experiments.bench import (
     PEERS,
     AttentionProblem,
@@ -27,7 +27,7 @@ from graphut.experiments.bench import (
     bench_processes,
     bench_scaling,
 )
-from graphut.experiments.bench.correctness import TOLERANCE
+from graphut.experiments.bench.implementations import TOLERANCE
 from graphut.experiments.bench.report import Report, report_text
 from graphut.experiments.bench.scaling import NODES, WINDOW
 from graphut.experiments.bench.workloads import parse_bounds
@@ -43,17 +43,19 @@ _SHAPES = [Sizes(64, 10, 60), Sizes(8, 400, 400)]
 
 def main(argv: Sequence[str]) -> int:
     """Measure on this machine, and print a table."""
-    arguments = bench_parser().parse_args(argv)
-    arguments.device = pick_device(arguments.device)
-    if arguments.repeats < 1:
-        raise ValueError(f"--repeats must be at least 1, got {arguments.repeats}")
-    if arguments.out is not None and not Path(arguments.out).parent.is_dir():
-        raise ValueError(f"--out {arguments.out}: there is no such folder")
+    options = vars(bench_parser().parse_args(argv))
+    bench, out = _BENCHMARKS[options.pop("what")][0], options.pop("out")
+    if "device" in options:
+        options["device"] = pick_device(options["device"])
+    if options["repeats"] < 1:
+        raise ValueError(f"--repeats must be at least 1, got {options['repeats']}")
+    if out is not None and not Path(out).parent.is_dir():
+        raise ValueError(f"--out {out}: there is no such folder")
     with _progress_on_stderr():
-        report = _BENCHMARKS[arguments.what][0](arguments)
+        report = bench(**options)
     print(report_text(report))
-    if arguments.out is not None:
-        write_json(arguments.out, {"command": ["graphut", "bench", *argv], **report})
+    if out is not None:
+        write_json(out, {"command": ["graphut", "bench", *argv], **report})
     return 0
 
 
@@ -68,61 +70,45 @@ def _progress_on_stderr() -> Iterator[None]:
         log.removeHandler(handler)
 
 
-def _attention(arguments: Namespace) -> Report:
-    if arguments.remember and arguments.forward_only:
+def _attention(*, remember: bool, **options: Any) -> Report:
+    if remember and options["forward_only"]:
         raise ValueError("--remember is for forward and backward: leave out --forward-only")
-    fields = ("topology", "dim", "heads", "device", "fraction", "biased", "forward_only")
-    dtype = DTYPES[arguments.dtype]
-    problem = AttentionProblem(sizes=_sizes(arguments), dtype=dtype, **_chosen(arguments, *fields))
-    options = _chosen(arguments, "backends", "peers", "repeats", "cold")
-    report = bench_attention(problem, **options)
-    if arguments.remember:
+    how = {name: options.pop(name) for name in ("backends", "peers", "repeats", "cold")}
+    sizes = _sizes(*(options.pop(name) for name in ("nodes", "sentences", "lengths")))
+    problem = AttentionProblem(sizes=sizes, dtype=DTYPES[options.pop("dtype")], **options)
+    report = bench_attention(problem, **how)
+    if remember:
         best = report["best"]
         if best is None:
             raise ValueError("no backend gave a right result: there is nothing to remember")
-        path = remember(problem.kind, best)
+        path = remember_choice(problem.kind, best)
         print(f"{best} for {problem.kind} calls is kept in {path}", file=sys.stderr)
     return report
 
 
-def _layers(arguments: Namespace) -> Report:
-    names = ("nodes", "edges", "power_law", "seeds", "dim", "heads")
-    return bench_layers(LayerProblem(**_chosen(arguments, *names)), repeats=arguments.repeats)
-
-
-def _model(arguments: Namespace) -> Report:
-    dims, shapes = arguments.dim or [128], arguments.shape or _SHAPES
-    common = _chosen(arguments, "heads", "backend", "device")
-    problems = [
-        ModelProblem(topology=topology, sizes=sizes, dim=dim, **common)
-        for dim, sizes, topology in product(dims, shapes, arguments.topology or [COMPLETE])
-    ]
-    options = _chosen(arguments, "repeats", "nobody_halts")
-    reports = [bench_model(problem, **options) for problem in problems]
-    return {**reports[0], "rows": [row for report in reports for row in report["rows"]]}
-
-
-def _scaling(arguments: Namespace) -> Report:
-    names = ("topology", "nodes", "dim", "heads", "backend", "device", "repeats")
-    return bench_scaling(**_chosen(arguments, *names))
-
-
-def _processes(arguments: Namespace) -> Report:
-    return bench_processes(**_chosen(arguments, "processes", "sizes", "dim", "heads", "repeats"))
-
-
-def _chosen(arguments: Namespace, *names: str) -> dict[str, Any]:
-    return {name: getattr(arguments, name) for name in names}
-
-
-def _sizes(arguments: Namespace) -> Sizes:
+def _sizes(nodes: int | None, sentences: int | None, lengths: tuple[int, int] | None) -> Sizes:
     """Return the size of one sentence, or of a batch."""
-    nodes, sentences, lengths = arguments.nodes, arguments.sentences, arguments.lengths
     if nodes is not None and sentences is None and lengths is None:
         return Sizes(1, nodes, nodes)
     if nodes is None and sentences is not None and lengths is not None:
         return Sizes(sentences, *lengths)
     raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
+
+
+def _layers(*, repeats: int, **problem: Any) -> Report:
+    del problem["device"]  # the layers run on the CPU
+    return bench_layers(LayerProblem(**problem), repeats=repeats)
+
+
+def _model(*, repeats: int, nobody_halts: bool, **options: Any) -> Report:
+    dims, shapes = options.pop("dim") or [128], options.pop("shape") or _SHAPES
+    topologies = options.pop("topology") or [COMPLETE]
+    problems = [
+        ModelProblem(topology=topology, sizes=sizes, dim=dim, **options)
+        for dim, sizes, topology in product(dims, shapes, topologies)
+    ]
+    reports = [bench_model(p, repeats=repeats, nobody_halts=nobody_halts) for p in problems]
+    return {**reports[0], "rows": [row for report in reports for row in report["rows"]]}
 
 
 def bench_parser() -> Parser:
@@ -206,7 +192,6 @@ def _add_processes(parser: Parser) -> None:
            help=f"sentences in a batch, and their lengths (default: {_SHAPES[0]})")
     option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
     _add_figures(parser)
-    parser.set_defaults(device="cpu")
 
 
 def _add_backend(parser: Parser) -> None:
@@ -227,7 +212,7 @@ def _add_figures(parser: Parser, repeats: int = 9, heads: int = 8) -> None:
     option("--out", metavar="FILE", help="where to write the figures as JSON")
 
 
-_BENCHMARKS = {
+_BENCHMARKS: dict[str, tuple[Callable[..., Report], Callable[[Parser], None], str, str]] = {
     "attention": (
         _attention, _add_attention,
         "one attention call: every backend, and what others offer",
@@ -247,13 +232,13 @@ _BENCHMARKS = {
         "nodes, against a dense, padded, masked model with the same weights.",
     ),
     "scaling": (
-        _scaling, _add_scaling,
+        bench_scaling, _add_scaling,
         "how one attention layer grows with the number of tokens",
         "Time and peak memory of one attention layer, forward, over longer and longer sentences, "
         "and how steep they are: a log-log slope of 1 is linear.",
     ),
     "processes": (
-        _processes, _add_processes,
+        bench_processes, _add_processes,
         "training by several processes of one thread against one of several threads",
         "Which is faster on the CPU: an update of a model of sequences by several processes, which "
         "share the batch, or by one process of as many threads.",

@@ -86,24 +86,12 @@ def _parser() -> Parser:
     parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
-    which.add_argument(
-        "--data",
-        metavar="FILE",
-        help="pairs, stories, graphs or, of char-lm, a text of one's own, not the test sets",
-    )
-    parser.add_argument(
-        "--max-steps",
-        type=int,
-        default=SUPPRESS,
-        metavar="N",
-        help="steps that a node may take (default: as in training)",
-    )
-    parser.add_argument(
-        "--evaluation-rule",
-        default=SUPPRESS,
-        metavar="RULE",
-        help="when a node halts, such as threshold:threshold=0.8 (default: as the run has it)",
-    )
+    help = "pairs, stories, graphs or, of char-lm, a text of one's own, not the test sets"
+    which.add_argument("--data", metavar="FILE", help=help)
+    help = "steps that a node may take (default: as in training)"
+    parser.add_argument("--max-steps", type=int, default=SUPPRESS, metavar="N", help=help)
+    help = "when a node halts, such as threshold:threshold=0.8 (default: as the run has it)"
+    parser.add_argument("--evaluation-rule", default=SUPPRESS, metavar="RULE", help=help)
     add_device(parser)
     group = parser.add_argument_group("where the model writes")
     for learner in LEARNERS.values():

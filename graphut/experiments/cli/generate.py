@@ -64,15 +64,13 @@ def _parser() -> Parser:
         'is a character, "qdxa"; or a sentence, a story with its question, the beginning of a '
         "text.",
     )
-    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to answer, or to go on with")
-    parser.add_argument("--input", metavar="FILE", help="a text in each line; - is standard input")
-    parser.add_argument("--plain", action="store_true", help="print the answers alone")
-    parser.add_argument(
-        "--characters",
-        action="store_true",
-        help="take each character but white space as a symbol, and join those of the answer",
-    )
+    option = parser.add_argument
+    option("folder", metavar="FOLDER", help="the folder of a run")
+    option("texts", nargs="*", metavar="TEXT", help="what to answer, or to go on with")
+    option("--input", metavar="FILE", help="a text in each line; - is standard input")
+    option("--plain", action="store_true", help="print the answers alone")
+    help = "take each character but white space as a symbol, and join those of the answer"
+    option("--characters", action="store_true", help=help)
     add_device(parser)
     group = parser.add_argument_group("where the model writes")
     for learner in LEARNERS.values():

@@ -17,7 +17,7 @@ from graphut.experiments.cli import eval as evaluation
 from graphut.experiments.cli import train
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.results.run_setup import option_words
-from graphut.experiments.tables import markdown_table, mean_and_deviation
+from graphut.experiments.tables import markdown_table, mean_cells
 from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.tasks.presets import HALTING_WAYS
 from graphut.experiments.training import Run, is_run
@@ -61,7 +61,7 @@ def _compare(arguments: Namespace, others: Sequence[str]) -> int:
             for path in sorted(folder.glob("evaluation-*.json")):
                 record = read_json(path)
                 found.setdefault((record["set"], way), []).append(record)
-    rows = [[name, way, *_cells(found[name, way])] for name, way in sorted(found)]
+    rows = [[name, way, *mean_cells(found[name, way], *_COLUMNS)] for name, way in sorted(found)]
     print(markdown_table(["set", "halting", *_COLUMNS.values()], rows))
     return 0
 
@@ -83,7 +83,10 @@ def _sweep(arguments: Namespace) -> int:
             found.append(own)
         head = {"graphut": __version__, "set": name, "model": model_digest(run.folder)}
         write_json(run.folder / f"sweep-{name}.json", {**head, "rows": found})
-        rows = [[name, own["rule"], str(own["max_steps"]), *_cells([own])] for own in found]
+        rows = [
+            [name, own["rule"], str(own["max_steps"]), *mean_cells([own], *_COLUMNS)]
+            for own in found
+        ]
         print(markdown_table(["set", "rule", "steps at most", *_COLUMNS.values()], rows))
     return 0
 
@@ -106,13 +109,6 @@ def _settings(model: AdaptiveModel, arguments: Namespace) -> Iterator[tuple[Halt
         yield parse_rule(text), arguments.max_steps
     for depth in arguments.depths:
         yield FixedDepth(halt_from=own.halt_from), depth
-
-
-def _cells(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    columns = [
-        [record[name] for record in records if record[name] is not None] for name in _COLUMNS
-    ]
-    return [*map(mean_and_deviation, columns)]
 
 
 def _compare_parser() -> Parser:
@@ -161,10 +157,5 @@ def _sweep_parser() -> Parser:
 
 
 def _add_max_steps(parser: Parser) -> None:
-    parser.add_argument(
-        "--max-steps",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="steps that a node may take in the evaluation, where nodes halt (default: 2000)",
-    )
+    help = "steps that a node may take in the evaluation, where nodes halt (default: 2000)"
+    parser.add_argument("--max-steps", type=int, default=2000, metavar="N", help=help)

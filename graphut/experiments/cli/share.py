@@ -27,10 +27,8 @@ def main(argv: Sequence[str]) -> int:
         print(card)
     if repository is not None:
         files = [*sorted(own_files(run.folder) - {CHECKPOINT}), "evaluation-*.json", CARD]
-        message = f"Add a run of the task {run.task_name}"
-        print(
-            push_folder(run.folder, repository, files, private=arguments.private, message=message)
-        )
+        how = {"private": arguments.private, "message": f"Add a run of the task {run.task_name}"}
+        print(push_folder(run.folder, repository, files, **how))
     return 0
 
 
@@ -41,12 +39,10 @@ def _parser() -> Parser:
         "options, and how to make it again. With a repository, upload the card and all of the run "
         "but its checkpoint to the Hugging Face hub; run.json has the paths of your data in it.",
     )
-    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
-    parser.add_argument(
-        "repository", nargs="?", metavar="REPO", help="upload it: a name such as name/repo"
-    )
-    parser.add_argument(
-        "--private", action="store_true", default=None, help="only you may see a new repository"
-    )
-    parser.add_argument("--license", metavar="NAME", help="of the model, such as mit")
+    option = parser.add_argument
+    option("folder", metavar="FOLDER", help="the folder of a run")
+    option("repository", nargs="?", metavar="REPO", help="upload it: a name such as name/repo")
+    help = "only you may see a new repository"
+    option("--private", action="store_true", default=None, help=help)
+    option("--license", metavar="NAME", help="of the model, such as mit")
     return parser

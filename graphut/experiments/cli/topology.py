@@ -62,15 +62,13 @@ def describe(topology: Topology, numbers: Statistics) -> str:
         pairs = ", of the pairs of which one hears of the other"
         listener, other = numbers.unreachable
         hearing = f"token {listener} never hears of token {other}, in any number of steps"
-    return "\n".join(
-        [
-            f"{topology} over {counted(numbers.tokens, 'token')}{others}",
-            f"edges       {numbers.edges}, {share:.1%} of all pairs",
-            f"in-degrees  {numbers.min_in_degree} to {numbers.max_in_degree}, "
-            f"{numbers.mean_in_degree:.2f} on average",
-            f"diameter    {numbers.diameter}{pairs}",
-            hearing,
-        ]
+    return (
+        f"{topology} over {counted(numbers.tokens, 'token')}{others}\n"
+        f"edges       {numbers.edges}, {share:.1%} of all pairs\n"
+        f"in-degrees  {numbers.min_in_degree} to {numbers.max_in_degree}, "
+        f"{numbers.mean_in_degree:.2f} on average\n"
+        f"diameter    {numbers.diameter}{pairs}\n"
+        f"{hearing}"
     )
 
 
@@ -87,9 +85,8 @@ def _parser(argv: Sequence[str]) -> Parser:
     )
     option = show.add_argument
     option("spec", help='such as "window:3|global:0"')
-    option(
-        "--nodes", type=int, default=24, metavar="N", help="tokens of the sentence (default: 24)"
-    )
+    help = "tokens of the sentence (default: 24)"
+    option("--nodes", type=int, default=24, metavar="N", help=help)
     option("--out", metavar="FILE", help="draw it into this file: .png, .pdf or .svg")
     comparing = actions.add_parser(
         "compare",

@@ -81,44 +81,26 @@ def _parser(task: str | None) -> Parser:
 
 
 def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where to keep the run")
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="a YAML file of options, such as the options.yaml of a run, which repeats it; options "
-        "of the command line go before those of the file",
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the run that is in the folder; with more --epochs or --patience than it "
-        "began with also after its end, from where the learning rate of so long a run would be",
-    )
-    parser.add_argument(
-        "--init-from",
-        metavar="FOLDER",
-        help="begin with the weights of the model in another folder, such as that of a run; the "
-        "options and the symbols must be those that make such a model",
-    )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=math.inf,
-        metavar="X",
-        help="train no longer than so many minutes, and then be ready to be resumed (default: no "
-        "limit)",
-    )
-    parser.add_argument(
-        "--accumulate",
-        type=int,
-        default=1,
-        metavar="K",
-        help="compute each batch in so many parts, one after the other: it takes less memory, and "
-        "the gradients are the same (default: 1)",
-    )
+    option = parser.add_argument
+    option("--out", required=True, metavar="FOLDER", help="where to keep the run")
+    help = "a YAML file of options, such as the options.yaml of a run, which repeats it; options "
+    help += "of the command line go before those of the file"
+    option("--config", metavar="FILE", help=help)
+    help = "go on with the run that is in the folder; with more --epochs or --patience than it "
+    help += "began with also after its end, from where the learning rate of so long a run would be"
+    option("--resume", action="store_true", help=help)
+    help = "begin with the weights of the model in another folder, such as that of a run; the "
+    help += "options and the symbols must be those that make such a model"
+    option("--init-from", metavar="FOLDER", help=help)
+    help = "train no longer than so many minutes, and then be ready to be resumed "
+    help += "(default: no limit)"
+    option("--minutes", type=float, default=math.inf, metavar="X", help=help)
+    help = "compute each batch in so many parts, one after the other: it takes less memory, and "
+    help += "the gradients are the same (default: 1)"
+    option("--accumulate", type=int, default=1, metavar="K", help=help)
     named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     made = f"defaults made for the task: {named} (default: {SMALL})"
-    parser.add_argument("--preset", metavar="NAME", help=made if named else SUPPRESS)
+    option("--preset", metavar="NAME", help=made if named else SUPPRESS)
     add_device(parser)
 
 

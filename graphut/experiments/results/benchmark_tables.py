@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from graphut.experiments import tables
@@ -13,142 +15,101 @@ from graphut.plotting.figure import shortened
 Row = Mapping[str, Any]
 _NATIVE = {"cpu": "native", "cuda": "triton"}
 _PEERS = ("dgl", "pyg", "padded", "sentences", "flex")
+_LAYER_PEERS = ("dgl DotGatConv", "dgl GATConv", "pyg TransformerConv")
 
 
-def attention_table(benches: Sequence[Row], *, frontier: bool = False, cold: bool = False) -> str:
-    """Return the table of attention calls by the kernels written for the device.
+@dataclass(frozen=True)
+class BenchmarkTable:
+    """A table of all reports of one benchmark."""
 
-    With `frontier` it has the calls where only some of the nodes are active, with `cold` those
-    before which other work fills the caches; else the others.
-    """
-    head = ["topology", "tokens", "d", "active", "kernels", "ms", "GFLOP/s", "of matmul",
-            *(f"x {peer}" for peer in _PEERS), "fastest"]  # fmt: skip
-    rows = [
-        [*_attention_cells(bench, row), *_origin(bench)]
-        for bench in _of_kind("attention", benches)
-        for row in bench["rows"]
-        if (bench["problem"]["frontier"] < 1) == frontier
-        and bench.get("cold", False) == cold
-        # Only graphut's kernels, if they ran.
-        and row["name"] == _NATIVE[bench["problem"]["device"].partition(":")[0]]
-        and row.get("seconds")
-    ]
-    options = "--topology causal --nodes 4096 --dim 128"
-    options += " --frontier 0.25" * frontier + " --cold" * cold
-    return _table(head, rows, f"graphut bench attention {options} --out FILE.json")
+    bench: str  # the name of the benchmark
+    head: Sequence[str]
+    rows: Callable[[Row], Iterable[Sequence[str]]]  # the cells of a report
+    command: str  # by which a report is made, without --out
 
-
-def _attention_cells(bench: Row, row: Row) -> list[str]:
-    problem = bench["problem"]
-    return [
-        _topology(problem),
-        problem["sizes"],
-        str(problem["dim"]),
-        f"{tables.percent(problem['frontier'])}%",
-        row["name"],
-        tables.milliseconds(row["seconds"]["median"]),
-        tables.three_digits(row["flops_per_second"] / 1e9),
-        f"{tables.percent(row['share_of_matmul'])}%",
-        *(_known(row["times_faster_than"].get(peer)) for peer in _PEERS),
-        bench["best"],
-    ]
+    def markdown(self, benches: Iterable[Row]) -> str:
+        """Return the table, or the command where there is no row for it."""
+        rows = [
+            [*cells, machine_name([report["machine"]]), tables.code(shlex.join(report["command"]))]
+            for report in benches
+            if report["bench"] == self.bench
+            for cells in self.rows(report)
+        ]
+        if rows:
+            return tables.markdown_table([*self.head, "on", "command"], rows)
+        return f"Not measured yet: {tables.code(f'{self.command} --out FILE.json')}"
 
 
-def model_table(benches: Sequence[Row]) -> str:
-    """Return the table of the adaptive recurrence against a dense, padded, masked model."""
-    head = ["topology", "tokens", "d", "pass", "halting", "dense ms", "adaptive ms", "x faster",
-            "x by FLOPs", "share", "x less memory"]  # fmt: skip
-    rows = [
-        [*_model_cells(row), *_origin(bench)]
-        for bench in _of_kind("model", benches)
-        for row in bench["rows"]
-    ]
-    return _table(head, rows, "graphut bench model --shape 64x10-60 --dim 128 --out FILE.json")
+def _attention_rows(report: Row, frontier: bool = False, cold: bool = False) -> Iterator[list[str]]:
+    """Yield the calls, with some active nodes or all, that the kernels for the device have run."""
+    problem = report["problem"]
+    if (problem["frontier"] < 1) != frontier or report.get("cold", False) != cold:
+        return
+    for row in report["rows"]:
+        if row["name"] == _NATIVE[problem["device"].partition(":")[0]] and row.get("seconds"):
+            yield [
+                _topology(problem),
+                problem["sizes"],
+                str(problem["dim"]),
+                f"{tables.percent(problem['frontier'])}%",
+                row["name"],
+                tables.milliseconds(row["seconds"]["median"]),
+                tables.three_digits(row["flops_per_second"] / 1e9),
+                f"{tables.percent(row['share_of_matmul'])}%",
+                *(_known(row["times_faster_than"].get(peer)) for peer in _PEERS),
+                report["best"],
+            ]
 
 
-def _model_cells(row: Row) -> list[str]:
-    start = [_topology(row), row["sizes"], str(row["dim"]), row["pass"], row["halting"]]
-    if row["reason"] is not None:
-        return [*start, row["reason"], *[tables.NOT_MEASURED] * 5]
-    return [
-        *start,
-        tables.milliseconds(row["dense_seconds"]["median"]),
-        tables.milliseconds(row["adaptive_seconds"]["median"]),
-        tables.three_digits(row["speed_up"]),
-        tables.three_digits(row["bound_by_flops"]),
-        f"{tables.percent(row['share_of_bound'])}%",
-        _known(row["memory_ratio"]),
-    ]
+def _model_rows(report: Row) -> Iterator[list[str]]:
+    for row in report["rows"]:
+        start = [_topology(row), row["sizes"], str(row["dim"]), row["pass"], row["halting"]]
+        if row["reason"] is not None:
+            yield [*start, row["reason"], *[tables.NOT_MEASURED] * 5]
+            continue
+        yield [
+            *start,
+            tables.milliseconds(row["dense_seconds"]["median"]),
+            tables.milliseconds(row["adaptive_seconds"]["median"]),
+            tables.three_digits(row["speed_up"]),
+            tables.three_digits(row["bound_by_flops"]),
+            f"{tables.percent(row['share_of_bound'])}%",
+            _known(row["memory_ratio"]),
+        ]
 
 
-def scaling_table(benches: Sequence[Row]) -> str:
-    """Return the table of how time and memory grow with the length of one sentence."""
-    head = ["topology", "tokens", "d", "slope of time", "slope of memory", "ms at the longest"]
-    scaling = _of_kind("scaling", benches)
-    rows = [[*_scaling_cells(bench), *_origin(bench)] for bench in scaling]
-    return _table(head, rows, "graphut bench scaling --out FILE.json")
-
-
-def _scaling_cells(bench: Row) -> list[str]:
-    shortest, longest = bench["rows"][0], bench["rows"][-1]
-    return [
-        _topology(bench),
+def _scaling_rows(report: Row) -> Iterator[list[str]]:
+    shortest, longest = report["rows"][0], report["rows"][-1]
+    yield [
+        _topology(report),
         f"{shortest['nodes']} to {longest['nodes']}",
-        str(bench["dim"]),
-        tables.three_digits(bench["time_slope"]),
-        _known(bench["memory_slope"]),
+        str(report["dim"]),
+        tables.three_digits(report["time_slope"]),
+        _known(report["memory_slope"]),
         tables.milliseconds(longest["seconds"]["median"]),
     ]
 
 
-def layers_table(benches: Sequence[Row]) -> str:
-    """Return the table of whole graph layers beside those of DGL and PyG."""
-    found = _of_kind("layers", benches)
-    peers = list(found[0]["rows"][0]["times_faster_than"]) if found else []
-    head = ["graph", "layer", "ms", "peak MiB", *(f"x {peer}" for peer in peers)]
-    rows = [
-        [*_layer_cells(bench["problem"], row, peers), *_origin(bench)]
-        for bench in found
-        for row in bench["rows"]
-    ]
-    return _table(head, rows, "graphut bench layers --power-law --out FILE.json")
-
-
-def _layer_cells(problem: Row, row: Row, peers: Iterable[str]) -> list[str]:
+def _layer_rows(report: Row) -> Iterator[list[str]]:
+    problem = report["problem"]
     kind = ", power law" * problem["power_law"]
     if problem["seeds"] is not None:
         kind += f", sampled blocks for {problem['seeds']:,} nodes"
-    return [
-        f"{problem['nodes']:,} nodes, {problem['edges']:,} edges{kind}",
-        row["name"],
-        tables.milliseconds(row["seconds"]["median"]),
-        _known(row["peak_bytes"] and row["peak_bytes"] / 2**20),
-        *(tables.three_digits(row["times_faster_than"][peer]) for peer in peers),
-    ]
+    for row in report["rows"]:
+        yield [
+            f"{problem['nodes']:,} nodes, {problem['edges']:,} edges{kind}",
+            row["name"],
+            tables.milliseconds(row["seconds"]["median"]),
+            _known(row["peak_bytes"] and row["peak_bytes"] / 2**20),
+            *(_known(row["times_faster_than"].get(peer)) for peer in _LAYER_PEERS),
+        ]
 
 
-def gpu_table(benches: Sequence[Row]) -> str:
-    """Return the table of all that was measured on a GPU."""
-    rows = [
-        [row["section"], name, _figure(value), *_origin(bench)]
-        for bench in _of_kind("gpu", benches)
-        for row in bench["rows"]
-        for name, value in row["figures"].items()
-    ]
-    command = "python -m graphut.experiments.bench.gpu --out FILE.json"
-    return _table(["section", "what", "figure"], rows, command)
-
-
-def _figure(value: Any) -> str:
-    return tables.three_digits(value) if type(value) is float else str(value)
-
-
-def _of_kind(kind: str, benches: Iterable[Row]) -> list[Row]:
-    return [bench for bench in benches if bench["bench"] == kind]
-
-
-def _origin(bench: Row) -> list[str]:
-    return [machine_name([bench["machine"]]), tables.code(shlex.join(bench["command"]))]
+def _gpu_rows(report: Row) -> Iterator[list[str]]:
+    for row in report["rows"]:
+        for name, value in row["figures"].items():
+            figure = tables.three_digits(value) if type(value) is float else str(value)
+            yield [row["section"], name, figure]
 
 
 def _topology(row: Row) -> str:
@@ -159,7 +120,33 @@ def _known(value: float | None) -> str:
     return tables.NOT_MEASURED if value is None else tables.three_digits(value)
 
 
-def _table(head: list[str], rows: list[list[str]], command: str) -> str:
-    if rows:
-        return tables.markdown_table([*head, "on", "command"], rows)
-    return f"Not measured yet: {tables.code(command)}"
+_CALL = "graphut bench attention --topology causal --nodes 4096 --dim 128"
+_CALL_HEAD = ["topology", "tokens", "d", "active", "kernels", "ms", "GFLOP/s", "of matmul",
+              *(f"x {peer}" for peer in _PEERS), "fastest"]  # fmt: skip
+BENCHMARK_TABLES: Mapping[str, BenchmarkTable] = {
+    "attention": BenchmarkTable("attention", _CALL_HEAD, _attention_rows, _CALL),
+    "frontier": BenchmarkTable(
+        "attention", _CALL_HEAD, partial(_attention_rows, frontier=True), f"{_CALL} --frontier 0.25"
+    ),
+    "cold": BenchmarkTable(
+        "attention", _CALL_HEAD, partial(_attention_rows, cold=True), f"{_CALL} --cold"
+    ),
+    "model": BenchmarkTable(
+        "model", ["topology", "tokens", "d", "pass", "halting", "dense ms", "adaptive ms",
+                  "x faster", "x by FLOPs", "share", "x less memory"],
+        _model_rows, "graphut bench model --shape 64x10-60 --dim 128",
+    ),
+    "scaling": BenchmarkTable(
+        "scaling", ["topology", "tokens", "d", "slope of time", "slope of memory",
+                    "ms at the longest"],
+        _scaling_rows, "graphut bench scaling",
+    ),
+    "layers": BenchmarkTable(
+        "layers", ["graph", "layer", "ms", "peak MiB", *(f"x {peer}" for peer in _LAYER_PEERS)],
+        _layer_rows, "graphut bench layers --power-law",
+    ),
+    "gpu": BenchmarkTable(
+        "gpu", ["section", "what", "figure"], _gpu_rows, "python -m graphut.experiments.bench.gpu"
+    ),
+}  # fmt: skip
+"""Tables by their name in the page."""

@@ -1,20 +1,29 @@
-"""Mean steps by difficulty: how deep a model that halts goes on easy and on hard inputs."""
+"""Steps and right answers by difficulty: on easy and hard inputs, by length, by nesting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from graphut.experiments.results.babi import babi_entry, joint_entry
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.published import BABI_STEPS
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_table import Entry
+from graphut.experiments.results.run_table import Entry, variant_name
 from graphut.experiments.results.task_tables import TASK_TABLES
-from graphut.experiments.tables import code, markdown_table, two_decimals
+from graphut.experiments.tables import code, markdown_table, share, two_decimals
+from graphut.experiments.tasks.presets import BASELINES, SMALL
 
 Row = Mapping[str, Any]
+_LONG = "up-to-400"  # the test set of algorithmic tasks that has all lengths
+_MEASURES = {
+    "token_accuracy": "right symbols",
+    "sequence_accuracy": "right sequences",
+    "encoder_steps": "steps in the encoder",
+    "decoder_steps": "steps in the decoder",
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ SCALES = (
     *(
         DifficultyScale(
             f"{task}, decoder", "symbols",
-            (Entry(f"algorithmic-{task}"),), "up-to-400", "by_source_length", "decoder_steps",
+            (Entry(f"algorithmic-{task}"),), _LONG, "by_source_length", "decoder_steps",
         )
         for task in ("copy", "reverse", "addition")
     ),
@@ -95,7 +104,7 @@ def difficulty_chart(runs: Sequence[RunRecord]) -> Chart:
 
 def _adaptive(scale: DifficultyScale, runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the best run of each entry with the preset `small`, which halts; all or none."""
-    best = [entry.best(entry.variant("small"), scale.test_set, runs) for entry in scale.entries]
+    best = [entry.best(entry.variant(SMALL), scale.test_set, runs) for entry in scale.entries]
     found = [record for record in best if record is not None]
     return found if len(found) == len(best) else []
 
@@ -108,7 +117,7 @@ def _points(scale: DifficultyScale, records: Sequence[RunRecord]) -> list[tuple[
 def _cells(scale: DifficultyScale, records: Sequence[RunRecord]) -> list[str]:
     paper = _listed((scale.published or {}).values())
     if not records:
-        commands = [entry.command(entry.variant("small")) for entry in scale.entries]
+        commands = [entry.command(entry.variant(SMALL)) for entry in scale.entries]
         return [scale.title, scale.unit, "not measured yet", "", paper, code(*commands)]
     difficulties, steps = zip(*_points(scale, records), strict=True)
     return [
@@ -125,3 +134,61 @@ def _series(scale: DifficultyScale, records: Sequence[RunRecord]) -> Iterable[Se
 
 def _listed(values: Iterable[float], form: Callable[[float], str] = two_decimals) -> str:
     return ", ".join(map(form, values))
+
+
+def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
+    """Return a chart with four panels for each task: two of accuracy, and two of steps."""
+    by_task = {
+        entry.task: {
+            preset: record
+            for preset in (SMALL, *BASELINES)  # without further options
+            if (record := entry.best((preset, ()), _LONG, runs)) is not None
+        }
+        for entry in TASK_TABLES["algorithmic"].entries
+    }
+    return Chart(
+        "Trained on lengths up to 40",
+        [
+            Panel(task.removeprefix("algorithmic-"), "symbols of the source", meaning, series)
+            for measure, meaning in _MEASURES.items()
+            for task, records in by_task.items()
+            if (series := [Series(name, _by_length(r, measure)) for name, r in records.items()])
+        ],
+    )
+
+
+def _by_length(record: RunRecord, measure: str) -> list[tuple[float, float]]:
+    return [(_middle(row), row[measure]) for row in record.evaluations[_LONG]["by_source_length"]]
+
+
+def nesting_table(runs: Sequence[RunRecord]) -> str:
+    """Return the table of right answers and steps by how deep lists are nested: means of seeds.
+
+    Runs that were judged by an older version do not say it, and have no row.
+    """
+    table = TASK_TABLES["listops"]
+    names = [column.test_set for column in table.columns[:-1]]  # the last one is that of steps
+    rows_of: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for variant, records in table.entries[0].variants(runs).items():
+        for name in names:
+            of_seeds = [
+                record.evaluations.get(name, {}).get("by_nesting", ()) for record in records
+            ]
+            if rows := [row for own in of_seeds for row in own]:
+                rows_of[variant_name(variant), name] = rows
+    ranges = sorted({(row["from"], row["to"]) for rows in rows_of.values() for row in rows})
+    body = [[*key, *(_nested(rows, ends) for ends in ranges)] for key, rows in rows_of.items()]
+    titles = [str(low) if low == high else f"{low} to {high}" for low, high in ranges]
+    return markdown_table(["model", "test set", *titles], body)
+
+
+def _nested(rows: Sequence[Mapping[str, Any]], ends: tuple[int, int]) -> str:
+    """Return the share of right answers, and steps in the encoder and in the decoder."""
+    own = [row for row in rows if (row["from"], row["to"]) == ends]
+    if not own:
+        return ""
+    right, *steps = (
+        fmean(row[name] for row in own)
+        for name in ("sequence_accuracy", "encoder_steps", "decoder_steps")
+    )
+    return f"{share(right)} at {_listed(steps)}"

@@ -10,7 +10,7 @@ from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_record import RunRecord, best_run
 from graphut.experiments.results.run_setup import Setup
 from graphut.experiments.results.run_table import variant_name
-from graphut.experiments.tables import code, markdown_table, mean_and_deviation, share, three_digits
+from graphut.experiments.tables import code, markdown_table, mean_cells, share, three_digits
 from graphut.experiments.tasks import preset_of
 from graphut.experiments.tasks.presets import HALTING_WAYS, SMALL, UNTIED
 
@@ -103,7 +103,7 @@ def sweep_table(runs: Sequence[RunRecord]) -> str:
         [
             f"`{row['rule']}`",
             str(row["max_steps"]),
-            *_cells([row], "accuracy", "steps", "work_ratio"),
+            *mean_cells([row], "accuracy", "steps", "work_ratio"),
         ]
         for row in _sweep(runs)
     ]
@@ -118,7 +118,7 @@ def problems_table(runs: Sequence[RunRecord]) -> str:
     rows = [
         [
             record.task, variant_name((None, tuple(record.setup.options.items()))), name,
-            *_cells([found], *_JUDGED),
+            *mean_cells([found], *_JUDGED),
             *_best_depth(record.sweeps.get(name, [])), _baseline(runs, record.task, name),
             f"{record.updates:,}", three_digits(record.seconds / 60), str(record.setup.seed),
             code(*record.commands),
@@ -141,7 +141,7 @@ def families_table(runs: Sequence[RunRecord]) -> str:
                 found.setdefault((record.options["families"], name), []).append(record)
     rows = [
         [
-            families, name, *_cells([record.evaluations[name] for record in own], *_JUDGED),
+            families, name, *mean_cells([record.evaluations[name] for record in own], *_JUDGED),
             ", ".join(str(record.setup.seed) for record in own), code(*own[0].commands),
         ]
         for (families, name), own in found.items()
@@ -219,17 +219,12 @@ def _way_cells(name: str, records: Sequence[RunRecord]) -> list[str]:
     if not records:
         return ["not measured yet", *[""] * 9, command]
     by_set = [[r.evaluations[s] for r in records] for s in (_SMALL, _MIDDLE, _LARGE)]
-    accuracies = [cell for own in by_set for cell in _cells(own, "accuracy")]
+    accuracies = [cell for own in by_set for cell in mean_cells(own, "accuracy")]
     minutes = three_digits(sum(record.seconds for record in records) / len(records) / 60)
     return [
-        *accuracies, *_cells(by_set[-1], "steps", "rank_correlation", "work_ratio"),
+        *accuracies, *mean_cells(by_set[-1], "steps", "rank_correlation", "work_ratio"),
         f"{records[0].weights:,}", f"{records[0].updates:,}", minutes, ", ".join(seeds), command,
     ]  # fmt: skip
-
-
-def _cells(found: Sequence[Mapping[str, Any]], *names: str) -> list[str]:
-    columns = [[own[name] for own in found if own[name] is not None] for name in names]
-    return [*map(mean_and_deviation, columns)]
 
 
 def _at(rows: Sequence[Mapping[str, Any]], low: int) -> str:
@@ -247,7 +242,7 @@ def _best_depth(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not fixed:
         return ["", "", ""]
     best = max(fixed, key=lambda row: (row["accuracy"], -row["max_steps"]))
-    return [str(best["max_steps"]), *_cells([best], "accuracy", "work_ratio")]
+    return [str(best["max_steps"]), *mean_cells([best], "accuracy", "work_ratio")]
 
 
 def _baseline(runs: Sequence[RunRecord], task: str, test_set: str) -> str:
@@ -260,5 +255,5 @@ def _baseline(runs: Sequence[RunRecord], task: str, test_set: str) -> str:
     if not own:
         return ""
     best = best_run(own)
-    [right] = _cells([best.evaluations[test_set]], "accuracy")
+    [right] = mean_cells([best.evaluations[test_set]], "accuracy")
     return f"{right} after {best.updates:,}"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 
 from graphut.experiments.results.babi import ENTRIES, babi_table
-from graphut.experiments.results.benchmark_tables import (
-    attention_table,
-    gpu_table,
-    layers_table,
-    model_table,
-    scaling_table,
-)
+from graphut.experiments.results.benchmark_tables import BENCHMARK_TABLES
 from graphut.experiments.results.depth import depth_chart, depth_table
-from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
+from graphut.experiments.results.difficulty import (
+    difficulty_chart,
+    difficulty_table,
+    lengths_chart,
+    nesting_table,
+)
 from graphut.experiments.results.halting import (
     distances_table,
     families_table,
@@ -27,9 +28,7 @@ from graphut.experiments.results.halting import (
     sweep_table,
     ways_table,
 )
-from graphut.experiments.results.lengths import lengths_chart
 from graphut.experiments.results.line_chart import Chart
-from graphut.experiments.results.nesting import nesting_table
 from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.summary import summary_table
@@ -45,47 +44,33 @@ _CHARTS = {
     "difficulty": difficulty_chart,
 }
 """Charts, by the name of the picture's file without `.png`."""
-_TABLES: Mapping[str, Callable[[Records], str]] = {
-    "summary": lambda records: summary_table(records.runs),
-    "babi-1k": lambda records: babi_table(records.runs, "1k", joint=False),
-    "babi-1k-joint": lambda records: babi_table(records.runs, "1k", joint=True),
-    "babi-10k": lambda records: babi_table(records.runs, "10k", joint=False),
-    "babi-10k-joint": lambda records: babi_table(records.runs, "10k", joint=True),
-    "nesting": lambda records: nesting_table(records.runs),
-    "ways": lambda records: ways_table(records.runs),
-    "distances": lambda records: distances_table(records.runs),
-    "sweep": lambda records: sweep_table(records.runs),
-    "families": lambda records: families_table(records.runs),
-    "givens": lambda records: givens_table(records.runs),
-    "problems": lambda records: problems_table(records.runs),
-    "depth": lambda records: depth_table(records.runs),
-    "difficulty": lambda records: difficulty_table(records.runs),
-    "attention": lambda records: attention_table(records.benches),
-    "frontier": lambda records: attention_table(records.benches, frontier=True),
-    "cold": lambda records: attention_table(records.benches, cold=True),
-    "model": lambda records: model_table(records.benches),
-    "scaling": lambda records: scaling_table(records.benches),
-    "layers": lambda records: layers_table(records.benches),
-    "gpu": lambda records: gpu_table(records.benches),
+_TABLES: Mapping[str, Callable[[Sequence[RunRecord]], str]] = {
+    **{name: table.markdown for name, table in TASK_TABLES.items()},
+    "summary": summary_table,
+    "babi-1k": partial(babi_table, size="1k", joint=False),
+    "babi-1k-joint": partial(babi_table, size="1k", joint=True),
+    "babi-10k": partial(babi_table, size="10k", joint=False),
+    "babi-10k-joint": partial(babi_table, size="10k", joint=True),
+    "nesting": nesting_table,
+    "ways": ways_table,
+    "distances": distances_table,
+    "sweep": sweep_table,
+    "families": families_table,
+    "givens": givens_table,
+    "problems": problems_table,
+    "depth": depth_table,
+    "difficulty": difficulty_table,
 }
 
 
 def unshown(records: Records) -> list[RunRecord]:
     """Return the runs that have no place in a table, such as those on a user's own data."""
-    shown = {
-        record.name
-        for entry in [*ENTRIES, *(e for table in TASK_TABLES.values() for e in table.entries)]
-        for found in entry.variants(records.runs).values()
-        for record in found
-    }
-    shown |= {record.name for found in runs_by_way(records.runs).values() for record in found}
-    for own in (
-        other_runs(records.runs),
-        other_runs(records.runs, UNTIED),
-        family_runs(records.runs),
-    ):
-        shown |= {record.name for record in own}
-    return [record for record in records.runs if record.name not in shown]
+    runs = records.runs
+    entries = [*ENTRIES, *(entry for table in TASK_TABLES.values() for entry in table.entries)]
+    found = [*runs_by_way(runs).values(), other_runs(runs), other_runs(runs, UNTIED)]
+    found += [family_runs(runs), *(own for e in entries for own in e.variants(runs).values())]
+    shown = {record.name for record in chain.from_iterable(found)}
+    return [record for record in runs if record.name not in shown]
 
 
 def make_charts(records: Records) -> dict[str, Chart]:
@@ -99,8 +84,8 @@ def make_tables(records: Records, pictures: str) -> dict[str, str]:
 
     `pictures` is the folder of the pictures, as seen from the page.
     """
-    tables = {name: table.markdown(records.runs) for name, table in TASK_TABLES.items()}
-    tables |= {name: make(records) for name, make in _TABLES.items()}
+    tables = {name: make(records.runs) for name, make in _TABLES.items()}
+    tables |= {name: table.markdown(records.benches) for name, table in BENCHMARK_TABLES.items()}
     drawn = make_charts(records)
     for name in _CHARTS:
         picture = f"![{drawn[name].title}]({pictures}/{name}.png)" if name in drawn else ""

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ pytest.importorskip("triton", reason="needs triton")
 
 from graphut._files import read_json
 from graphut.experiments.bench import gpu
-from graphut.experiments.bench.gpu import NO_MEASUREMENT, main, measure, sections, tiny_plan
+from graphut.experiments.bench.gpu import NO_MEASUREMENT, TINY, Plan, main, measure, sections
 from graphut.experiments.results.records import add_bench
 from tests.attention.triton.interpreter import skip_unless_kernels_run
 
@@ -28,7 +27,7 @@ def test_main_runs_everything_on_tiny_sizes(
     assert NO_MEASUREMENT in capsys.readouterr().out
     report = read_json(tmp_path / "found.json")
     figures = {row["section"]: row["figures"] for row in report["rows"]}
-    assert [*figures] == [*sections(tiny_plan())]
+    assert [*figures] == [*sections(TINY)]
     assert not [name for name, found in figures.items() if "failed" in found], figures
     exact = figures["exactness, float32, 4 features a head"]
     assert exact.pop("same bits twice") is True
@@ -56,15 +55,15 @@ def test_measure_goes_on_where_it_was_stopped(
         gpu, "sections", lambda plan: {name: lambda name=name: section(name) for name in names}
     )
     out = tmp_path / "found.json"
-    assert not measure(tiny_plan(), out, [], minutes=0)
+    assert not measure(TINY, out, [], minutes=0)
     assert not done and not out.exists()
     with pytest.raises(KeyboardInterrupt):
-        measure(tiny_plan(), out, [], minutes=1)
-    assert measure(tiny_plan(), out, [], minutes=1)
+        measure(TINY, out, [], minutes=1)
+    assert measure(TINY, out, [], minutes=1)
     assert done == ["a", "b", "b", "c"]
     figures = [row["figures"] for row in read_json(out)["rows"]]
     assert figures == [{"figure": "inf"}] * 2 + [{"failed": "RuntimeError: too large"}]
-    assert measure(tiny_plan(), out, [], minutes=1)  # what has failed is tried once more
+    assert measure(TINY, out, [], minutes=1)  # what has failed is tried once more
     assert done[4:] == ["c"] and len(read_json(out)["rows"]) == 3
 
 
@@ -72,7 +71,7 @@ def test_measure_refuses_a_report_of_another_machine(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     out.write_text('{"machine": {"gpu": "Loom 1"}, "rows": []}')
     with pytest.raises(ValueError, match="is of Loom 1, not of None"):
-        measure(tiny_plan(), out, [], minutes=1)
+        measure(TINY, out, [], minutes=1)
 
 
 def test_main_refuses_to_measure_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +83,7 @@ def test_main_refuses_to_measure_without_a_gpu(capsys: pytest.CaptureFixture[str
     assert "--out nowhere/found.json: there is no such folder" in capsys.readouterr().err
 
 
-def test_full_plan_has_sections_of_their_own() -> None:
-    plan = replace(gpu.full_plan(), device=torch.device("cpu"))
+def test_plan_has_sections_of_their_own() -> None:
+    plan = Plan(device=torch.device("cpu"))
     assert {"ceilings", "waits", "training, 300 updates"} < {*sections(plan)}
     assert len(sections(plan)) == 2 + 9 + 1 + 4 + 3 + 12

@@ -8,8 +8,12 @@ import pytest
 import torch
 
 from graphut.experiments.bench import Sizes, peers
-from graphut.experiments.bench.correctness import largest_error, reference
-from graphut.experiments.bench.implementations import PreparedRun, UnavailableError
+from graphut.experiments.bench.implementations import (
+    PreparedRun,
+    UnavailableError,
+    largest_error,
+    reference,
+)
 from graphut.experiments.bench.peers import (
     PEERS,
     check_memory,

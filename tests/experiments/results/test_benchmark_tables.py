@@ -1,17 +1,10 @@
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 
-from graphut.experiments.results.benchmark_tables import (
-    attention_table,
-    gpu_table,
-    layers_table,
-    model_table,
-    scaling_table,
-)
+from graphut.experiments.results.benchmark_tables import BENCHMARK_TABLES
 from graphut.experiments.results.records import bench_record
 from tests.experiments.results.tiny import cells, row
 
@@ -23,6 +16,10 @@ def make(bench: str, **content: Any) -> dict[str, Any]:
     command = ["graphut", "bench", bench]
     state = {"bench": bench, "command": command, "machine": MACHINE, "rows": [], **content}
     return bench_record("x", state)
+
+
+def markdown(table: str, *benches: dict[str, Any]) -> str:
+    return BENCHMARK_TABLES[table].markdown(benches)
 
 
 def attention(frontier: float, device: str = "cpu") -> dict[str, Any]:
@@ -38,30 +35,30 @@ def attention(frontier: float, device: str = "cpu") -> dict[str, Any]:
 
 
 def test_attention_table_and_frontier_table() -> None:
-    table = attention_table([attention(1.0), attention(0.25), make("scaling")])
+    table = markdown("attention", attention(1.0), attention(0.25), make("scaling"))
     [_, only] = cells(table)
     assert only == [
         "`window:3\\|global:0`", "8x400", "128", "100.00%", "native", "2.00", "5.00", "25.00%",
         "12.3", "-", "-", "-", "-", "native", "Abacus 9, 2 threads", "`graphut bench attention`",
     ]  # fmt: skip
-    [_, only] = cells(attention_table([attention(1.0), attention(0.25)], frontier=True))
+    [_, only] = cells(markdown("frontier", attention(1.0), attention(0.25)))
     assert only[3] == "25.00%"
 
 
 def test_attention_table_has_cold_calls_by_themselves() -> None:
     cold = {**attention(1.0), "cold": True}
-    assert attention_table([cold]).startswith("Not measured yet")
-    assert len(cells(attention_table([attention(1.0), cold], cold=True))) == 2
+    assert markdown("attention", cold).startswith("Not measured yet")
+    assert len(cells(markdown("cold", attention(1.0), cold))) == 2
 
 
 def test_attention_table_leaves_out_kernels_that_did_not_run() -> None:
-    assert attention_table([attention(1.0, "cuda:0")]).startswith("Not measured yet: `graphut")
+    assert markdown("attention", attention(1.0, "cuda:0")).startswith("Not measured yet: `graphut")
 
 
 def test_gpu_table() -> None:
-    assert gpu_table([]).startswith("Not measured yet: `python -m graphut.experiments.bench.gpu")
+    assert markdown("gpu").startswith("Not measured yet: `python -m graphut.experiments.bench.gpu")
     figures = {"copy, GB/s": 2345.6, "same bits twice": True, "failed": "RuntimeError: too large"}
-    table = gpu_table([make("gpu", rows=[{"section": "ceilings", "figures": figures}])])
+    table = markdown("gpu", make("gpu", rows=[{"section": "ceilings", "figures": figures}]))
     _, *rows = cells(table)
     assert [each[:3] for each in rows] == [
         ["ceilings", "copy, GB/s", "2346"],
@@ -76,7 +73,7 @@ def test_model_table() -> None:
                 "adaptive_seconds": SECONDS, "speed_up": 1.5, "bound_by_flops": 3.0,
                 "share_of_bound": 0.5, "memory_ratio": None}  # fmt: skip
     failed = {**measured, "pass": "backward", "reason": "too large", "speed_up": None}
-    table = model_table([make("model", rows=[measured, failed])])
+    table = markdown("model", make("model", rows=[measured, failed]))
     found = row(table, "`causal`", "8x400", "8", "forward")
     assert (found["x faster"], found["share"], found["x less memory"]) == ("1.50", "50.00%", "-")
     assert row(table, "`causal`", "8x400", "8", "backward")["dense ms"] == "too large"
@@ -85,7 +82,7 @@ def test_model_table() -> None:
 def test_scaling_table() -> None:
     rows = [{"nodes": nodes, "seconds": SECONDS} for nodes in (10, 1000)]
     content = {"topology": "causal", "dim": 8, "time_slope": 1.0312, "memory_slope": None}
-    found = row(scaling_table([make("scaling", rows=rows, **content)]), "`causal`")
+    found = row(markdown("scaling", make("scaling", rows=rows, **content)), "`causal`")
     assert (found["tokens"], found["slope of time"]) == ("10 to 1000", "1.03")
     assert found["slope of memory"] == "-"
 
@@ -98,22 +95,13 @@ def test_layers_table() -> None:
         {"name": "dgl GATConv", "seconds": SECONDS, "peak_bytes": None,
          "times_faster_than": {"dgl GATConv": 1.0}},
     ]  # fmt: skip
-    table = layers_table([make("layers", problem=problem, rows=rows)])
+    table = markdown("layers", make("layers", problem=problem, rows=rows))
     graph = "17,000 nodes, 120,000 edges, power law, sampled blocks for 1,024 nodes"
     found = row(table, graph, "DotGATConv")
     assert (found["ms"], found["peak MiB"], found["x dgl GATConv"]) == ("2.00", "3.00", "2.50")
     assert row(table, graph, "dgl GATConv")["peak MiB"] == "-"
 
 
-@pytest.mark.parametrize(
-    "make_table",
-    [
-        attention_table,
-        partial(attention_table, frontier=True),
-        model_table,
-        scaling_table,
-        layers_table,
-    ],
-)
-def test_tables_without_records_name_a_command(make_table: Any) -> None:
-    assert make_table([]).startswith("Not measured yet: `graphut bench ")
+@pytest.mark.parametrize("name", sorted({*BENCHMARK_TABLES} - {"gpu"}))
+def test_tables_without_records_name_a_command(name: str) -> None:
+    assert markdown(name).startswith("Not measured yet: `graphut bench ")

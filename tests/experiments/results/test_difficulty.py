@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-from graphut.experiments.results.difficulty import difficulty_chart, difficulty_table
-from tests.experiments.results.tiny import PAIRS, make_record, row
+from graphut.experiments.results.difficulty import (
+    difficulty_chart,
+    difficulty_table,
+    lengths_chart,
+    nesting_table,
+)
+from tests.experiments.results.tiny import PAIRS, cells, make_record, row
 
 
 def test_difficulty_table_by_supporting_facts() -> None:
@@ -58,3 +63,44 @@ def test_difficulty_table_by_length() -> None:
     runs = [make_record("algorithmic-copy", "small", up_to_400=judged)]
     found = row(difficulty_table(runs), "copy, decoder")
     assert (found["from easy to hard"], found["mean steps"]) == ("2, 6", "1.50, 2.50")
+
+
+LENGTHS = [
+    {"from": 1, "to": 3, "examples": 2, **PAIRS, "decoder_steps": 1.5},
+    {"from": 4, "to": 8, "examples": 2, **PAIRS, "decoder_steps": 2.5, "token_accuracy": 0.25},
+]
+
+
+def test_lengths_chart_has_curves_by_length() -> None:
+    judged = {**PAIRS, "by_source_length": LENGTHS}
+    runs = [
+        make_record("algorithmic-copy", preset, up_to_400=judged) for preset in ("small", "fixed")
+    ]
+    right, sequences, _, steps = lengths_chart(runs).panels
+    assert [series.label for series in right.series] == ["small", "fixed"]
+    assert right.series[0].points == [(2.0, 0.5), (6.0, 0.25)]
+    assert sequences.series[0].points == [(2.0, 0.5), (6.0, 0.5)]
+    assert steps.series[1].points == [(2.0, 1.5), (6.0, 2.5)]
+    assert lengths_chart([make_record("algorithmic-copy", test=PAIRS)]).panels == []
+
+
+def by_nesting(*accuracies: float) -> list[dict[str, float]]:
+    return [
+        {**PAIRS, "from": n, "to": n, "examples": 4, "sequence_accuracy": accuracy}
+        for n, accuracy in enumerate(accuracies, 1)
+    ]
+
+
+def test_nesting_table_has_means_of_seeds_by_nesting() -> None:
+    data = {"data": "DATA/listops"}
+    runs = [
+        make_record(
+            "listops", options=data, seed=seed, test={**PAIRS, "by_nesting": by_nesting(*own)}
+        )
+        for seed, own in enumerate([(1.0, 0.5), (1.0, 0.25, 0.125)])
+    ]
+    runs.append(make_record("listops", "fixed", data, test=PAIRS))  # judged by an older version
+    assert cells(nesting_table(runs)) == [
+        ["model", "test set", "1", "2", "3"],
+        ["small", "test", "1.000 at 1.00, 2.00", ".375 at 1.00, 2.00", ".125 at 1.00, 2.00"],
+    ]
