@@ -91,17 +91,9 @@ class Babi(QuestionTask):
     of their own. Vocabularies are those of all files of the chosen tasks. Several tasks are
     learned jointly, and each is reported by itself.
 
-    Parameters
-    ----------
-    data : str or Path
-        The folder with `en-valid` and `en-valid-10k` in it.
-    tasks : str
-        Numbers from 1 to 20, as in "1,2,18-20", or "all".
-    size : str
-        "1k" (about 900 training and 100 validation questions a task) or "10k" (9000 and 1000).
-    longest_story : int, optional
-        Facts that are kept, the last ones, of each story; all of them, without it: up to 228,
-        in task 3. The paper's code keeps 70, and 130 in task 3.
+    A task has about 900 training and 100 validation questions in the size "1k", and 9000 and 1000
+    in "10k". Without a `longest_story` a story has up to 228 facts, in task 3. The paper's code
+    keeps 70, and 130 in task 3.
 
     Examples
     --------

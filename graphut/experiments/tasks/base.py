@@ -23,106 +23,54 @@ Pair = tuple[list[int], list[int]]
 
 
 class Text(NamedTuple):
-    """A text whose tokens are to be predicted, each from those before it.
+    """A text whose tokens are to be predicted, each from those before it."""
 
-    Parameters
-    ----------
-    tokens : list of int
-        Token ids; the last one is `<eos>` if the text ends there. A window of a longer text has
-        none.
-    context : int
-        Number of tokens at the start that are given: they are not counted when a model is judged.
-    group : str
-        The part of its set that it is reported with, such as "3 attractors".
-    """
-
-    tokens: list[int]
-    context: int = 0
-    group: str = ""
+    tokens: list[int]  # ids; the last one is `<eos>` if the text ends there: a window has none
+    context: int = 0  # tokens at the start that are given: they do not count in an evaluation
+    group: str = ""  # the part of its set that it is reported with, such as "3 attractors"
 
 
 class Question(NamedTuple):
-    """A question about facts.
+    """A question about facts."""
 
-    Parameters
-    ----------
-    facts : list of list of int
-        Token ids of each sentence, in order.
-    question : list of int
-        Token ids.
-    answer : int
-        A class: an index into the symbols of `QuestionTask.answers`.
-    supporting : tuple of int
-        The facts that the answer follows from, as indices into `facts`.
-    group : str
-        The part of its set that it is reported with, such as "qa3".
-    """
-
-    facts: list[list[int]]
-    question: list[int]
-    answer: int
-    supporting: tuple[int, ...] = ()
-    group: str = ""
+    facts: list[list[int]]  # the token ids of each sentence, in order
+    question: list[int]  # token ids
+    answer: int  # a class: an index into the symbols of `QuestionTask.answers`
+    supporting: tuple[int, ...] = ()  # indices of the facts that the answer follows from
+    group: str = ""  # the part of its set that it is reported with, such as "qa3"
 
 
 class Passage(NamedTuple):
-    """A passage whose next word is asked for.
+    """A passage whose next word is asked for."""
 
-    Parameters
-    ----------
-    context : list of int
-        Token ids.
-    answer : int
-        A token id, which need not be in the context.
-    """
-
-    context: list[int]
-    answer: int
+    context: list[int]  # token ids
+    answer: int  # a token id, which need not be in the context
 
 
 class LabelledGraph(NamedTuple):
-    """A graph with right answers at its nodes, at its edges, or for the whole.
+    """A graph with right answers at its nodes, at its edges, or for the whole."""
 
-    Parameters
-    ----------
-    edges : array
-        `(2, E)` int64: sources, and under them destinations. News goes from a source to a
-        destination.
-    nodes : array
-        `(N,)` int64, the kind of each node: an index into the symbols of `GraphTask.node_kinds`.
-        Or `(N, F)` float32, features.
-    labels : array
-        int64. At nodes `(N,)`: a class each, an index into the symbols of `GraphTask.answers`, or
-        -1 for a node that is not asked. For the graph `(1,)`: a class. At edges `(E,)`: 1 for each
-        in-edge of a node that is a right answer of this node, and else 0.
-    depth : array, optional
-        `(N,)` int64, over how many edges the news must come that each node needs to be sure of its
-        answer; -1 where that is not known.
-    positions : array, optional
-        `(N, k)` int64, coordinates of each node.
-    group : str
-        The part of its set that it is reported with, such as "near".
-    """
-
+    # (2, E), sources, and under them destinations. News goes from a source to a destination.
     edges: NDArray[np.int64]
+    # (N,) int64, the kind of each node: an index into the symbols of `GraphTask.node_kinds`. Or
+    # (N, F) float32, features.
     nodes: NDArray[Any]
+    # At nodes (N,): a class each, an index into the symbols of `GraphTask.answers`, or -1 for a
+    # node that is not asked. For the graph (1,): a class. At edges (E,): 1 for each in-edge of a
+    # node that is a right answer of this node, and else 0.
     labels: NDArray[np.int64]
+    # (N,), over how many edges the news must come that each node needs to be sure of its answer;
+    # -1 where that is not known.
     depth: NDArray[np.int64] | None = None
-    positions: NDArray[np.int64] | None = None
-    group: str = ""
+    positions: NDArray[np.int64] | None = None  # (N, k), coordinates of each node
+    group: str = ""  # the part of its set that it is reported with, such as "near"
 
 
 def option(default: Any, help: str, *, least: float | None = None) -> Any:
-    """Return a dataclass field for an option of a task.
+    """Return a dataclass field for an option of a task, with its help text of the command line.
 
-    Parameters
-    ----------
-    default : object
-        `dataclasses.MISSING` for an option that must be given.
-    help : str
-        The help text of the command line.
-    least : number, optional
-        The smallest value that `Task` accepts.
+    The default is `dataclasses.MISSING` for an option that must be given; `least` is the smallest
+    value that `Task` accepts.
     """
     return field(default=default, metadata={"help": help, "least": least})
 
@@ -136,32 +84,19 @@ class Task(ABC):
     example is: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`, `GraphTask`. A task overrides
     `load`, and also `train` if each epoch has other examples.
 
-    Options that are paths become absolute, so that a run can be resumed from anywhere.
-
-    Attributes
-    ----------
-    name : str
-        The name of the task on the command line.
-    presets : mapping of str to mapping
-        Other defaults for the options of the task, of `TrainingConfig` and of the model, by the
-        name of the preset. The preset `small` is used where none is named.
-    vocabulary_names : tuple of str
-        Names that `vocabularies` has: those that the models of its kind of task need.
-    own_files : tuple of str
-        Options that name files of the user's own.
-
-    Raises
-    ------
-    ValueError
-        If an option is smaller than its `least`, or is not one of the values of its `Literal`.
-    ValueError, FileNotFoundError
-        When examples are asked for: if a file is not there, or not as it was published.
+    Options that are paths become absolute, so that a run can be resumed from anywhere. Raise
+    `ValueError` if an option is smaller than its `least`, or is not one of the values of its
+    `Literal`; and, when examples are asked for, `ValueError` or `FileNotFoundError` if a file is
+    not there, or not as it was published.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # on the command line
+    # Other defaults for the options of the task, of `TrainingConfig` and of the model, by the name
+    # of the preset. The preset `small` is used where none is named.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    # Names that `vocabularies` has: those that the models of its kind of task need.
     vocabulary_names: ClassVar[tuple[str, ...]] = ()
-    own_files: ClassVar[tuple[str, ...]] = ()
+    own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user's own
 
     def __post_init__(self) -> None:
         """Check the options, and make paths absolute."""

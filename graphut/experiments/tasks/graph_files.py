@@ -57,10 +57,8 @@ class GraphFile:
     def labelled(self, kinds: Vocabulary, answers: Vocabulary) -> LabelledGraph:
         """Return the graph in the numbers of a model's vocabularies.
 
-        Raises
-        ------
-        ValueError
-            If a kind or a class is unknown, or features stand where the model has kinds.
+        Raise `ValueError` if a kind or a class is unknown, or features stand where the model has
+        kinds.
         """
         with blaming(self.place, ""):
             if self.has_kinds != bool(kinds.symbols):
@@ -86,12 +84,9 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
     A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
     has a label, the graph has `label`; an empty one and -1 are none. The attributes `train_mask`,
     `val_mask` and `test_mask` may say which nodes are asked in which part. Edges of undirected
-    graphs count in both directions, and nodes without an edge from themselves get one.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        If there is no graph, or one cannot be read; the message names the file.
+    graphs count in both directions, and nodes without an edge from themselves get one. Raise
+    `ValueError` or `FileNotFoundError`, which names the file, if there is no graph, or one cannot
+    be read.
     """
     files = graph_files(path)
     if files[0].suffix == ".csv":

@@ -137,28 +137,12 @@ class ListExpressions(Task):
     The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded
     down) and sum modulo 10. Expressions are generated as the published ones were: all
     distinct, then split at random, whatever the seed, so that no expression is in two parts.
+    Longer ones than `longest` are thrown away; if too few are left, `ValueError` is raised when
+    pairs are asked for. The paper has the default depth, values and training size.
 
-    Parameters
-    ----------
-    data : str or Path, optional
-        A folder with the official test files; they become the test sets `official-d20s`
-        (the paper's) and `official-d20a` (without sums), and no expression in them is trained
-        on. They have up to 1016 symbols each, whatever `longest` is.
-    max_depth : int
-        Depth of the deepest digit: lists are nested one less deep. In the paper 20.
-    max_values : int
-        Values in a list, at most. In the paper 5.
-    longest : int
-        Symbols in the longest expression; longer ones are thrown away.
-    train_size : int
-        Training pairs. In the paper 90,000.
-    held_out : int
-        Pairs in the validation set, and in the test set.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        As in `Task`; also, when pairs are asked for, if there are too few expressions.
+    The official test files become the test sets `official-d20s` (the paper's) and `official-d20a`
+    (without sums), and no expression in them is trained on. They have up to 1016 symbols each,
+    whatever `longest` is.
     """
 
     data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
@@ -253,13 +237,9 @@ class ListOpsTree(ListExpressions, GraphTask):
     """ListOps with the brackets' tree as graph: news goes from a list's values to the list.
 
     A node is a digit or an operator, and sees itself and its values. In validation and test the
-    outermost list alone is asked. The depth of a list is how deep lists are nested in it, digits
-    included. See `ListExpressions` for its other options and errors.
-
-    Parameters
-    ----------
-    inner : bool
-        Whether inner lists and digits are asked in training too: all learn when to halt.
+    outermost list alone is asked; with `inner`, all nodes are asked in training, so that they
+    learn when to halt. The depth of a list is how deep lists are nested in it, digits included.
+    See `ListExpressions` for its other options and errors.
 
     Examples
     --------

@@ -40,18 +40,9 @@ class Subwords(Vocabulary):
     things: white space, of which any amount becomes one space and none at the ends, and
     characters, which come in Unicode's normal form C.
 
-    Parameters
-    ----------
-    merges : iterable of (str, str)
-        The two pieces that become one, what is joined first at first. All bytes and what the
-        merges make are the pieces.
-
-    Raises
-    ------
-    ImportError
-        If there is no package `tokenizers`.
-    ValueError
-        If a merge joins what is no piece.
+    A merge is two pieces that become one; what is joined first comes first. All bytes and what
+    the merges make are the pieces. Raise `ImportError` if there is no package `tokenizers`, and
+    `ValueError` if a merge joins what is no piece.
 
     Examples
     --------
@@ -70,20 +61,10 @@ class Subwords(Vocabulary):
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int) -> Subwords:
-        """Join the most frequent pair of pieces in the texts, again and again.
+        """Join the most frequent pair of pieces in the texts, until there are `size` pieces.
 
-        Parameters
-        ----------
-        texts : iterable of str
-            To learn from.
-        size : int
-            Pieces to end up with, the 256 bytes among them; there are fewer when no pair comes
-            twice any more.
-
-        Raises
-        ------
-        ValueError
-            If the size leaves no room for a merge.
+        The 256 bytes are among them; there are fewer when no pair comes twice any more. Raise
+        `ValueError` if the size leaves no room for a merge.
         """
         if size <= BYTES:
             raise ValueError(f"subwords must be more than the {BYTES} bytes; got {size}")
@@ -120,13 +101,7 @@ class Subwords(Vocabulary):
 
     @classmethod
     def load(cls, path: str | Path) -> Subwords:
-        """Read a file that `save` has written.
-
-        Raises
-        ------
-        ValueError
-            If the file does not hold merges.
-        """
+        """Read a file that `save` has written; raise `ValueError` if it does not hold merges."""
         state = read_json(path)
         lines = state.get("merges") if isinstance(state, dict) else None
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
