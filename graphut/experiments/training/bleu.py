@@ -28,10 +28,7 @@ def sacrebleu_package() -> ModuleType:
 def bleu(outputs: Sequence[str], references: Sequence[str]) -> Bleu:
     """Return the BLEU of a corpus (Papineni et al. 2002), as sacreBLEU has it (arXiv 1804.08771).
 
-    Parameters
-    ----------
-    outputs, references : sequence of str
-        Equally many sentences, not tokenised, in the same order.
+    Outputs and references are equally many sentences, not tokenised, in the same order.
 
     Examples
     --------

@@ -13,12 +13,8 @@ class TrainingConfig(CheckedConfig):
     """The settings of training: the options of `graphut train`, with the same help.
 
     An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
-    training examples, and ends with an evaluation on the validation examples.
-
-    Raises
-    ------
-    ValueError
-        If a value is of another type or out of range; the message quotes it.
+    training examples, and ends with an evaluation on the validation examples. A value that is of
+    another type or out of range raises `ValueError`, which quotes it.
 
     Examples
     --------

@@ -21,18 +21,9 @@ class BatchGradient:
     """The gradient of the loss of a batch, whatever the number of processes and parts.
 
     Loss and ponder costs are means over the labels and nodes of the whole batch, however unevenly
-    its parts share them. All processes know the whole batch, so that they need to exchange nothing
-    but gradients, by `DistributedDataParallel`.
-
-    Parameters
-    ----------
-    model, learner : AdaptiveModel, Learner
-        The model, the same in all processes, and the learner of its task.
-    config : TrainingConfig
-        Says label smoothing and precision.
-    accumulate : int
-        The number of parts, 1 or more, that each process computes one after the other, to need
-        less memory.
+    its parts share them. All processes have the same model and know the whole batch, so that they
+    need to exchange nothing but gradients, by `DistributedDataParallel`. Each computes
+    `accumulate` parts one after the other, to need less memory.
 
     Examples
     --------
