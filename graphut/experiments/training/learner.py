@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
@@ -22,6 +23,8 @@ from graphut.topology import Topology
 Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
 ModelT = TypeVar("ModelT", bound=AdaptiveModel)
+
+_NUM_SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,6 +206,75 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
                     everything += int(ponder.all_flops)
         flops = {"flops_per_example": done / len(examples), "flops_share": done / everything}
         return {**flops, "fed_accuracy": right / labels}
+
+
+class Reading(NamedTuple):
+    """A text as a model reads it."""
+
+    names: list[str]  # its words, or its sentences
+    tokens: list[Any]  # their token ids
+
+
+class ReadingLearner(Learner[Example, TaskT, ModelT]):
+    """The base of learners whose model reads a text and names one answer to it."""
+
+    table: ClassVar[Any]  # a function: from names and their steps to a table of them
+
+    @abstractmethod
+    def parse(self, text: str, vocabularies: Mapping[str, Vocabulary]) -> Reading:
+        """Return a user's text as the model reads it."""
+
+    @abstractmethod
+    def reading(self, example: Example, task: TaskT) -> tuple[Reading, str]:
+        """Return an example as the model reads it, and its right answer."""
+
+    @abstractmethod
+    def likeliest(
+        self, output: Any, reading: Reading, vocabularies: Mapping[str, Vocabulary]
+    ) -> tuple[str, float]:
+        """Return the likeliest answer in an output of the model, and its log-probability."""
+
+    @torch.no_grad()
+    def _think(
+        self, model: ModelT, reading: Reading, vocabularies: Mapping[str, Vocabulary]
+    ) -> tuple[GeneratedText, PonderedPart]:
+        with model.evaluating():
+            output = model([reading.tokens], get_attention=True)
+        answer, likely = self.likeliest(output, reading, vocabularies)
+        table = self.table(reading.names, output.ponder.steps.tolist())
+        said = GeneratedText(answer, f"{table}\nanswer  {answer} ({exp(likely):.1%})")
+        return said, PonderedPart("encoder", reading.names, reading.names, output.ponder)
+
+    def show(self, model: ModelT, task: TaskT) -> Iterator[str]:
+        """Yield the answers to a few examples, beside the right ones."""
+        for example in task.test[:_NUM_SHOWN]:
+            reading, right = self.reading(example, task)
+            said, _ = self._think(model, reading, task.vocabularies)
+            yield f"{said.with_steps}; right: {right}"
+
+    def generate(
+        self,
+        model: ModelT,
+        vocabularies: Mapping[str, Vocabulary],
+        texts: Sequence[str],
+        options: Any,
+    ) -> Iterator[GeneratedText]:
+        """Yield the answer to each text, and the steps of all that was read."""
+        for text in texts:
+            yield self._think(model, self.parse(text, vocabularies), vocabularies)[0]
+
+    def look_inside(
+        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], text: str, options: Any
+    ) -> tuple[str, list[PonderedPart]]:
+        """Return the answer to a text, and how the model pondered over it."""
+        said, part = self._think(model, self.parse(text, vocabularies), vocabularies)
+        return said.text, [part]
+
+    def answer(self, model: ModelT, task: TaskT, example: Example) -> ExampleAnswer:
+        """Return the answer to an example."""
+        reading, right = self.reading(example, task)
+        said, part = self._think(model, reading, task.vocabularies)
+        return ExampleAnswer(said.text, right, said.text == right, [part])
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:

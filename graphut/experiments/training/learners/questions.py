@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import exp
@@ -17,15 +17,14 @@ from graphut.experiments.tasks import Question, QuestionTask, Vocabulary
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, score_batches
-from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_list
-from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
+from graphut.experiments.training.generation import steps_list
+from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
-from graphut.models.outputs import ClassifierPrediction
+from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
 
 FAILED = 0.05
 """A task with more errors has failed (arXiv 1502.05698, section 5)."""
 
-_NUM_SHOWN = 3
 _BATCH = 200
 
 
@@ -51,12 +50,13 @@ class QuestionScore:
         )
 
 
-class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassifier]):
+class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
     """The learner of questions, with a classifier of sentences that reads the question last."""
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
     from_task = ("vocab_size", "classes", "longest_sentence")
+    table = staticmethod(steps_list)
     examples: ClassVar[str] = "questions"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers, on average over the groups of the set",
@@ -125,54 +125,25 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         details = {f"by_{name}": rows_by(scores, name) for name in ("group", "supporting")}
         return self.evaluation(**question_metrics(scores)), details
 
-    def show(self, model: UniversalTransformerClassifier, task: QuestionTask) -> Iterator[str]:
-        """Yield the answers to a few questions, beside the right ones."""
-        for question in task.test[:_NUM_SHOWN]:
-            text = [task.vocabulary.write(sentence) for sentence in document(question)]
-            [found] = model.predict([document(question)])
-            right = task.answers.symbols[question.answer]
-            yield f"{_answer(text, found, task.answers).with_steps}; right: {right}"
+    def parse(self, text: str, vocabularies: Mapping[str, Vocabulary]) -> Reading:
+        """Return the sentences of a text, the last of which is the question."""
+        parts = sentences(text)
+        if not parts:
+            raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
+        return Reading(parts, [vocabularies["text"].encode(words(part)) for part in parts])
 
-    def generate(
-        self,
-        model: UniversalTransformerClassifier,
-        vocabularies: Mapping[str, Vocabulary],
-        texts: Sequence[str],
-        options: Any,
-    ) -> Iterator[GeneratedText]:
-        """Yield the answer to each text, whose last sentence is the question, with all steps."""
-        for text in texts:
-            parts, read = _parsed(text, vocabularies)
-            [found] = model.predict([read])
-            yield _answer(parts, found, vocabularies["answer"])
+    def reading(self, example: Question, task: QuestionTask) -> tuple[Reading, str]:
+        """Return the sentences of a question, and the right answer."""
+        names = [task.vocabulary.write(sentence) for sentence in document(example)]
+        return Reading(names, document(example)), task.answers.symbols[example.answer]
 
-    def look_inside(
-        self,
-        model: UniversalTransformerClassifier,
-        vocabularies: Mapping[str, Vocabulary],
-        text: str,
-        options: Any,
-    ) -> tuple[str, list[PonderedPart]]:
-        """Return the answer, and how the model pondered over each sentence."""
-        parts, read = _parsed(text, vocabularies)
-        with torch.no_grad(), model.evaluating():
-            output = model([read], get_attention=True)
-        answer = vocabularies["answer"].symbols[int(output.logits.argmax())]
-        return answer, [PonderedPart("encoder", parts, parts, output.ponder)]
-
-    @torch.no_grad()
-    def answer(
-        self, model: UniversalTransformerClassifier, task: QuestionTask, example: Question
-    ) -> ExampleAnswer:
-        """Return the answer to a question."""
-        with model.evaluating():
-            output = model([document(example)], get_attention=True)
-        said, right = (
-            task.answers.symbols[i] for i in (int(output.logits.argmax()), example.answer)
-        )
-        texts = [task.vocabulary.write(sentence) for sentence in document(example)]
-        part = PonderedPart("encoder", texts, texts, output.ponder)
-        return ExampleAnswer(said, right, said == right, [part])
+    def likeliest(
+        self, output: ClassifierOutput, reading: Reading, vocabularies: Mapping[str, Vocabulary]
+    ) -> tuple[str, float]:
+        """Return the likeliest class."""
+        best = int(output.logits.argmax())
+        likely = output.logits[0].float().log_softmax(-1)
+        return vocabularies["answer"].symbols[best], likely[best].item()
 
     def read(
         self,
@@ -202,20 +173,6 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
 def document(question: Question) -> list[list[int]]:
     """Return the sentences that a model reads: the facts, and the question last."""
     return [*question.facts, question.question]
-
-
-def _parsed(text: str, vocabularies: Mapping[str, Vocabulary]) -> tuple[list[str], list[list[int]]]:
-    """Return the sentences of a text, and their words as token ids."""
-    parts = sentences(text)
-    if not parts:
-        raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
-    return parts, [vocabularies["text"].encode(words(part)) for part in parts]
-
-
-def _answer(text: Sequence[str], found: ClassifierPrediction, answers: Vocabulary) -> GeneratedText:
-    """Return the answer; and the sentences with their steps, and the answer."""
-    answer, share = answers.symbols[found.label], exp(found.log_probabilities[found.label])
-    return GeneratedText(answer, f"{steps_list(text, found.steps)}\nanswer  {answer} ({share:.1%})")
 
 
 def score_questions(
