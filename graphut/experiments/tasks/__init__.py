@@ -19,6 +19,7 @@ from graphut.experiments.tasks.base import (
     Task,
     Text,
     TextTask,
+    Vocabularies,
     option,
 )
 from graphut.experiments.tasks.char_lm import CharLM
@@ -136,6 +137,7 @@ __all__ = [
     "Text",
     "TextTask",
     "TranslationTask",
+    "Vocabularies",
     "Vocabulary",
     "Wmt14",
     "Words",

@@ -18,6 +18,9 @@ from graphut.models.config import ModelConfig
 T = TypeVar("T")
 PARTS = ("train", "validation", "test")
 
+Vocabularies = Mapping[str, Vocabulary]
+"""Vocabularies by the sequences that they are for, such as "source" and "target"."""
+
 Pair = tuple[list[int], list[int]]
 """Source and target, as token ids without `<bos>` and `<eos>`."""
 
@@ -120,7 +123,7 @@ class Task(ABC):
 
     @property
     @abstractmethod
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
+    def vocabularies(self) -> Vocabularies:
         """The vocabularies of the token ids, by the sequences that they are for."""
 
     def load(self, part: str) -> list[Any]:
@@ -187,7 +190,7 @@ class PairTask(Task):
         return self.source_vocabulary
 
     @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
+    def vocabularies(self) -> Vocabularies:
         """The vocabularies "source" and "target"."""
         return {"source": self.source_vocabulary, "target": self.target_vocabulary}
 
@@ -204,7 +207,7 @@ class VocabularyTask(Task):
         """Symbols of all sequences."""
 
     @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
+    def vocabularies(self) -> Vocabularies:
         """The vocabulary "text"."""
         return {"text": self.vocabulary}
 
@@ -238,7 +241,7 @@ class QuestionTask(VocabularyTask):
         """The classes, each a symbol."""
 
     @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
+    def vocabularies(self) -> Vocabularies:
         """The vocabularies "text" and "answer"."""
         return {"text": self.vocabulary, "answer": self.answers}
 
@@ -268,7 +271,7 @@ class GraphTask(Task):
         """The classes, each a symbol; none where edges are the answers."""
 
     @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
+    def vocabularies(self) -> Vocabularies:
         """The vocabularies "node" and "answer"."""
         return {"node": self.node_kinds, "answer": self.answers}
 

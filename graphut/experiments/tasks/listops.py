@@ -14,14 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import (
-    GraphTask,
-    LabelledGraph,
-    Pair,
-    PairTask,
-    Task,
-    option,
-)
+from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task, option
 from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import (

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from graphut.experiments.tasks import Task, Vocabulary
+from graphut.experiments.tasks import Task, Vocabularies
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import GeneratedText, NoOptions, PonderedPart
@@ -124,11 +124,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def evaluate_in_detail(
-        self,
-        model: ModelT,
-        vocabularies: Mapping[str, Vocabulary],
-        examples: Sequence[Example],
-        **options: Any,
+        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return the evaluation on examples, and its details: JSON, by length, by group, ...
 
@@ -137,7 +133,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """
 
     def evaluate(
-        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], examples: Sequence[Example]
+        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example]
     ) -> Evaluation:
         """Return the evaluation of a model, without details."""
         return self.evaluate_in_detail(model, vocabularies, examples)[0]
@@ -148,11 +144,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def generate(
-        self,
-        model: ModelT,
-        vocabularies: Mapping[str, Vocabulary],
-        texts: Sequence[str],
-        options: Any,
+        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], options: Any
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text; `options` is a `generation_kind`."""
 
@@ -167,7 +159,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         return [self.answer(model, task, example) for example in examples]
 
     def look_inside(
-        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], text: str, options: Any
+        self, model: ModelT, vocabularies: Vocabularies, text: str, options: Any
     ) -> tuple[str, list[PonderedPart]]:
         """Return the answer to a text, and how each part of the model pondered over it.
 
@@ -176,7 +168,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         raise ValueError(f"{self.examples} are no texts: there is no text to think about")
 
     def read(
-        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: TaskT
+        self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
     ) -> list[Example]:
         """Return the examples in a user's file, for a model with the configuration.
 
@@ -221,7 +213,7 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     table: ClassVar[Any]  # a function: from names and their steps to a table of them
 
     @abstractmethod
-    def parse(self, text: str, vocabularies: Mapping[str, Vocabulary]) -> Reading:
+    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Return a user's text as the model reads it."""
 
     @abstractmethod
@@ -230,13 +222,13 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
 
     @abstractmethod
     def likeliest(
-        self, output: Any, reading: Reading, vocabularies: Mapping[str, Vocabulary]
+        self, output: Any, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
         """Return the likeliest answer in an output of the model, and its log-probability."""
 
     @torch.no_grad()
     def _think(
-        self, model: ModelT, reading: Reading, vocabularies: Mapping[str, Vocabulary]
+        self, model: ModelT, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[GeneratedText, PonderedPart]:
         with model.evaluating():
             output = model([reading.tokens], get_attention=True)
@@ -253,18 +245,14 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
             yield f"{said.with_steps}; right: {right}"
 
     def generate(
-        self,
-        model: ModelT,
-        vocabularies: Mapping[str, Vocabulary],
-        texts: Sequence[str],
-        options: Any,
+        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], options: Any
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text, and the steps of all that was read."""
         for text in texts:
             yield self._think(model, self.parse(text, vocabularies), vocabularies)[0]
 
     def look_inside(
-        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], text: str, options: Any
+        self, model: ModelT, vocabularies: Vocabularies, text: str, options: Any
     ) -> tuple[str, list[PonderedPart]]:
         """Return the answer to a text, and how the model pondered over it."""
         said, part = self._think(model, self.parse(text, vocabularies), vocabularies)

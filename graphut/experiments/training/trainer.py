@@ -25,11 +25,7 @@ from graphut.experiments.training.evaluation import Evaluation, progress_bar
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
-from graphut.experiments.training.optimization import (
-    make_optimizer,
-    make_schedule,
-    update_rate,
-)
+from graphut.experiments.training.optimization import make_optimizer, make_schedule, update_rate
 from graphut.experiments.training.processes import (
     is_first,
     num_processes,

@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
-from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
+from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
@@ -304,7 +304,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def evaluate_in_detail(
         self,
         model: UniversalGraphTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[LabelledGraph],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -356,7 +356,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def generate(
         self,
         model: UniversalGraphTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         texts: Sequence[str],
         options: Any,
     ) -> Iterator[GeneratedText]:
@@ -364,7 +364,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
 
     def read(
-        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: GraphTask
+        self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
         """Return the graphs in a user's file or folder."""
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))

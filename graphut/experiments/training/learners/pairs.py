@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import upload
-from graphut.experiments.tasks import Pair, PairTask, Vocabulary, read_pairs
+from graphut.experiments.tasks import Pair, PairTask, Vocabularies, read_pairs
 from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
@@ -110,7 +110,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def evaluate_in_detail(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -138,7 +138,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def generate(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         texts: Sequence[str],
         options: GenerationOptions,
     ) -> Iterator[GeneratedText]:
@@ -152,7 +152,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def look_inside(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         text: str,
         options: GenerationOptions,
     ) -> tuple[str, list[PonderedPart]]:
@@ -188,7 +188,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     @staticmethod
     def _parts(
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         source: list[int],
         result: Generation,
     ) -> list[PonderedPart]:
@@ -205,7 +205,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def read(
         self,
         path: str,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         config: UniversalTransformerConfig,
         task: PairTask,
     ) -> list[Pair]:
@@ -213,7 +213,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return read_pairs(path, vocabularies["source"], vocabularies["target"], config)
 
     def _with_steps(
-        self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
+        self, vocabularies: Vocabularies, source: Sequence[int], result: Generation
     ) -> str:
         before = vocabularies["source"].readable(source)
         after = vocabularies["target"].readable(_output(result))

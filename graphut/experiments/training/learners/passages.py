@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from graphut.experiments.tasks import Passage, PassageTask, Vocabulary
+from graphut.experiments.tasks import Passage, PassageTask, Vocabularies
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
@@ -104,14 +104,14 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     def evaluate_in_detail(
         self,
         model: UniversalTransformerPointer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Passage],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Answer, and compare; there are no details."""
         return self.evaluation(**passage_metrics(score_passages(model, examples))), {}
 
-    def parse(self, text: str, vocabularies: Mapping[str, Vocabulary]) -> Reading:
+    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Return the words of a text."""
         return Reading(text.split(), vocabularies["text"].read(text))
 
@@ -121,7 +121,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         return Reading(words, example.context), right
 
     def likeliest(
-        self, output: PointerOutput, reading: Reading, vocabularies: Mapping[str, Vocabulary]
+        self, output: PointerOutput, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
         """Return the likeliest word, as it stands in the text."""
         word, likely = (each.item() for each in likeliest(output))

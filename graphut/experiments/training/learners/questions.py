@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import Question, QuestionTask, Vocabulary
+from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, score_batches
@@ -116,7 +116,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def evaluate_in_detail(
         self,
         model: UniversalTransformerClassifier,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Question],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -125,7 +125,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         details = {f"by_{name}": rows_by(scores, name) for name in ("group", "supporting")}
         return self.evaluation(**question_metrics(scores)), details
 
-    def parse(self, text: str, vocabularies: Mapping[str, Vocabulary]) -> Reading:
+    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Return the sentences of a text, the last of which is the question."""
         parts = sentences(text)
         if not parts:
@@ -138,7 +138,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         return Reading(names, document(example)), task.answers.symbols[example.answer]
 
     def likeliest(
-        self, output: ClassifierOutput, reading: Reading, vocabularies: Mapping[str, Vocabulary]
+        self, output: ClassifierOutput, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
         """Return the likeliest class."""
         best = int(output.logits.argmax())
@@ -148,7 +148,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def read(
         self,
         path: str,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         config: UniversalTransformerClassifierConfig,
         task: QuestionTask,
     ) -> list[Question]:

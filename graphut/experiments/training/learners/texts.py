@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import Text, TextTask, Vocabulary
+from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
@@ -139,7 +139,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def evaluate_in_detail(
         self,
         model: UniversalTransformerLM,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -170,7 +170,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def generate(
         self,
         model: UniversalTransformerLM,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         texts: Sequence[str],
         options: GenerationOptions,
     ) -> Iterator[GeneratedText]:
@@ -196,7 +196,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def look_inside(
         self,
         model: UniversalTransformerLM,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         text: str,
         options: GenerationOptions,
     ) -> tuple[str, list[PonderedPart]]:
@@ -211,7 +211,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return vocabulary.write(result.tokens), [part]
 
     def read(
-        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: TextTask
+        self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask
     ) -> list[Text]:
         """Return the texts in a file, as the task reads them."""
         return task.read(path, vocabularies["text"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from graphut.experiments.tasks import Pair, PairTask, TranslationTask, Vocabulary
+from graphut.experiments.tasks import Pair, PairTask, TranslationTask, Vocabularies
 from graphut.experiments.training.bleu import bleu, sacrebleu_package
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learners.pairs import (
@@ -53,7 +53,7 @@ class TranslationLearner(PairLearner):
     def evaluate_in_detail(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -70,7 +70,7 @@ class TranslationLearner(PairLearner):
         }
 
     def _with_steps(
-        self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
+        self, vocabularies: Vocabularies, source: Sequence[int], result: Generation
     ) -> str:
         steps = super()._with_steps(vocabularies, source, result)
         return f"{steps}\ntext    {vocabularies['target'].write(result.tokens)}"
