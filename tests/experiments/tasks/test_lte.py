@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks import (
+from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks.lte import (
+    LearningToExecute,
     LteAddition,
     LteControl,
     LteCopy,
     LteDouble,
     LteProgram,
     LteReverse,
-    Pair,
+    MemoryTask,
+    ProgramTask,
 )
-from graphut.experiments.tasks.lte import LearningToExecute, MemoryTask, ProgramTask
 from graphut.experiments.tasks.vocabulary import Characters
 from tests.experiments.tasks.test_lte_programs import run_python
 from tests.experiments.tasks.tiny import tiny

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import torch
 
-from graphut.experiments.tasks import Agreement, Vocabulary
-from graphut.experiments.tasks.agreement import PLURAL, SINGULAR
+from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.tasks.agreement import PLURAL, SINGULAR, Agreement
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, score_texts
 from graphut.models import UniversalTransformerLM

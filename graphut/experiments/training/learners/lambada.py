@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from graphut.experiments.tasks import Lambada, Vocabulary
+from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.tasks.lambada import Lambada
 from graphut.experiments.tasks.vocabulary import UNKNOWN
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learners.texts import TextLearner, TextScores

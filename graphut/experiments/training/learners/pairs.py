@@ -12,8 +12,9 @@ from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import upload
-from graphut.experiments.tasks import Pair, PairTask, Vocabularies, read_pairs
+from graphut.experiments.tasks import Pair, PairTask, Vocabularies
 from graphut.experiments.tasks.listops import Brackets
+from graphut.experiments.tasks.pairs import read_pairs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,

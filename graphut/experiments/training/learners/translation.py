@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from graphut.experiments.tasks import Pair, PairTask, TranslationTask, Vocabularies
+from graphut.experiments.tasks import Pair, PairTask, Vocabularies
+from graphut.experiments.tasks.translation import TranslationTask
 from graphut.experiments.training.bleu import bleu, sacrebleu_package
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learners.pairs import (

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.tasks import Pair, Wmt14
+from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks.translation import Wmt14
 from graphut.experiments.training import Evaluation, GenerationOptions, learner_of
 from graphut.experiments.training.learners.translation import TranslationLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
