@@ -80,12 +80,6 @@ class Agreement(TextTask):
     `sentences`, as they come, with and without attractors, are a test set of their own. What is
     trained or validated on is left out of them, if it is six words or more. Of `numpred.train` and
     `numpred.test.0` no checksum is known.
-
-    Examples
-    --------
-    >>> Agreement("rnn_agr_simple", split="large")
-    Traceback (most recent call last):
-    ValueError: split must be one of published, small; got 'large'
     """
 
     name = "agreement"

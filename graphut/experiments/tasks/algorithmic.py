@@ -96,15 +96,7 @@ class AlgorithmicTask(PairTask):
 
 
 class AlgorithmicCopy(AlgorithmicTask):
-    """Digits as they came, tested on ten times the length.
-
-    Examples
-    --------
-    >>> AlgorithmicCopy().answer([3, 1, 4])
-    [3, 1, 4]
-    >>> {name: len(pairs) for name, pairs in AlgorithmicCopy(held_out=5).test_sets.items()}
-    {'test': 5, 'up-to-400': 5, 'exactly-400': 5}
-    """
+    """Digits as they came, tested on ten times the length."""
 
     name: ClassVar[str] = "algorithmic-copy"
     presets = with_baselines(_COPY, NARROW_LAYERS)
@@ -112,13 +104,7 @@ class AlgorithmicCopy(AlgorithmicTask):
 
 
 class AlgorithmicReverse(AlgorithmicTask):
-    """Digits from last to first, tested on ten times the length.
-
-    Examples
-    --------
-    >>> AlgorithmicReverse().answer([3, 1, 4])
-    [4, 1, 3]
-    """
+    """Digits from last to first, tested on ten times the length."""
 
     name: ClassVar[str] = "algorithmic-reverse"
     presets = with_baselines(_REVERSE, NARROW_LAYERS)

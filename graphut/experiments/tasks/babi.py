@@ -94,12 +94,6 @@ class Babi(QuestionTask):
     A task has about 900 training and 100 validation questions in the size "1k", and 9000 and 1000
     in "10k". Without a `longest_story` a story has up to 228 facts, in task 3. The paper's code
     keeps 70, and 130 in task 3.
-
-    Examples
-    --------
-    >>> task = Babi("tasks_1-20_v1-2", tasks="1-3")
-    >>> task.groups
-    ['qa1', 'qa2', 'qa3']
     """
 
     name = "babi"

@@ -75,13 +75,7 @@ def pack_lists(lists: Sequence[Sequence[int]]) -> NDArray[np.int32]:
 
 
 def unpack_lists(array: NDArray[np.int32]) -> list[list[int]]:
-    """Return the lists that `pack_lists` was given.
-
-    Examples
-    --------
-    >>> unpack_lists(pack_lists([[4, 5], [], [6]]))
-    [[4, 5], [], [6]]
-    """
+    """Return the lists that `pack_lists` was given."""
     first = 1 + int(array[0])
     values, ends = array[first:].tolist(), np.cumsum(array[1:first]).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
@@ -105,11 +99,5 @@ def pack_json(value: object) -> NDArray[np.uint8]:
 
 
 def unpack_json(array: NDArray[np.uint8]) -> Any:
-    """Return the value that `pack_json` was given.
-
-    Examples
-    --------
-    >>> unpack_json(pack_json(["a", [1, 2]]))
-    ['a', [1, 2]]
-    """
+    """Return the value that `pack_json` was given."""
     return json.loads(array.tobytes())

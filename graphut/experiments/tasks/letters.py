@@ -78,13 +78,7 @@ class LetterTask(PairTask):
 
 
 class Copy(LetterTask):
-    """The letters as they came.
-
-    Examples
-    --------
-    >>> Copy().answer([4, 2, 3])
-    [4, 2, 3]
-    """
+    """The letters as they came."""
 
     name: ClassVar[str] = "copy"
     presets = _COPY
@@ -92,13 +86,7 @@ class Copy(LetterTask):
 
 
 class Reverse(LetterTask):
-    """The letters from last to first.
-
-    Examples
-    --------
-    >>> Reverse().answer([4, 2, 3])
-    [3, 2, 4]
-    """
+    """The letters from last to first."""
 
     name: ClassVar[str] = "reverse"
     presets = _COPY
@@ -106,13 +94,7 @@ class Reverse(LetterTask):
 
 
 class Sort(LetterTask):
-    """The letters in the order of the alphabet.
-
-    Examples
-    --------
-    >>> Sort().answer([4, 2, 3])
-    [2, 3, 4]
-    """
+    """The letters in the order of the alphabet."""
 
     name: ClassVar[str] = "sort"
     presets = with_baselines(_SORT, NARROW_LAYERS)

@@ -201,12 +201,6 @@ class ListOps(ListExpressions, PairTask):
     """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
 
     See `ListExpressions` for options and errors.
-
-    Examples
-    --------
-    >>> task = ListOps(train_size=10, held_out=5)
-    >>> len(task.train(0, 0)), {name: len(pairs) for name, pairs in task.test_sets.items()}
-    (10, {'test': 5})
     """
 
     name = "listops"

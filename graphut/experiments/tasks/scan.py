@@ -57,11 +57,6 @@ class Scan(PairTask):
     at random), "length" (experiment 2: 16,990 and 3920; up to 22 actions in training, 24 to 48 in
     test) and "jump" (experiment 3: 14,670 and 7706; "jump" is trained on alone and tested in
     company).
-
-    Examples
-    --------
-    >>> Scan("SCAN", split="length").target_vocabulary
-    Vocabulary(I_JUMP I_LOOK I_RUN I_TURN_LEFT I_TURN_RIGHT I_WALK)
     """
 
     name = "scan"

@@ -152,11 +152,6 @@ class Multi30k(TranslationTask):
     validation pairs, and the 1000 test pairs of 2016. The raw sentences are used, with their
     capitals, and what is translated is scored as it stands: figures for lower-cased or
     tokenised captions are others.
-
-    Examples
-    --------
-    >>> Multi30k("multi30k", languages="de-en").subwords
-    8000
     """
 
     name = "multi30k"
@@ -184,11 +179,6 @@ class Wmt14(TranslationTask):
     BLEU is that of the text as it stands, with its capitals. The paper's is of tokens, with
     compounds split, which is another scale (arXiv 1804.08771, section 2). Epochs go through the
     corpus, in an order that the seed draws, and then again in another.
-
-    Examples
-    --------
-    >>> Wmt14("wmt14", corpus="small").epoch_size
-    100000
     """
 
     name = "wmt14"

@@ -271,13 +271,7 @@ def score_pairs(results: Sequence[Generation], pairs: Sequence[Pair]) -> list[Pa
 
 
 def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
-    """Return shares of what is right, and means of steps.
-
-    Examples
-    --------
-    >>> pair_metrics([PairScore(2, 2, True, 3, 3, 2, 6), PairScore(2, 2, False, 0, 1, 6, 1)])
-    {'sequence_accuracy': 0.5, 'token_accuracy': 0.5, 'encoder_steps': 2.0, 'decoder_steps': 1.75}
-    """
+    """Return shares of what is right, and means of steps."""
 
     def total(name: str) -> int:
         return sum(getattr(score, name) for score in scores)
@@ -291,17 +285,7 @@ def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
 
 
 def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
-    """Return the metrics of each range of lengths, "source_length" or "target_length".
-
-    Examples
-    --------
-    >>> rows = by_length([PairScore(n, n, True, n + 1, n + 1, n, 3 * (n + 1))
-    ...     for n in (3, 20, 99, 100)], "source_length")
-    >>> [(row["from"], row["to"], row["examples"]) for row in rows]
-    [(3, 3, 1), (20, 20, 1), (99, 100, 2)]
-    >>> rows[0]["decoder_steps"]
-    3.0
-    """
+    """Return the metrics of each range of lengths, "source_length" or "target_length"."""
     return by_number(scores, [getattr(score, length) for score in scores])
 
 

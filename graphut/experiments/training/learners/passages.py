@@ -142,15 +142,7 @@ def score_passages(
 
 
 def passage_metrics(scores: Sequence[PassageScore]) -> dict[str, float]:
-    """Return shares of what is right, and means of steps.
-
-    Examples
-    --------
-    >>> metrics = passage_metrics(
-    ...     [PassageScore(True, True, 1.0, [1, 3]), PassageScore(False, False, 0.0, [2])])
-    >>> metrics["accuracy"], metrics["answerable_accuracy"], metrics["last_steps"]
-    (0.5, 1.0, 2.5)
-    """
+    """Return shares of what is right, and means of steps."""
     answerable = [score for score in scores if score.answerable]
     logs = [log(max(score.probability, _LEAST)) for score in answerable]
     return {

@@ -189,15 +189,7 @@ def score_questions(
 
 
 def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:
-    """Return shares of what is right, on average over groups, and means of steps.
-
-    Examples
-    --------
-    >>> metrics = question_metrics([QuestionScore("qa1", 1, True, -0.1, [2, 1, 3]),
-    ...     QuestionScore("qa2", 2, False, -3.0, [4, 4])])
-    >>> metrics["accuracy"], metrics["groups"], metrics["failed"], metrics["steps"]
-    (0.5, 2, 1, 2.8)
-    """
+    """Return shares of what is right, on average over groups, and means of steps."""
     groups = _grouped(scores, "group").values()
     errors = [fmean(not score.right for score in group) for group in groups]
     return {
@@ -216,12 +208,6 @@ def rows_by(scores: Sequence[QuestionScore], name: str) -> list[dict[str, Any]]:
     `steps` and `steps_deviation` are mean and standard deviation over all sentences of all
     stories, their questions included: what arXiv 1807.03819, section 3.1, calls the average
     ponder time, over all positions in all samples.
-
-    Examples
-    --------
-    >>> [row] = rows_by([QuestionScore("qa1", 1, True, -0.1, [2, 1, 3])], "supporting")
-    >>> row["supporting"], row["questions"], row["error"], row["steps"], row["question_steps"]
-    (1, 1, 0.0, 2.0, 3.0)
     """
     rows = []
     for value, group in _grouped(scores, name).items():
