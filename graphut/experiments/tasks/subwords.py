@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -21,15 +22,17 @@ if TYPE_CHECKING:
 BYTES = 256
 
 
-def tokenizers_package() -> ModuleType:
-    """Return the package `tokenizers`, or say in an `ImportError` how to install it."""
+def translation_package(name: str, need: str) -> ModuleType:
+    """Return a package of the extra `translation`, or say in an `ImportError` how to install it."""
     try:
-        import tokenizers
+        return import_module(name)
     except ImportError as error:
-        raise ImportError(
-            f"subwords need tokenizers ({error}): pip install graphut[translation]"
-        ) from None
-    return tokenizers
+        raise ImportError(f"{need} {name} ({error}): pip install graphut[translation]") from None
+
+
+def tokenizers_package() -> ModuleType:
+    """Return the package `tokenizers`."""
+    return translation_package("tokenizers", "subwords need")
 
 
 @dataclass(frozen=True, repr=False)
