@@ -97,8 +97,8 @@ class Task(ABC):
     # Other defaults for the options of the task, of `TrainingConfig` and of the model, by the name
     # of the preset. The preset `small` is used where none is named.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    # Names that `vocabularies` has: those that the models of its kind of task need.
-    vocabulary_names: ClassVar[tuple[str, ...]] = ()
+    # The properties with the vocabularies that models of its kind of task need, by their names.
+    vocabulary_names: ClassVar[Mapping[str, str]] = {}
     own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user's own
 
     def __post_init__(self) -> None:
@@ -122,9 +122,9 @@ class Task(ABC):
         return Vocabulary
 
     @property
-    @abstractmethod
     def vocabularies(self) -> Vocabularies:
         """The vocabularies of the token ids, by the sequences that they are for."""
+        return {name: getattr(self, own) for name, own in self.vocabulary_names.items()}
 
     def load(self, part: str) -> list[Any]:
         """Return the examples of "train", "validation" or "test"; each part is loaded once."""
@@ -177,7 +177,10 @@ class Task(ABC):
 class PairTask(Task):
     """Pairs of sequences, the second of which answers the first: each a `Pair`."""
 
-    vocabulary_names = ("source", "target")
+    vocabulary_names: ClassVar[Mapping[str, str]] = {
+        "source": "source_vocabulary",
+        "target": "target_vocabulary",
+    }
 
     @property
     @abstractmethod
@@ -189,27 +192,17 @@ class PairTask(Task):
         """Symbols of the targets; those of the sources, unless a task overrides it."""
         return self.source_vocabulary
 
-    @property
-    def vocabularies(self) -> Vocabularies:
-        """The vocabularies "source" and "target"."""
-        return {"source": self.source_vocabulary, "target": self.target_vocabulary}
-
 
 @dataclass(frozen=True)
 class VocabularyTask(Task):
     """Examples whose sequences have one vocabulary; the base of the kinds below."""
 
-    vocabulary_names: ClassVar[tuple[str, ...]] = ("text",)
+    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary"}
 
     @property
     @abstractmethod
     def vocabulary(self) -> Vocabulary:
         """Symbols of all sequences."""
-
-    @property
-    def vocabularies(self) -> Vocabularies:
-        """The vocabulary "text"."""
-        return {"text": self.vocabulary}
 
 
 @dataclass(frozen=True)
@@ -233,22 +226,19 @@ class PassageTask(VocabularyTask):
 class QuestionTask(VocabularyTask):
     """Questions about facts, whose answer is a class: each a `Question`."""
 
-    vocabulary_names = ("text", "answer")
+    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
         """The classes, each a symbol."""
 
-    @property
-    def vocabularies(self) -> Vocabularies:
-        """The vocabularies "text" and "answer"."""
-        return {"text": self.vocabulary, "answer": self.answers}
-
 
 @dataclass(frozen=True)
 class GraphTask(Task):
     """Graphs with answers at nodes, at edges or for the whole: each a `LabelledGraph`."""
+
+    vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
@@ -269,11 +259,6 @@ class GraphTask(Task):
     @abstractmethod
     def answers(self) -> Vocabulary:
         """The classes, each a symbol; none where edges are the answers."""
-
-    @property
-    def vocabularies(self) -> Vocabularies:
-        """The vocabularies "node" and "answer"."""
-        return {"node": self.node_kinds, "answer": self.answers}
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:
