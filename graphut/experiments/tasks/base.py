@@ -173,6 +173,28 @@ class Task(ABC):
         return {name: Path(path) for name, path in paths.items() if path is not None}
 
 
+class DrawnTask(Task):
+    """Random examples: in each epoch other ones to train on, and always the same to judge by.
+
+    A task that derives from it has the two options.
+    """
+
+    epoch_size: int
+    held_out: int
+
+    @abstractmethod
+    def draw(self, count: int, part: str, *stream: int) -> list[Any]:
+        """Draw examples of a part: a function of the options and of the arguments."""
+
+    def train(self, seed: int, epoch: int) -> list[Any]:
+        """Draw the training examples of an epoch."""
+        return self.draw(self.epoch_size, "train", seed, epoch)
+
+    def load(self, part: str) -> list[Any]:
+        """Draw the examples of "validation" or "test"."""
+        return self.draw(self.held_out, part)
+
+
 @dataclass(frozen=True)
 class PairTask(Task):
     """Pairs of sequences, the second of which answers the first: each a `Pair`."""

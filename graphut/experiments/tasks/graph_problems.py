@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, option
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges
 from graphut.experiments.tasks.presets import (
     COUNTING_GRAPHS,
@@ -105,7 +105,7 @@ class GraphUnion:
 
 
 @dataclass(frozen=True)
-class GraphProblem(GraphTask):
+class GraphProblem(DrawnTask, GraphTask):
     """A problem on random graphs, drawn anew for each epoch.
 
     The nodes of each graph are in random order, and each has an edge to itself. Validation and
@@ -147,14 +147,6 @@ class GraphProblem(GraphTask):
         if any(size < 2 for size in large):
             raise ValueError(f"test_sizes are at least 2; got {self.test_sizes!r}")
 
-    def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
-        """Draw the graphs of an epoch."""
-        return self._draw_small(self.epoch_size, PARTS.index("train"), seed, epoch)
-
-    def load(self, part: str) -> list[LabelledGraph]:
-        """Draw the graphs of "validation" or "test"."""
-        return self._draw_small(self.held_out, PARTS.index(part))
-
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """`test`, with graphs as in training, and sets such as `near-100` of larger graphs."""
@@ -166,8 +158,9 @@ class GraphProblem(GraphTask):
             for size in large
         }
 
-    def _draw_small(self, count: int, *stream: int) -> list[LabelledGraph]:
-        random = np.random.default_rng(stream)
+    def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
+        """Draw graphs of the families and sizes of training."""
+        random = np.random.default_rng([PARTS.index(part), *stream])
         least, most = self._numbers("sizes", "-")
         families = random.choice(self._listed("families"), count).tolist()
         return self._draw(families, random.integers(least, most + 1, count), random)

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 from zlib import crc32
 
 from graphut.experiments.tasks import presets
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask, option
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 
 _DIGITS = Vocabulary(digits)
@@ -150,7 +150,7 @@ def write_program(
 
 
 @dataclass(frozen=True)
-class LearningToExecute(PairTask):
+class LearningToExecute(DrawnTask, PairTask):
     """Random sources, and the outputs that are computed from them, symbol by symbol.
 
     Tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5, tables 5 and 6);
@@ -174,20 +174,13 @@ class LearningToExecute(PairTask):
     def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
         """Draw source and target, as text; `hardest` for the largest length and nesting."""
 
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """Draw the training pairs of an epoch."""
-        return self._draw(self.epoch_size, "train", seed, epoch)
-
-    def load(self, part: str) -> list[Pair]:
-        """Draw the pairs of "validation" or "test"."""
-        return self._draw(self.held_out, part)
-
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
         """`test`, of mixed sizes, and `hardest`."""
-        return {"test": self.test, "hardest": self._draw(self.held_out, "test", hardest=True)}
+        return {"test": self.test, "hardest": self.draw(self.held_out, "test", hardest=True)}
 
-    def _draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
+    def draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
+        """Draw pairs whose sources belong to a part."""
         number = PARTS.index(part)
         random = Random(repr((number, hardest, *stream)))
         drawn = (self.example(random, hardest=hardest) for _ in range(_TRIES * count))
