@@ -174,7 +174,6 @@ class Agreement(TextTask):
 
     @cached_property
     def _files(self) -> dict[str, str]:
-        """All text, as it was published."""
         data_set = self._data_set
         texts = {name: data_set.read(self.data, name) for name in data_set.checksums}
         if self.sentences is not None:

@@ -59,15 +59,7 @@ _PAPER = (
 
 
 def parse_tasks(text: str) -> list[int]:
-    """Return the numbers of tasks in a text: numbers and ranges between commas, or "all".
-
-    Examples
-    --------
-    >>> parse_tasks("1,2,18-20")
-    [1, 2, 18, 19, 20]
-    >>> len(parse_tasks("all"))
-    20
-    """
+    """Return the numbers of tasks in a text: numbers and ranges between commas, or "all"."""
     found: set[int] = set()
     for part in (f"1-{NUM_TASKS}" if text == "all" else text).split(","):
         first, dash, last = part.strip().partition("-")
@@ -190,7 +182,6 @@ class Babi(QuestionTask):
 
     @property
     def _names(self) -> dict[tuple[str, str], str]:
-        """The file of each task's parts."""
         return {
             (group, part): f"{_FOLDERS[self.size]}/{group}_{stem}.txt"
             for group in self.groups

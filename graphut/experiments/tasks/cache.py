@@ -39,15 +39,6 @@ def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
     `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be read is made anew, and arrays that
     cannot be written are only returned. The key names all that they depend on: the data, its
     checksums, the parser's version. Arrays of objects are refused.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from unittest.mock import patch
-    >>> with TemporaryDirectory() as folder, patch.dict("os.environ", GRAPHUT_CACHE=folder):
-    ...     first = cached("squares 1", lambda: {"squares": np.arange(4) ** 2})
-    ...     cached("squares 1", lambda: print("is not called again"))["squares"]
-    array([0, 1, 4, 9])
     """
     path = cache_folder() / "tasks" / f"{sha256(key.encode()).hexdigest()}.npz"
     # Whatever is wrong with a file, it can be made again; zipfile checks the sum of each array.

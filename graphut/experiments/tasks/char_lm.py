@@ -42,18 +42,6 @@ class CharLM(TextTask):
     counts once, and is predicted from half a window of those before it at least, or from all that
     its part of the file has before it. A file that cannot be read, is no text in UTF-8 or is too
     short raises `ValueError` or `OSError` when texts are asked for.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "text.txt")
-    ...     _ = path.write_text("to be, or not to be. " * 10)
-    ...     task = CharLM(path, window=8)
-    ...     print(task.vocabulary)
-    ...     print([task.vocabulary.write(text.tokens) for text in task.test])
-    Vocabulary(␣ , . b e n o r t)
-    ['not to b', 'to be. ']
     """
 
     name = "char-lm"

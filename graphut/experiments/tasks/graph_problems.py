@@ -254,7 +254,6 @@ class GraphReach(GraphProblem):
         return _marks(union, marked), reached, depth
 
     def _thinned(self, edges: Edges, random: np.random.Generator) -> Edges:
-        """Return a tree without one or two of its edges."""
         lost = min(int(random.integers(1, 3)), len(edges))
         return np.delete(edges, random.choice(len(edges), lost, replace=False), axis=0)
 

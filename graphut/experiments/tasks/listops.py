@@ -163,7 +163,6 @@ class ListExpressions(Task):
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        """The official files."""
         folder, names = self.data, _OFFICIAL.checksums
         return {name: _OFFICIAL.read(folder, name) for name in names if folder is not None}
 
@@ -198,10 +197,7 @@ class ListExpressions(Task):
 
 @dataclass(frozen=True)
 class ListOps(ListExpressions, PairTask):
-    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
-
-    See `ListExpressions` for options and errors.
-    """
+    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`."""
 
     name = "listops"
     presets = with_baselines(_SMALL, NARROW_LAYERS)

@@ -262,13 +262,7 @@ class LteControl(ProgramTask):
 
 
 class LteAddition(ProgramTask):
-    """The output of a program that adds.
-
-    Examples
-    --------
-    >>> LteAddition().example(Random(3), hardest=True)
-    ('print((93999+(72193+30715)))', '196907')
-    """
+    """The output of a program that adds."""
 
     name = "lte-addition"
     presets = _PROGRAM_PRESETS

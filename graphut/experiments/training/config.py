@@ -69,7 +69,6 @@ class TrainingConfig(CheckedConfig):
     )
 
     def _check_values(self) -> None:
-        """Check ranges."""
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
         ponder = ("ponder_weight", "ponder_warmup", "ponder_wait")

@@ -206,7 +206,6 @@ class Trainer:
             self.report(f"{METRICS} has {lines} of {self.progress.epoch} epochs: others are lost")
 
     def _writing(self) -> AbstractContextManager[object]:
-        """Return the lock for the process that writes."""
         return self._lock if is_first() else nullcontext()
 
     def _check_before_saving(self) -> None:

@@ -387,7 +387,6 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
 
 @torch.no_grad()
 def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
-    """Compare the answers to a batch with the right ones."""
     batch = GraphBatch.of(graphs, model.config.answer_at)
     with model.evaluating():
         output = batch.run(model)
