@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Task, Vocabularies
 from graphut.experiments.tasks.base import in_batches
@@ -36,6 +37,18 @@ class Outcome:
     labels: int  # how many there are
     learned: int | None = None  # how many of them the loss is the mean of, if not of all
     ponders: Mapping[str, Ponder]  # of the nodes of each part, such as "encoder" and "decoder"
+
+    @classmethod
+    def of(
+        cls, logits: Tensor, labels: Tensor, label_smoothing: float, **ponders: Ponder
+    ) -> Outcome:
+        """Return the outcome of logits, `(N, classes)`, for labels, `(N,)`, all of which count."""
+        return cls(
+            loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
+            right=(logits.argmax(-1) == labels).sum(),
+            labels=labels.numel(),
+            ponders=ponders,
+        )
 
     @property
     def counts(self) -> dict[str, int]:

@@ -8,7 +8,6 @@ from itertools import chain, count
 from typing import Any, ClassVar
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import upload
@@ -236,12 +235,8 @@ def graph_outcome(
     output = model(graph)
     [labels] = upload([target_labels(graph)], output.logits.device)
     logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-    return Outcome(
-        loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
-        right=(output.logits.argmax(-1) == labels).sum(),
-        labels=labels.numel(),
-        ponders={"encoder": output.encoder, "decoder": output.decoder},
-    )
+    ponders = {"encoder": output.encoder, "decoder": output.decoder}
+    return Outcome.of(logits, labels, label_smoothing, **ponders)
 
 
 def decode(

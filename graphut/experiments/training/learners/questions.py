@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
@@ -99,12 +98,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         """Return the loss of the answers."""
         output = model([document(question) for question in batch])
         labels = torch.tensor([question.answer for question in batch], device=model.device)
-        return Outcome(
-            loss=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
-            right=(output.logits.argmax(-1) == labels).sum(),
-            labels=len(batch),
-            ponders={"encoder": output.ponder},
-        )
+        return Outcome.of(output.logits, labels, label_smoothing, encoder=output.ponder)
 
     def counts(
         self, model: UniversalTransformerClassifier, batch: list[Question]

@@ -115,13 +115,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     ) -> Outcome:
         """Return the loss of every token."""
         output = model([text.tokens for text in batch], ends=False)
-        labels = output.labels
-        return Outcome(
-            loss=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
-            right=(output.logits.argmax(-1) == labels).sum(),
-            labels=labels.numel(),
-            ponders={"decoder": output.ponder},
-        )
+        return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
     def counts(self, model: UniversalTransformerLM, batch: list[Text]) -> dict[str, int]:
         """Count the tokens, and their nodes."""
