@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from operator import eq
 from typing import Any, ClassVar
 
 import torch
@@ -43,21 +44,6 @@ class PairScore:
     output_length: int  # <eos> included, if it came
     encoder_steps: int  # of all source tokens
     decoder_steps: int  # of all output tokens
-
-    @classmethod
-    def of(cls, result: Generation, pair: Pair) -> PairScore:
-        """Compare the output of a model with the target."""
-        source, target = pair
-        both = zip([*result.tokens, EOS], [*target, EOS], strict=False)
-        return cls(
-            source_length=len(source),
-            target_length=len(target),
-            right=result.tokens == target,
-            right_tokens=sum(got == wanted for got, wanted in both),
-            output_length=len(result.steps),
-            encoder_steps=sum(result.source_steps),
-            decoder_steps=sum(result.steps),
-        )
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
@@ -262,7 +248,18 @@ def decode(
 
 def score_pairs(results: Sequence[Generation], pairs: Sequence[Pair]) -> list[PairScore]:
     """Compare each output with its target."""
-    return [PairScore.of(*both) for both in zip(results, pairs, strict=True)]
+    return [
+        PairScore(
+            source_length=len(source),
+            target_length=len(target),
+            right=result.tokens == target,
+            right_tokens=sum(map(eq, [*result.tokens, EOS], [*target, EOS])),
+            output_length=len(result.steps),
+            encoder_steps=sum(result.source_steps),
+            decoder_steps=sum(result.steps),
+        )
+        for result, (source, target) in zip(results, pairs, strict=True)
+    ]
 
 
 def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from math import log
 from statistics import fmean
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import steps_table
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerPointer
-from graphut.models.outputs import PointerOutput, PointerPrediction
+from graphut.models.outputs import PointerOutput
 from graphut.models.pointer import likeliest, log_probability
 
 _BATCH = 100
@@ -32,19 +32,6 @@ class PassageScore:
     right: bool
     probability: float  # of the right answer
     steps: list[int]  # of each word
-
-    @classmethod
-    def of(cls, found: PointerPrediction, passage: Passage) -> PassageScore:
-        """Compare the answer of a model with the right one."""
-        matches = [word == passage.answer for word in passage.context]
-        return cls(
-            answerable=any(matches),
-            right=any(matches) and found.word == passage.answer,
-            probability=sum(
-                p for p, same in zip(found.probabilities, matches, strict=True) if same
-            ),
-            steps=found.steps,
-        )
 
 
 class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPointer]):
@@ -135,7 +122,15 @@ def score_passages(
 
     def score(batch: list[Passage]) -> list[PassageScore]:
         found = model.predict([passage.context for passage in batch])
-        return [PassageScore.of(*both) for both in zip(found, batch, strict=True)]
+        return [
+            PassageScore(
+                answerable=answer in words,
+                right=own.word == answer,
+                probability=sum(compress(own.probabilities, [w == answer for w in words])),
+                steps=own.steps,
+            )
+            for own, (words, answer) in zip(found, batch, strict=True)
+        ]
 
     scores = score_batches(score, passages, _BATCH, lambda p: len(p.context), "passages")
     return [*chain.from_iterable(scores)]

@@ -19,7 +19,7 @@ from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import steps_list
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
-from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
+from graphut.models.outputs import ClassifierOutput
 
 FAILED = 0.05
 """A task with more errors has failed (arXiv 1502.05698, section 5)."""
@@ -36,17 +36,6 @@ class QuestionScore:
     right: bool
     log_probability: float  # of the right answer, in nats
     steps: list[int]  # of each fact, and of the question, which is last
-
-    @classmethod
-    def of(cls, found: ClassifierPrediction, question: Question) -> QuestionScore:
-        """Compare the answer of a model with the right one."""
-        return cls(
-            group=question.group,
-            supporting=len(question.supporting),
-            right=found.label == question.answer,
-            log_probability=found.log_probabilities[question.answer],
-            steps=found.steps,
-        )
 
 
 class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
@@ -176,7 +165,16 @@ def score_questions(
 
     def score(batch: list[Question]) -> list[QuestionScore]:
         found = model.predict([document(question) for question in batch])
-        return [QuestionScore.of(*both) for both in zip(found, batch, strict=True)]
+        return [
+            QuestionScore(
+                group=question.group,
+                supporting=len(question.supporting),
+                right=own.label == question.answer,
+                log_probability=own.log_probabilities[question.answer],
+                steps=own.steps,
+            )
+            for own, question in zip(found, batch, strict=True)
+        ]
 
     scores = score_batches(score, questions, _BATCH, lambda q: len(q.facts), "questions")
     return [*chain.from_iterable(scores)]
