@@ -28,6 +28,8 @@ _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])
 
 Numbers = NDArray[np.int64]
+Solution = tuple[Numbers, Numbers, Numbers]
+"""Kinds of nodes, labels and depths: see `LabelledGraph`."""
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,8 @@ class GraphProblem(DrawnTask, GraphTask):
         return edges
 
     @abstractmethod
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """Draw the marks; return kinds of nodes, labels and depths: see `LabelledGraph`."""
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
+        """Draw the marks, and return the solution."""
 
     def _listed(self, name: str) -> list[str]:
         return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
@@ -224,9 +224,7 @@ class GraphDistance(GraphProblem):
 
     name: ClassVar[str] = "graph-distance"
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
         marked = union.draw(random)
         distance = union.distances(marked)
@@ -243,9 +241,7 @@ class GraphReach(GraphProblem):
     name: ClassVar[str] = "graph-reach"
     known_families = tuple(TREES)
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
         marked = union.draw(random)
         distance = union.distances(marked)
@@ -268,9 +264,7 @@ class GraphPath(GraphProblem):
     presets = with_baselines(COUNTING_GRAPHS, NARROW_COUNTING_LAYERS)
     known_families = tuple(TREES)
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark two nodes of each graph."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
@@ -308,9 +302,7 @@ class GraphBFS(GraphProblem):
         """The place of the answers: "edge"."""
         return "edge"
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
         marked = union.draw(random)
         distance = union.distances(marked)
@@ -341,9 +333,7 @@ class PrefixParity(GraphProblem):
 
     families: str = option("path", "path, and nothing else")
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Draw the zeros and ones."""
         first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # no in-edge but its own
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
