@@ -50,10 +50,6 @@ class GraphFile:
         """The kind of each node."""
         return [KIND] * self.num_nodes if self.features is None else self.features
 
-    def with_labels_at_nodes(self) -> GraphFile:
-        """Return the graph with labels of nodes, none of them known if it has not any."""
-        return replace(self, labels=self.labels or [None] * self.num_nodes)
-
     def labelled(self, kinds: Vocabulary, answers: Vocabulary) -> LabelledGraph:
         """Return the graph in the numbers of a model's vocabularies.
 
@@ -96,7 +92,7 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
     if not graphs:
         raise ValueError(f"{path} holds no graph")
     if any(graph.labels is not None for graph in graphs):
-        return [graph.with_labels_at_nodes() for graph in graphs]
+        return [replace(g, labels=g.labels or [None] * g.num_nodes) for g in graphs]
     for graph in graphs:
         if graph.label is None:
             raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")

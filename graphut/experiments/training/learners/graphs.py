@@ -353,13 +353,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         part = PonderedPart("encoder", names, names, output.ponder)
         return ExampleAnswer(answer, "", all(right), [part])
 
-    def generate(
-        self,
-        model: UniversalGraphTransformer,
-        vocabularies: Vocabularies,
-        texts: Sequence[str],
-        options: Any,
-    ) -> Iterator[GeneratedText]:
+    def generate(self, *args: Any, **options: Any) -> Iterator[GeneratedText]:
         """Raise `ValueError`: a graph is no text."""
         raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
 
