@@ -19,6 +19,7 @@ from graphut.experiments.tasks.base import (
     Task,
     Text,
     TextTask,
+    Vocabularies,
     option,
 )
 from graphut.experiments.tasks.char_lm import CharLM
@@ -41,7 +42,7 @@ from graphut.experiments.tasks.lte import (
     LteProgram,
     LteReverse,
 )
-from graphut.experiments.tasks.pairs import Pairs, read_pairs
+from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.tasks.registry import (
     TASK_PRESETS,
     TASKS,
@@ -50,9 +51,8 @@ from graphut.experiments.tasks.registry import (
     register_task,
 )
 from graphut.experiments.tasks.scan import Scan
-from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.tasks.sudoku import Sudoku
-from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt14
+from graphut.experiments.tasks.translation import Multi30k, Wmt14
 from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 
 # In the order of the command line's help.
@@ -94,54 +94,25 @@ for _task in BUILT_IN:
 __all__ = [
     "TASKS",
     "TASK_PRESETS",
-    "Agreement",
-    "AlgorithmicAddition",
-    "AlgorithmicCopy",
-    "AlgorithmicReverse",
-    "Babi",
-    "CharLM",
     "Copy",
-    "GraphBFS",
-    "GraphDistance",
-    "GraphPath",
-    "GraphReach",
     "GraphTask",
-    "Graphs",
     "LabelledGraph",
-    "Lambada",
-    "LambadaReading",
-    "ListOps",
-    "ListOpsTree",
-    "LteAddition",
-    "LteControl",
-    "LteCopy",
-    "LteDouble",
-    "LteProgram",
-    "LteReverse",
-    "Multi30k",
     "Pair",
     "PairTask",
-    "Pairs",
     "Passage",
     "PassageTask",
-    "PrefixParity",
     "Question",
     "QuestionTask",
     "Reverse",
-    "Scan",
     "Sort",
-    "Subwords",
-    "Sudoku",
     "Task",
     "Text",
     "TextTask",
-    "TranslationTask",
+    "Vocabularies",
     "Vocabulary",
-    "Wmt14",
     "Words",
     "load_task_plugins",
     "option",
     "preset_of",
-    "read_pairs",
     "register_task",
 ]

@@ -70,33 +70,16 @@ class Agreement(TextTask):
     which of the two it is; that makes the text, and is what is ranked at its end. (The paper ranks
     the verb's own two forms, which these files do not have.)
 
-    Texts to train on that a test set has too are left out.
+    In the split "published", `numpred.train` (9% of the corpus) is trained on and `numpred.val`
+    (1%) validated on, as the publishers have it; the test is 0 to 5 attractors, nouns of the
+    opposite number between subject and verb. The split "small" is for those who have not all
+    files: `numpred.val` is trained on but for `held_out` texts, and the test is 1 to 5 attractors.
+    Its figures are not to be compared with published ones. Equal texts stay together, and texts to
+    train on that a test set has too are left out.
 
-    Parameters
-    ----------
-    data : str or Path
-        The folder with `numpred.val` and the like in it. Of `numpred.train` and `numpred.test.0`
-        no checksum is known.
-    split : str
-        "published": `numpred.train` (9% of the corpus) is trained on and `numpred.val` (1%)
-        validated on, as the publishers have it; the test is 0 to 5 attractors, nouns of the
-        opposite number between subject and verb. "small", for those who have not all files:
-        `numpred.val` is trained on but for `held_out`, and the test is 1 to 5 attractors. Its
-        figures are not to be compared with published ones.
-    sentences : str or Path, optional
-        The folder with `wiki-test.txt` in it: sentences as they come, with and without attractors,
-        which are a test set of their own. What is trained or validated on is left out of them, if
-        it is six words or more.
-    held_out : int
-        Texts to validate on, at least, in "small"; equal ones stay together.
-    least : int
-        How often a word must come in training to be in the vocabulary.
-
-    Examples
-    --------
-    >>> Agreement("rnn_agr_simple", split="large")
-    Traceback (most recent call last):
-    ValueError: split must be one of published, small; got 'large'
+    `sentences`, as they come, with and without attractors, are a test set of their own. What is
+    trained or validated on is left out of them, if it is six words or more. Of `numpred.train` and
+    `numpred.test.0` no checksum is known.
     """
 
     name = "agreement"
@@ -191,7 +174,6 @@ class Agreement(TextTask):
 
     @cached_property
     def _files(self) -> dict[str, str]:
-        """All text, as it was published."""
         data_set = self._data_set
         texts = {name: data_set.read(self.data, name) for name in data_set.checksums}
         if self.sentences is not None:

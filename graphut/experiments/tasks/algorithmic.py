@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask, option
 from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.sentences import EOS
@@ -20,7 +20,7 @@ from graphut.sentences import EOS
 _DIGITS = Vocabulary(digits)
 _SUMS = Vocabulary([*digits, "+"])
 _PLUS = 10
-_UP_TO, _EXACTLY = 3, 4  # after the numbers of train, validation and test
+_LONG = ("up-to", "exactly")  # test sets
 
 # For lengths beyond training, positions have random gaps, the source stands between `<bos>` and
 # `<eos>`, and scores grow with the in-degree. Two wide heads tell all positions apart, and offsets
@@ -44,7 +44,7 @@ _ADDITION = (
 
 
 @dataclass(frozen=True)
-class AlgorithmicTask(PairTask):
+class AlgorithmicTask(DrawnTask, PairTask):
     """Random digits, and an answer that is computed from them.
 
     The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the
@@ -68,27 +68,17 @@ class AlgorithmicTask(PairTask):
     def answer(source: list[int], /) -> list[int]:
         """Return the target of a source; both are digits, not token ids."""
 
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """Draw the training pairs of an epoch."""
-        return self._draw(self.epoch_size, self.train_length, PARTS.index("train"), seed, epoch)
-
-    def load(self, part: str) -> list[Pair]:
-        """Draw the pairs of "validation" or "test"."""
-        return self._draw(self.held_out, self.train_length, PARTS.index(part))
-
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
         """`test`, with the lengths of training; `up-to-400`; `exactly-400`."""
-        count, longest = self.held_out, self.test_length
-        return {
-            "test": self.test,
-            f"up-to-{longest}": self._draw(count, longest, _UP_TO),
-            f"exactly-{longest}": self._draw(count, longest, _EXACTLY, exactly=True),
-        }
+        long = {f"{part}-{self.test_length}": self.load(part) for part in _LONG}
+        return {"test": self.test, **long}
 
-    def _draw(self, count: int, longest: int, *stream: int, exactly: bool = False) -> list[Pair]:
-        random = np.random.default_rng(stream)
-        sources = [self._source(random, longest, exactly) for _ in range(count)]
+    def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
+        """Draw pairs of a part, or of the long sequences "up-to" or "exactly" `test_length`."""
+        random = np.random.default_rng([(*PARTS, *_LONG).index(part), *stream])
+        longest = self.test_length if part in _LONG else self.train_length
+        sources = [self._source(random, longest, part == "exactly") for _ in range(count)]
         return [(_tokens(source), _tokens(self.answer(source))) for source in sources]
 
     def _source(self, random: np.random.Generator, longest: int, exactly: bool) -> list[int]:
@@ -96,15 +86,7 @@ class AlgorithmicTask(PairTask):
 
 
 class AlgorithmicCopy(AlgorithmicTask):
-    """Digits as they came, tested on ten times the length.
-
-    Examples
-    --------
-    >>> AlgorithmicCopy().answer([3, 1, 4])
-    [3, 1, 4]
-    >>> {name: len(pairs) for name, pairs in AlgorithmicCopy(held_out=5).test_sets.items()}
-    {'test': 5, 'up-to-400': 5, 'exactly-400': 5}
-    """
+    """Digits as they came, tested on ten times the length."""
 
     name: ClassVar[str] = "algorithmic-copy"
     presets = with_baselines(_COPY, NARROW_LAYERS)
@@ -112,13 +94,7 @@ class AlgorithmicCopy(AlgorithmicTask):
 
 
 class AlgorithmicReverse(AlgorithmicTask):
-    """Digits from last to first, tested on ten times the length.
-
-    Examples
-    --------
-    >>> AlgorithmicReverse().answer([3, 1, 4])
-    [4, 1, 3]
-    """
+    """Digits from last to first, tested on ten times the length."""
 
     name: ClassVar[str] = "algorithmic-reverse"
     presets = with_baselines(_REVERSE, NARROW_LAYERS)

@@ -59,15 +59,7 @@ _PAPER = (
 
 
 def parse_tasks(text: str) -> list[int]:
-    """Return the numbers of tasks in a text: numbers and ranges between commas, or "all".
-
-    Examples
-    --------
-    >>> parse_tasks("1,2,18-20")
-    [1, 2, 18, 19, 20]
-    >>> len(parse_tasks("all"))
-    20
-    """
+    """Return the numbers of tasks in a text: numbers and ranges between commas, or "all"."""
     found: set[int] = set()
     for part in (f"1-{NUM_TASKS}" if text == "all" else text).split(","):
         first, dash, last = part.strip().partition("-")
@@ -91,23 +83,9 @@ class Babi(QuestionTask):
     of their own. Vocabularies are those of all files of the chosen tasks. Several tasks are
     learned jointly, and each is reported by itself.
 
-    Parameters
-    ----------
-    data : str or Path
-        The folder with `en-valid` and `en-valid-10k` in it.
-    tasks : str
-        Numbers from 1 to 20, as in "1,2,18-20", or "all".
-    size : str
-        "1k" (about 900 training and 100 validation questions a task) or "10k" (9000 and 1000).
-    longest_story : int, optional
-        Facts that are kept, the last ones, of each story; all of them, without it: up to 228,
-        in task 3. The paper's code keeps 70, and 130 in task 3.
-
-    Examples
-    --------
-    >>> task = Babi("tasks_1-20_v1-2", tasks="1-3")
-    >>> task.groups
-    ['qa1', 'qa2', 'qa3']
+    A task has about 900 training and 100 validation questions in the size "1k", and 9000 and 1000
+    in "10k". Without a `longest_story` a story has up to 228 facts, in task 3. The paper's code
+    keeps 70, and 130 in task 3.
     """
 
     name = "babi"
@@ -204,7 +182,6 @@ class Babi(QuestionTask):
 
     @property
     def _names(self) -> dict[tuple[str, str], str]:
-        """The file of each task's parts."""
         return {
             (group, part): f"{_FOLDERS[self.size]}/{group}_{stem}.txt"
             for group in self.groups

@@ -18,111 +18,62 @@ from graphut.models.config import ModelConfig
 T = TypeVar("T")
 PARTS = ("train", "validation", "test")
 
+Vocabularies = Mapping[str, Vocabulary]
+"""Vocabularies by the sequences that they are for, such as "source" and "target"."""
+
 Pair = tuple[list[int], list[int]]
 """Source and target, as token ids without `<bos>` and `<eos>`."""
 
 
 class Text(NamedTuple):
-    """A text whose tokens are to be predicted, each from those before it.
+    """A text whose tokens are to be predicted, each from those before it."""
 
-    Parameters
-    ----------
-    tokens : list of int
-        Token ids; the last one is `<eos>` if the text ends there. A window of a longer text has
-        none.
-    context : int
-        Number of tokens at the start that are given: they are not counted when a model is judged.
-    group : str
-        The part of its set that it is reported with, such as "3 attractors".
-    """
-
-    tokens: list[int]
-    context: int = 0
-    group: str = ""
+    tokens: list[int]  # ids; the last one is `<eos>` if the text ends there: a window has none
+    context: int = 0  # tokens at the start that are given: they do not count in an evaluation
+    group: str = ""  # the part of its set that it is reported with, such as "3 attractors"
 
 
 class Question(NamedTuple):
-    """A question about facts.
+    """A question about facts."""
 
-    Parameters
-    ----------
-    facts : list of list of int
-        Token ids of each sentence, in order.
-    question : list of int
-        Token ids.
-    answer : int
-        A class: an index into the symbols of `QuestionTask.answers`.
-    supporting : tuple of int
-        The facts that the answer follows from, as indices into `facts`.
-    group : str
-        The part of its set that it is reported with, such as "qa3".
-    """
-
-    facts: list[list[int]]
-    question: list[int]
-    answer: int
-    supporting: tuple[int, ...] = ()
-    group: str = ""
+    facts: list[list[int]]  # the token ids of each sentence, in order
+    question: list[int]  # token ids
+    answer: int  # a class: an index into the symbols of `QuestionTask.answers`
+    supporting: tuple[int, ...] = ()  # indices of the facts that the answer follows from
+    group: str = ""  # the part of its set that it is reported with, such as "qa3"
 
 
 class Passage(NamedTuple):
-    """A passage whose next word is asked for.
+    """A passage whose next word is asked for."""
 
-    Parameters
-    ----------
-    context : list of int
-        Token ids.
-    answer : int
-        A token id, which need not be in the context.
-    """
-
-    context: list[int]
-    answer: int
+    context: list[int]  # token ids
+    answer: int  # a token id, which need not be in the context
 
 
 class LabelledGraph(NamedTuple):
-    """A graph with right answers at its nodes, at its edges, or for the whole.
+    """A graph with right answers at its nodes, at its edges, or for the whole."""
 
-    Parameters
-    ----------
-    edges : array
-        `(2, E)` int64: sources, and under them destinations. News goes from a source to a
-        destination.
-    nodes : array
-        `(N,)` int64, the kind of each node: an index into the symbols of `GraphTask.node_kinds`.
-        Or `(N, F)` float32, features.
-    labels : array
-        int64. At nodes `(N,)`: a class each, an index into the symbols of `GraphTask.answers`, or
-        -1 for a node that is not asked. For the graph `(1,)`: a class. At edges `(E,)`: 1 for each
-        in-edge of a node that is a right answer of this node, and else 0.
-    depth : array, optional
-        `(N,)` int64, over how many edges the news must come that each node needs to be sure of its
-        answer; -1 where that is not known.
-    positions : array, optional
-        `(N, k)` int64, coordinates of each node.
-    group : str
-        The part of its set that it is reported with, such as "near".
-    """
-
+    # (2, E), sources, and under them destinations. News goes from a source to a destination.
     edges: NDArray[np.int64]
+    # (N,) int64, the kind of each node: an index into the symbols of `GraphTask.node_kinds`. Or
+    # (N, F) float32, features.
     nodes: NDArray[Any]
+    # At nodes (N,): a class each, an index into the symbols of `GraphTask.answers`, or -1 for a
+    # node that is not asked. For the graph (1,): a class. At edges (E,): 1 for each in-edge of a
+    # node that is a right answer of this node, and else 0.
     labels: NDArray[np.int64]
+    # (N,), over how many edges the news must come that each node needs to be sure of its answer;
+    # -1 where that is not known.
     depth: NDArray[np.int64] | None = None
-    positions: NDArray[np.int64] | None = None
-    group: str = ""
+    positions: NDArray[np.int64] | None = None  # (N, k), coordinates of each node
+    group: str = ""  # the part of its set that it is reported with, such as "near"
 
 
 def option(default: Any, help: str, *, least: float | None = None) -> Any:
-    """Return a dataclass field for an option of a task.
+    """Return a dataclass field for an option of a task, with its help text of the command line.
 
-    Parameters
-    ----------
-    default : object
-        `dataclasses.MISSING` for an option that must be given.
-    help : str
-        The help text of the command line.
-    least : number, optional
-        The smallest value that `Task` accepts.
+    The default is `dataclasses.MISSING` for an option that must be given; `least` is the smallest
+    value that `Task` accepts.
     """
     return field(default=default, metadata={"help": help, "least": least})
 
@@ -136,32 +87,19 @@ class Task(ABC):
     example is: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`, `GraphTask`. A task overrides
     `load`, and also `train` if each epoch has other examples.
 
-    Options that are paths become absolute, so that a run can be resumed from anywhere.
-
-    Attributes
-    ----------
-    name : str
-        The name of the task on the command line.
-    presets : mapping of str to mapping
-        Other defaults for the options of the task, of `TrainingConfig` and of the model, by the
-        name of the preset. The preset `small` is used where none is named.
-    vocabulary_names : tuple of str
-        Names that `vocabularies` has: those that the models of its kind of task need.
-    own_files : tuple of str
-        Options that name files of the user's own.
-
-    Raises
-    ------
-    ValueError
-        If an option is smaller than its `least`, or is not one of the values of its `Literal`.
-    ValueError, FileNotFoundError
-        When examples are asked for: if a file is not there, or not as it was published.
+    Options that are paths become absolute, so that a run can be resumed from anywhere. Raise
+    `ValueError` if an option is smaller than its `least`, or is not one of the values of its
+    `Literal`; and, when examples are asked for, `ValueError` or `FileNotFoundError` if a file is
+    not there, or not as it was published.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # on the command line
+    # Other defaults for the options of the task, of `TrainingConfig` and of the model, by the name
+    # of the preset. The preset `small` is used where none is named.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    vocabulary_names: ClassVar[tuple[str, ...]] = ()
-    own_files: ClassVar[tuple[str, ...]] = ()
+    # The properties with the vocabularies that models of its kind of task need, by their names.
+    vocabulary_names: ClassVar[Mapping[str, str]] = {}
+    own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user's own
 
     def __post_init__(self) -> None:
         """Check the options, and make paths absolute."""
@@ -184,9 +122,9 @@ class Task(ABC):
         return Vocabulary
 
     @property
-    @abstractmethod
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
+    def vocabularies(self) -> Vocabularies:
         """The vocabularies of the token ids, by the sequences that they are for."""
+        return {name: getattr(self, own) for name, own in self.vocabulary_names.items()}
 
     def load(self, part: str) -> list[Any]:
         """Return the examples of "train", "validation" or "test"; each part is loaded once."""
@@ -235,11 +173,36 @@ class Task(ABC):
         return {name: Path(path) for name, path in paths.items() if path is not None}
 
 
+class DrawnTask(Task):
+    """Random examples: in each epoch other ones to train on, and always the same to judge by.
+
+    A task that derives from it has the two options.
+    """
+
+    epoch_size: int
+    held_out: int
+
+    @abstractmethod
+    def draw(self, count: int, part: str, *stream: int) -> list[Any]:
+        """Draw examples of a part: a function of the options and of the arguments."""
+
+    def train(self, seed: int, epoch: int) -> list[Any]:
+        """Draw the training examples of an epoch."""
+        return self.draw(self.epoch_size, "train", seed, epoch)
+
+    def load(self, part: str) -> list[Any]:
+        """Draw the examples of "validation" or "test"."""
+        return self.draw(self.held_out, part)
+
+
 @dataclass(frozen=True)
 class PairTask(Task):
     """Pairs of sequences, the second of which answers the first: each a `Pair`."""
 
-    vocabulary_names = ("source", "target")
+    vocabulary_names: ClassVar[Mapping[str, str]] = {
+        "source": "source_vocabulary",
+        "target": "target_vocabulary",
+    }
 
     @property
     @abstractmethod
@@ -251,27 +214,17 @@ class PairTask(Task):
         """Symbols of the targets; those of the sources, unless a task overrides it."""
         return self.source_vocabulary
 
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The vocabularies "source" and "target"."""
-        return {"source": self.source_vocabulary, "target": self.target_vocabulary}
-
 
 @dataclass(frozen=True)
 class VocabularyTask(Task):
     """Examples whose sequences have one vocabulary; the base of the kinds below."""
 
-    vocabulary_names: ClassVar[tuple[str, ...]] = ("text",)
+    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary"}
 
     @property
     @abstractmethod
     def vocabulary(self) -> Vocabulary:
         """Symbols of all sequences."""
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The vocabulary "text"."""
-        return {"text": self.vocabulary}
 
 
 @dataclass(frozen=True)
@@ -295,22 +248,19 @@ class PassageTask(VocabularyTask):
 class QuestionTask(VocabularyTask):
     """Questions about facts, whose answer is a class: each a `Question`."""
 
-    vocabulary_names = ("text", "answer")
+    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
         """The classes, each a symbol."""
 
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The vocabularies "text" and "answer"."""
-        return {"text": self.vocabulary, "answer": self.answers}
-
 
 @dataclass(frozen=True)
 class GraphTask(Task):
     """Graphs with answers at nodes, at edges or for the whole: each a `LabelledGraph`."""
+
+    vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
@@ -331,11 +281,6 @@ class GraphTask(Task):
     @abstractmethod
     def answers(self) -> Vocabulary:
         """The classes, each a symbol; none where edges are the answers."""
-
-    @property
-    def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The vocabularies "node" and "answer"."""
-        return {"node": self.node_kinds, "answer": self.answers}
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:

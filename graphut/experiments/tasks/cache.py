@@ -39,15 +39,6 @@ def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
     `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be read is made anew, and arrays that
     cannot be written are only returned. The key names all that they depend on: the data, its
     checksums, the parser's version. Arrays of objects are refused.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from unittest.mock import patch
-    >>> with TemporaryDirectory() as folder, patch.dict("os.environ", GRAPHUT_CACHE=folder):
-    ...     first = cached("squares 1", lambda: {"squares": np.arange(4) ** 2})
-    ...     cached("squares 1", lambda: print("is not called again"))["squares"]
-    array([0, 1, 4, 9])
     """
     path = cache_folder() / "tasks" / f"{sha256(key.encode()).hexdigest()}.npz"
     # Whatever is wrong with a file, it can be made again; zipfile checks the sum of each array.
@@ -75,13 +66,7 @@ def pack_lists(lists: Sequence[Sequence[int]]) -> NDArray[np.int32]:
 
 
 def unpack_lists(array: NDArray[np.int32]) -> list[list[int]]:
-    """Return the lists that `pack_lists` was given.
-
-    Examples
-    --------
-    >>> unpack_lists(pack_lists([[4, 5], [], [6]]))
-    [[4, 5], [], [6]]
-    """
+    """Return the lists that `pack_lists` was given."""
     first = 1 + int(array[0])
     values, ends = array[first:].tolist(), np.cumsum(array[1:first]).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
@@ -105,11 +90,5 @@ def pack_json(value: object) -> NDArray[np.uint8]:
 
 
 def unpack_json(array: NDArray[np.uint8]) -> Any:
-    """Return the value that `pack_json` was given.
-
-    Examples
-    --------
-    >>> unpack_json(pack_json(["a", [1, 2]]))
-    ['a', [1, 2]]
-    """
+    """Return the value that `pack_json` was given."""
     return json.loads(array.tobytes())

@@ -40,33 +40,8 @@ class CharLM(TextTask):
     The first nine tenths of the file are trained on, the next twentieth is validated on, and the
     last is the test. An epoch is windows at random places. In validation and test each character
     counts once, and is predicted from half a window of those before it at least, or from all that
-    its part of the file has before it.
-
-    Parameters
-    ----------
-    data : str or Path
-        A file of text in UTF-8.
-    window : int
-        Characters of a window.
-    epoch_size : int
-        Windows in an epoch.
-
-    Raises
-    ------
-    ValueError, OSError
-        When texts are asked for: if the file cannot be read, is no text, or is too short.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "text.txt")
-    ...     _ = path.write_text("to be, or not to be. " * 10)
-    ...     task = CharLM(path, window=8)
-    ...     print(task.vocabulary)
-    ...     print([task.vocabulary.write(text.tokens) for text in task.test])
-    Vocabulary(␣ , . b e n o r t)
-    ['not to b', 'to be. ']
+    its part of the file has before it. A file that cannot be read, is no text in UTF-8 or is too
+    short raises `ValueError` or `OSError` when texts are asked for.
     """
 
     name = "char-lm"

@@ -25,16 +25,7 @@ class DataSet:
         return {f"data/{name}": Path(folder, name) for name in names}
 
     def read(self, folder: str | Path, name: str) -> str:
-        """Return the text of a file, which must be UTF-8 and have the published checksum.
-
-        Examples
-        --------
-        >>> empty = sha256(b"").hexdigest()
-        >>> DataSet("from https://example.org", {"test.txt": empty}).read("nowhere", "test.txt")
-        Traceback (most recent call last):
-        FileNotFoundError: there is no nowhere/test.txt; missing in the folder: test.txt; to be
-            had from https://example.org
-        """
+        """Return the text of a file, which must be UTF-8 and have the published checksum."""
         path = Path(folder, name)
         if not path.is_file():
             missing = [name for name in self.checksums if not Path(folder, name).is_file()]
@@ -57,13 +48,7 @@ class DataSet:
 
 
 def published_checksums(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a data set, from the file `name.sha256` beside this one.
-
-    Examples
-    --------
-    >>> list(published_checksums("listops"))
-    ['test_d20s.tsv', 'test_d20a.tsv']
-    """
+    """Return the SHA-256 of each file of a data set, from `name.sha256` beside this file."""
     lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
     return {file: checksum for checksum, file in map(str.split, lines)}
 

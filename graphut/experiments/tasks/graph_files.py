@@ -50,17 +50,11 @@ class GraphFile:
         """The kind of each node."""
         return [KIND] * self.num_nodes if self.features is None else self.features
 
-    def with_labels_at_nodes(self) -> GraphFile:
-        """Return the graph with labels of nodes, none of them known if it has not any."""
-        return replace(self, labels=self.labels or [None] * self.num_nodes)
-
     def labelled(self, kinds: Vocabulary, answers: Vocabulary) -> LabelledGraph:
         """Return the graph in the numbers of a model's vocabularies.
 
-        Raises
-        ------
-        ValueError
-            If a kind or a class is unknown, or features stand where the model has kinds.
+        Raise `ValueError` if a kind or a class is unknown, or features stand where the model has
+        kinds.
         """
         with blaming(self.place, ""):
             if self.has_kinds != bool(kinds.symbols):
@@ -86,12 +80,9 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
     A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
     has a label, the graph has `label`; an empty one and -1 are none. The attributes `train_mask`,
     `val_mask` and `test_mask` may say which nodes are asked in which part. Edges of undirected
-    graphs count in both directions, and nodes without an edge from themselves get one.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        If there is no graph, or one cannot be read; the message names the file.
+    graphs count in both directions, and nodes without an edge from themselves get one. Raise
+    `ValueError` or `FileNotFoundError`, which names the file, if there is no graph, or one cannot
+    be read.
     """
     files = graph_files(path)
     if files[0].suffix == ".csv":
@@ -101,7 +92,7 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
     if not graphs:
         raise ValueError(f"{path} holds no graph")
     if any(graph.labels is not None for graph in graphs):
-        return [graph.with_labels_at_nodes() for graph in graphs]
+        return [replace(g, labels=g.labels or [None] * g.num_nodes) for g in graphs]
     for graph in graphs:
         if graph.label is None:
             raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")

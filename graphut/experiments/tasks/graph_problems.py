@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, option
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges
 from graphut.experiments.tasks.presets import (
     COUNTING_GRAPHS,
@@ -28,6 +28,8 @@ _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])
 
 Numbers = NDArray[np.int64]
+Solution = tuple[Numbers, Numbers, Numbers]
+"""Kinds of nodes, labels and depths: see `LabelledGraph`."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class GraphUnion:
 
 
 @dataclass(frozen=True)
-class GraphProblem(GraphTask):
+class GraphProblem(DrawnTask, GraphTask):
     """A problem on random graphs, drawn anew for each epoch.
 
     The nodes of each graph are in random order, and each has an edge to itself. Validation and
@@ -147,14 +149,6 @@ class GraphProblem(GraphTask):
         if any(size < 2 for size in large):
             raise ValueError(f"test_sizes are at least 2; got {self.test_sizes!r}")
 
-    def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
-        """Draw the graphs of an epoch."""
-        return self._draw_small(self.epoch_size, PARTS.index("train"), seed, epoch)
-
-    def load(self, part: str) -> list[LabelledGraph]:
-        """Draw the graphs of "validation" or "test"."""
-        return self._draw_small(self.held_out, PARTS.index(part))
-
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """`test`, with graphs as in training, and sets such as `near-100` of larger graphs."""
@@ -166,8 +160,9 @@ class GraphProblem(GraphTask):
             for size in large
         }
 
-    def _draw_small(self, count: int, *stream: int) -> list[LabelledGraph]:
-        random = np.random.default_rng(stream)
+    def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
+        """Draw graphs of the families and sizes of training."""
+        random = np.random.default_rng([PARTS.index(part), *stream])
         least, most = self._numbers("sizes", "-")
         families = random.choice(self._listed("families"), count).tolist()
         return self._draw(families, random.integers(least, most + 1, count), random)
@@ -202,10 +197,8 @@ class GraphProblem(GraphTask):
         return edges
 
     @abstractmethod
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
-        """Draw the marks; return kinds of nodes, labels and depths: see `LabelledGraph`."""
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
+        """Draw the marks, and return the solution."""
 
     def _listed(self, name: str) -> list[str]:
         return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
@@ -231,9 +224,7 @@ class GraphDistance(GraphProblem):
 
     name: ClassVar[str] = "graph-distance"
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
         marked = union.draw(random)
         distance = union.distances(marked)
@@ -250,9 +241,7 @@ class GraphReach(GraphProblem):
     name: ClassVar[str] = "graph-reach"
     known_families = tuple(TREES)
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
         marked = union.draw(random)
         distance = union.distances(marked)
@@ -261,7 +250,6 @@ class GraphReach(GraphProblem):
         return _marks(union, marked), reached, depth
 
     def _thinned(self, edges: Edges, random: np.random.Generator) -> Edges:
-        """Return a tree without one or two of its edges."""
         lost = min(int(random.integers(1, 3)), len(edges))
         return np.delete(edges, random.choice(len(edges), lost, replace=False), axis=0)
 
@@ -276,9 +264,7 @@ class GraphPath(GraphProblem):
     presets = with_baselines(COUNTING_GRAPHS, NARROW_COUNTING_LAYERS)
     known_families = tuple(TREES)
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark two nodes of each graph."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
@@ -316,9 +302,7 @@ class GraphBFS(GraphProblem):
         """The place of the answers: "edge"."""
         return "edge"
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
         marked = union.draw(random)
         distance = union.distances(marked)
@@ -349,9 +333,7 @@ class PrefixParity(GraphProblem):
 
     families: str = option("path", "path, and nothing else")
 
-    def solve(
-        self, union: GraphUnion, random: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Draw the zeros and ones."""
         first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # no in-edge but its own
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())

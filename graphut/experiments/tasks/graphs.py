@@ -27,16 +27,6 @@ class Graphs(GraphTask):
     graphs is split off at random for validation, and another for the test; of fewer than ten
     graphs, tenths of the labelled nodes.
 
-    Parameters
-    ----------
-    data : str or Path
-        A file, or a folder of them.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        If a file cannot be read; the message names it.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory

@@ -62,33 +62,13 @@ class Lambada(TextTask):
 
     The task of arXiv 1606.06031 for a language model (arXiv 1807.03819, section 3.3). The
     protocol: train on 2662 novels, validate on the development passages, and judge on the test
-    passages, from other novels. `novels` are the user's own files, not checked against checksums;
-    an epoch is windows at random places of them.
+    passages, from other novels. `novels` are the user's own files, not checked against checksums:
+    a file of text, or a folder of `.txt` files in folders, with words between white space like
+    those of the passages. An epoch is windows at random places of them. The vocabulary is the
+    most frequent words of training, which come twice at least.
 
-    Without them a model trains on the development passages, but for those that are held out to
+    Without novels a model trains on the development passages, but for those that are held out to
     validate on. That is not the paper's protocol, and its figures are not to be compared.
-
-    Parameters
-    ----------
-    data : str or Path
-        The folder with `lambada_test_plain_text.txt` and the development passages in it.
-    novels : str or Path, optional
-        A file of text, or a folder of `.txt` files in folders: words between white space, like
-        those of the passages. The publishers' `train-novels`.
-    window : int
-        Words of a window of the novels.
-    epoch_size : int
-        Windows in an epoch.
-    held_out : int
-        Development passages to validate on, where there are no novels.
-    words : int
-        Words in the vocabulary, at most: the most frequent in training, twice at least.
-
-    Examples
-    --------
-    >>> Lambada("lambada", window=1)
-    Traceback (most recent call last):
-    ValueError: window must be at least 2, got 1
     """
 
     name = "lambada"
@@ -167,31 +147,12 @@ class LambadaReading(PassageTask):
     on, and counts as wrong (892 of the 5153 test passages).
 
     The protocol: train on passages cut out of novels (1.8 million of them), validate on the
-    development passages, and judge on the test passages. `passages` is a file of the user's.
-
-    Without it a model trains on most of the development passages, which is not the paper's
-    protocol, as in `Lambada`.
+    development passages, and judge on the test passages. `passages` is a file of the user's, with
+    words between white space. Without it a model trains on most of the development passages, which
+    is not the paper's protocol, as in `Lambada`.
 
     The vocabulary has all words of the passages that a model is judged by, so that each can be
     pointed at: those that training does not have keep the embeddings that they were drawn with.
-
-    Parameters
-    ----------
-    data : str or Path
-        The folder with `lambada_test_plain_text.txt` and the development passages in it.
-    passages : str or Path, optional
-        A file of passages to train on, one a line, their words between white space; the last word
-        is the answer.
-    held_out : int
-        Development passages to validate on, where there is no such file.
-    words : int
-        Words of the training passages in the vocabulary, at most: the most frequent ones.
-
-    Examples
-    --------
-    >>> LambadaReading("lambada", held_out=0)
-    Traceback (most recent call last):
-    ValueError: held_out must be at least 1, got 0
     """
 
     name = "lambada-reading"

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask, option
 from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.sentences import EOS
@@ -22,7 +22,7 @@ _SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1
 
 
 @dataclass(frozen=True)
-class LetterTask(PairTask):
+class LetterTask(DrawnTask, PairTask):
     """Random letters, and an answer that is computed from them.
 
     The defaults are those of DGL's tutorial "Transformer as a Graph Neural Network",
@@ -58,17 +58,12 @@ class LetterTask(PairTask):
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
         """Draw the training pairs of an epoch."""
-        if self.fixed:
-            return self._draw(self.epoch_size, 0, PARTS.index("train"), seed, 0)
-        short = round(self.short_share * self.epoch_size)
-        return self._draw(self.epoch_size, short, PARTS.index("train"), seed, epoch)
+        return super().train(seed, 0 if self.fixed else epoch)
 
-    def load(self, part: str) -> list[Pair]:
-        """Draw the pairs of "validation" or "test"."""
-        return self._draw(self.held_out, 0, PARTS.index(part))
-
-    def _draw(self, count: int, short: int, *stream: int) -> list[Pair]:
-        random = np.random.default_rng(stream)
+    def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
+        """Draw pairs; in training, the first of them are short."""
+        random = np.random.default_rng([PARTS.index(part), *stream])
+        short = 0 if self.fixed or part != "train" else round(self.short_share * count)
         lengths = random.normal(self.mean_length, self.length_deviation, count).round()
         lengths[:short] = random.integers(1, max(2, round(self.mean_length) + 1), short)
         ends = np.maximum(lengths.astype(np.int64), 1).cumsum()
@@ -78,13 +73,7 @@ class LetterTask(PairTask):
 
 
 class Copy(LetterTask):
-    """The letters as they came.
-
-    Examples
-    --------
-    >>> Copy().answer([4, 2, 3])
-    [4, 2, 3]
-    """
+    """The letters as they came."""
 
     name: ClassVar[str] = "copy"
     presets = _COPY
@@ -92,13 +81,7 @@ class Copy(LetterTask):
 
 
 class Reverse(LetterTask):
-    """The letters from last to first.
-
-    Examples
-    --------
-    >>> Reverse().answer([4, 2, 3])
-    [3, 2, 4]
-    """
+    """The letters from last to first."""
 
     name: ClassVar[str] = "reverse"
     presets = _COPY
@@ -106,13 +89,7 @@ class Reverse(LetterTask):
 
 
 class Sort(LetterTask):
-    """The letters in the order of the alphabet.
-
-    Examples
-    --------
-    >>> Sort().answer([4, 2, 3])
-    [2, 3, 4]
-    """
+    """The letters in the order of the alphabet."""
 
     name: ClassVar[str] = "sort"
     presets = with_baselines(_SORT, NARROW_LAYERS)

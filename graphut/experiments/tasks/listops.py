@@ -14,14 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import (
-    GraphTask,
-    LabelledGraph,
-    Pair,
-    PairTask,
-    Task,
-    option,
-)
+from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task, option
 from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import (
@@ -137,28 +130,12 @@ class ListExpressions(Task):
     The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded
     down) and sum modulo 10. Expressions are generated as the published ones were: all
     distinct, then split at random, whatever the seed, so that no expression is in two parts.
+    Longer ones than `longest` are thrown away; if too few are left, `ValueError` is raised when
+    pairs are asked for. The paper has the default depth, values and training size.
 
-    Parameters
-    ----------
-    data : str or Path, optional
-        A folder with the official test files; they become the test sets `official-d20s`
-        (the paper's) and `official-d20a` (without sums), and no expression in them is trained
-        on. They have up to 1016 symbols each, whatever `longest` is.
-    max_depth : int
-        Depth of the deepest digit: lists are nested one less deep. In the paper 20.
-    max_values : int
-        Values in a list, at most. In the paper 5.
-    longest : int
-        Symbols in the longest expression; longer ones are thrown away.
-    train_size : int
-        Training pairs. In the paper 90,000.
-    held_out : int
-        Pairs in the validation set, and in the test set.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        As in `Task`; also, when pairs are asked for, if there are too few expressions.
+    The official test files become the test sets `official-d20s` (the paper's) and `official-d20a`
+    (without sums), and no expression in them is trained on. They have up to 1016 symbols each,
+    whatever `longest` is.
     """
 
     data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
@@ -186,7 +163,6 @@ class ListExpressions(Task):
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        """The official files."""
         folder, names = self.data, _OFFICIAL.checksums
         return {name: _OFFICIAL.read(folder, name) for name in names if folder is not None}
 
@@ -221,16 +197,7 @@ class ListExpressions(Task):
 
 @dataclass(frozen=True)
 class ListOps(ListExpressions, PairTask):
-    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`.
-
-    See `ListExpressions` for options and errors.
-
-    Examples
-    --------
-    >>> task = ListOps(train_size=10, held_out=5)
-    >>> len(task.train(0, 0)), {name: len(pairs) for name, pairs in task.test_sets.items()}
-    (10, {'test': 5})
-    """
+    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`."""
 
     name = "listops"
     presets = with_baselines(_SMALL, NARROW_LAYERS)
@@ -253,13 +220,9 @@ class ListOpsTree(ListExpressions, GraphTask):
     """ListOps with the brackets' tree as graph: news goes from a list's values to the list.
 
     A node is a digit or an operator, and sees itself and its values. In validation and test the
-    outermost list alone is asked. The depth of a list is how deep lists are nested in it, digits
-    included. See `ListExpressions` for its other options and errors.
-
-    Parameters
-    ----------
-    inner : bool
-        Whether inner lists and digits are asked in training too: all learn when to halt.
+    outermost list alone is asked; with `inner`, all nodes are asked in training, so that they
+    learn when to halt. The depth of a list is how deep lists are nested in it, digits included.
+    See `ListExpressions` for its other options and errors.
 
     Examples
     --------

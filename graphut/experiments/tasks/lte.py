@@ -3,31 +3,154 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from random import Random
 from string import digits
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from zlib import crc32
 
-from graphut.experiments.tasks import lte_programs, presets
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
+from graphut.experiments.tasks import presets
+from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask, option
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 
 _DIGITS = Vocabulary(digits)
-_LETTERS = {*lte_programs.VARIABLES, *"printifelseforxrange"}
+VARIABLES = "abcdefghij"
+_LETTERS = {*VARIABLES, *"printifelseforxrange"}
 _CHARACTERS = Characters(map(symbol_of, f"{digits}+-*=<>(): \n" + "".join(sorted(_LETTERS))))
 _TRIES = 100  # examples drawn for one that is wanted, at most
 _SIZE = presets.model_size(128, 512, 6)
 _PROGRAM = presets.PAIRS | presets.DEEP | _SIZE | {"batch_size": 32, "epochs": 30}
 _PROGRAM_PRESETS = presets.with_baselines(_PROGRAM, presets.WIDE_LAYERS)
 _MEMORY_PRESETS = presets.with_baselines(presets.COPY | {"max_offset": 0}, presets.NARROW_LAYERS)
+_SIGNS = {1: "+", -1: "-"}
+
+
+class Expression(NamedTuple):
+    """Python, and its value."""
+
+    text: str
+    value: int
+
+
+class Draft:
+    """A program that is being written: `lines` so far, and `nested`, an expression still to use.
+
+    Operands are drawn evenly between 1 and `10**length`, factors and numbers of rounds between 1
+    and `4 * length`.
+    """
+
+    def __init__(self, random: Random, length: int) -> None:
+        self.random = random
+        self.length = length
+        self.lines: list[str] = []
+        self.nested: Expression | None = None
+        self._unused = random.sample(VARIABLES, len(VARIABLES))
+
+    def operands(self, count: int) -> list[Expression]:
+        """Draw new numbers, one of which is replaced by `nested` if there is one."""
+        numbers = [self.random.randint(1, 10**self.length) for _ in range(count)]
+        chosen = [Expression(str(number), number) for number in numbers]
+        if self.nested is not None:
+            chosen[self.random.randrange(count)] = self.nested
+        return chosen
+
+    def small(self) -> int:
+        """Draw a factor, or a number of rounds."""
+        return self.random.randint(1, 4 * self.length)
+
+    def sign(self) -> int:
+        """Draw 1 or -1."""
+        return self.random.choice((1, -1))
+
+    def assign(self, value: Expression) -> str:
+        """Add a line that assigns the value to a new variable, and return the variable's name."""
+        name = self._unused.pop()
+        self.lines.append(f"{name}={value.text}")
+        return name
+
+
+Operation = Callable[[Draft], Expression]
+
+
+def add(draft: Draft) -> Expression:
+    """Write `(a+b)`."""
+    a, b = draft.operands(2)
+    return Expression(f"({a.text}+{b.text})", a.value + b.value)
+
+
+def add_or_subtract(draft: Draft) -> Expression:
+    """Write `(a+b)` or `(a-b)`."""
+    a, b = draft.operands(2)
+    sign = draft.sign()
+    return Expression(f"({a.text}{_SIGNS[sign]}{b.text})", a.value + sign * b.value)
+
+
+def multiply(draft: Draft) -> Expression:
+    """Write `(a*3)` or `(3*a)`."""
+    [a] = draft.operands(1)
+    factor = draft.small()
+    texts = draft.random.sample([a.text, str(factor)], 2)
+    return Expression(f"({texts[0]}*{texts[1]})", a.value * factor)
+
+
+def use_variable(draft: Draft) -> Expression:
+    """Write `v=a`, then `(v+b)` or `(v-b)`."""
+    a, b = draft.operands(2)
+    sign = draft.sign()
+    name = draft.assign(a)
+    return Expression(f"({name}{_SIGNS[sign]}{b.text})", a.value + sign * b.value)
+
+
+def loop(draft: Draft) -> Expression:
+    """Write `v=a`, then `for x in range(3):v+=b` or `v-=b`."""
+    a, b = draft.operands(2)
+    rounds, sign = draft.small(), draft.sign()
+    name = draft.assign(a)
+    draft.lines.append(f"for x in range({rounds}):{name}{_SIGNS[sign]}={b.text}")
+    return Expression(name, a.value + sign * rounds * b.value)
+
+
+def choose(draft: Draft) -> Expression:
+    """Write `(a if c<d else b)`, or with `>`."""
+    a, b, c, d = draft.operands(4)
+    less = draft.sign() == 1
+    holds = c.value < d.value if less else c.value > d.value
+    text = f"({a.text} if {c.text}{'<' if less else '>'}{d.text} else {b.text})"
+    return Expression(text, a.value if holds else b.value)
+
+
+def write_program(
+    random: Random, operations: Sequence[Operation], length: int, nesting: int
+) -> tuple[str, str]:
+    """Draw a program, and return it with what it prints (arXiv 1410.4615, section 3).
+
+    Each of its `nesting` operations takes the one before as an operand; for `length` see `Draft`.
+    The language and the distribution are those of the paper and of its code, where a line with a
+    variable ends in a semicolon too, and one operation does nothing.
+
+    Examples
+    --------
+    >>> program, output = write_program(Random(9), [loop, choose], length=2, nesting=2)
+    >>> print(program)
+    j=91
+    for x in range(3):j+=(71 if 90>6 else 79)
+    print(j)
+    >>> output
+    '304'
+    """
+    draft = Draft(random, length)
+    for _ in range(nesting):
+        draft.nested = random.choice(operations)(draft)
+    if draft.nested is None:
+        raise ValueError(f"nesting must be at least 1, got {nesting}")
+    return "\n".join([*draft.lines, f"print({draft.nested.text})"]), str(draft.nested.value)
 
 
 @dataclass(frozen=True)
-class LearningToExecute(PairTask):
+class LearningToExecute(DrawnTask, PairTask):
     """Random sources, and the outputs that are computed from them, symbol by symbol.
 
     Tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5, tables 5 and 6);
@@ -51,20 +174,13 @@ class LearningToExecute(PairTask):
     def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
         """Draw source and target, as text; `hardest` for the largest length and nesting."""
 
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """Draw the training pairs of an epoch."""
-        return self._draw(self.epoch_size, "train", seed, epoch)
-
-    def load(self, part: str) -> list[Pair]:
-        """Draw the pairs of "validation" or "test"."""
-        return self._draw(self.held_out, part)
-
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
         """`test`, of mixed sizes, and `hardest`."""
-        return {"test": self.test, "hardest": self._draw(self.held_out, "test", hardest=True)}
+        return {"test": self.test, "hardest": self.draw(self.held_out, "test", hardest=True)}
 
-    def _draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
+    def draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
+        """Draw pairs whose sources belong to a part."""
         number = PARTS.index(part)
         random = Random(repr((number, hardest, *stream)))
         drawn = (self.example(random, hardest=hardest) for _ in range(_TRIES * count))
@@ -84,16 +200,16 @@ class ProgramTask(LearningToExecute):
 
     vocabulary_kind = Characters
     source_vocabulary = _CHARACTERS
-    operations: ClassVar[Sequence[lte_programs.Operation]]
+    operations: ClassVar[Sequence[Operation]]
 
     nesting: int = option(2, "operations in a program, at most", least=1)
 
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
-        if self.nesting > len(lte_programs.VARIABLES):
+        if self.nesting > len(VARIABLES):
             raise ValueError(
-                f"nesting must be at most {len(lte_programs.VARIABLES)}, the number of variables; "
+                f"nesting must be at most {len(VARIABLES)}, the number of variables; "
                 f"got {self.nesting}"
             )
 
@@ -102,7 +218,7 @@ class ProgramTask(LearningToExecute):
         length, nesting = self.length, self.nesting
         if not hardest:
             length, nesting = random.randint(1, length), random.randint(1, nesting)
-        return lte_programs.write_program(random, self.operations, length, nesting)
+        return write_program(random, self.operations, length, nesting)
 
 
 class LteProgram(ProgramTask):
@@ -121,11 +237,11 @@ class LteProgram(ProgramTask):
     name = "lte-program"
     presets = _PROGRAM_PRESETS
     operations = (
-        lte_programs.add_or_subtract,
-        lte_programs.multiply,
-        lte_programs.use_variable,
-        lte_programs.loop,
-        lte_programs.choose,
+        add_or_subtract,
+        multiply,
+        use_variable,
+        loop,
+        choose,
     )
 
 
@@ -142,21 +258,15 @@ class LteControl(ProgramTask):
 
     name = "lte-control"
     presets = _PROGRAM_PRESETS
-    operations = (lte_programs.loop, lte_programs.choose)
+    operations = (loop, choose)
 
 
 class LteAddition(ProgramTask):
-    """The output of a program that adds.
-
-    Examples
-    --------
-    >>> LteAddition().example(Random(3), hardest=True)
-    ('print((93999+(72193+30715)))', '196907')
-    """
+    """The output of a program that adds."""
 
     name = "lte-addition"
     presets = _PROGRAM_PRESETS
-    operations = (lte_programs.add,)
+    operations = (add,)
 
 
 @dataclass(frozen=True)
@@ -178,13 +288,7 @@ class MemoryTask(LearningToExecute):
 
 
 class LteCopy(MemoryTask):
-    """Digits, written once.
-
-    Examples
-    --------
-    >>> LteCopy().answer("314")
-    '314'
-    """
+    """Digits, written once."""
 
     name = "lte-copy"
     presets = _MEMORY_PRESETS
@@ -192,13 +296,7 @@ class LteCopy(MemoryTask):
 
 
 class LteDouble(MemoryTask):
-    """Digits, written twice.
-
-    Examples
-    --------
-    >>> LteDouble().answer("314")
-    '314314'
-    """
+    """Digits, written twice."""
 
     name = "lte-double"
     presets = _MEMORY_PRESETS
@@ -206,13 +304,7 @@ class LteDouble(MemoryTask):
 
 
 class LteReverse(MemoryTask):
-    """Digits, written backwards.
-
-    Examples
-    --------
-    >>> LteReverse().answer("314")
-    '413'
-    """
+    """Digits, written backwards."""
 
     name = "lte-reverse"
     presets = _MEMORY_PRESETS

@@ -35,11 +35,8 @@ def read_pairs(
 ) -> list[Pair]:
     """Return the pairs of a file as token ids, for the vocabularies of a model.
 
-    Raises
-    ------
-    ValueError
-        If a line is not a pair, a symbol is not in its vocabulary, or a sequence is longer than
-        a model of the configuration takes; the message names the file and the line.
+    Raise `ValueError`, which names file and line, if a line is not a pair, a symbol is not in its
+    vocabulary, or a sequence is longer than a model of the configuration takes.
     """
     pairs = []
     for source_text, target_text, place in _rows(path):
@@ -64,28 +61,14 @@ class Pairs(PairTask):
     A line holds a source, a tab and a target, each of symbols between spaces, or of characters if
     `characters` is set. An empty line is passed over; a target may be empty.
 
-    The vocabularies are those of the training pairs. Without files for them, the
-    validation and the test pairs are split off: which ones, depends on a hash of the
-    source, so that equal sources stay together and the split is the same every time.
-    A pair with a symbol that no training pair has is not split off.
+    The vocabularies are those of the training pairs. Without files for them, the validation and
+    the test pairs are split off: `held_out` distinct sources for each, but at most a tenth, and at
+    least one. Which ones, depends on a hash of the source, so that equal sources stay together and
+    the split is the same every time. A pair with a symbol that no training pair has is not split
+    off.
 
-    Parameters
-    ----------
-    data : str or Path
-        The file with the training pairs, and those to be split off.
-    validation_data, test_data : str or Path, optional
-        Files with the validation and the test pairs.
-    held_out : int
-        Distinct sources to split off, at most, for each of the two sets; never more than
-        a tenth, nor less than one.
-    characters : bool
-        Take each character as a symbol, white space too.
-
-    Raises
-    ------
-    ValueError
-        If a line is not a pair, or a symbol of a separate file is not in the training
-        pairs; the message names the file and the line.
+    Raise `ValueError`, which names file and line, if a line is not a pair, or a symbol of a
+    separate file is not in the training pairs.
 
     Examples
     --------

@@ -20,15 +20,8 @@ TaskT = TypeVar("TaskT", bound=type[Task])
 def register_task(task: TaskT) -> TaskT:
     """Add a task, under its `name` and with its `presets`, to what the command line knows.
 
-    Parameters
-    ----------
-    task : type of Task
-        The class, which is also returned: the function can be used as a decorator.
-
-    Raises
-    ------
-    ValueError
-        If another task has the name.
+    The class is also returned: the function can be used as a decorator. Raise `ValueError` if
+    another task has the name.
     """
     known = TASKS.setdefault(task.name, task)
     if known is not task:
@@ -48,13 +41,8 @@ def load_task_plugins() -> None:
         graphut.tasks =
             parity = my_package.parity:ParityTask
 
-    Raises
-    ------
-    ImportError
-        If an entry point cannot be loaded.
-    ValueError
-        If an entry point is no task, has another name than its task, or has the name of a task
-        that is there already.
+    Raise `ImportError` if an entry point cannot be loaded, and `ValueError` if it is no task, has
+    another name than its task, or has the name of a task that is there already.
     """
     for plugin in entry_points(group="graphut.tasks"):
         package = plugin.dist.name if plugin.dist else "an unknown package"
@@ -73,10 +61,7 @@ def load_task_plugins() -> None:
 def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
     """Return the fields of a task's preset; of `small`, or none at all, if no preset is named.
 
-    Raises
-    ------
-    ValueError
-        If the task has no preset of that name.
+    Raise `ValueError` if the task has no preset of that name.
 
     Examples
     --------

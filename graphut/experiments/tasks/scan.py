@@ -51,26 +51,12 @@ def parse(line: str) -> Pair:
 class Scan(PairTask):
     """SCAN: commands such as "walk twice", into actions.
 
-    The task of arXiv 1711.00350. Training, validation and test have no source in common. The
-    publishers have no validation set: it is split off from the training pairs, by a hash of
-    the source.
-
-    Parameters
-    ----------
-    data : str or Path
-        The folder with `simple_split` and the like in it.
-    split : str
-        "simple" (16,728 training and 4182 test pairs, at random; section 4, experiment 1),
-        "length" (16,990 and 3920; up to 22 actions in training, 24 to 48 in test; experiment 2)
-        or "jump" (14,670 and 7706; "jump" is trained on alone and tested in company;
-        experiment 3).
-    held_out : int
-        Validation pairs.
-
-    Examples
-    --------
-    >>> Scan("SCAN", split="length").target_vocabulary
-    Vocabulary(I_JUMP I_LOOK I_RUN I_TURN_LEFT I_TURN_RIGHT I_WALK)
+    The task of arXiv 1711.00350, section 4. Training, validation and test have no source in
+    common. The publishers have no validation set: it is split off from the training pairs, by a
+    hash of the source. The splits are "simple" (experiment 1: 16,728 training and 4182 test pairs,
+    at random), "length" (experiment 2: 16,990 and 3920; up to 22 actions in training, 24 to 48 in
+    test) and "jump" (experiment 3: 14,670 and 7706; "jump" is trained on alone and tested in
+    company).
     """
 
     name = "scan"

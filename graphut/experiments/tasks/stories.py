@@ -20,27 +20,13 @@ class StoryQuestion(NamedTuple):
     supporting: tuple[int, ...]  # the facts that the answer follows from: indices into `facts`
 
     def with_last_facts(self, count: int | None) -> StoryQuestion:
-        """Return the question with its last `count` facts alone; with all, for None.
-
-        Examples
-        --------
-        >>> StoryQuestion(["Mary ran.", "Mary slept."], "Who?", "mary", (0, 1)).with_last_facts(1)
-        StoryQuestion(facts=['Mary slept.'], question='Who?', answer='mary', supporting=(0,))
-        """
+        """Return the question with its last `count` facts alone; with all, for None."""
         skipped = 0 if count is None else max(len(self.facts) - count, 0)
         supporting = tuple(index - skipped for index in self.supporting if index >= skipped)
         return self._replace(facts=self.facts[skipped:], supporting=supporting)
 
     def encode(self, vocabulary: Vocabulary, answers: Vocabulary) -> Question:
-        """Return the question as token ids of two vocabularies, which know all of its words.
-
-        Examples
-        --------
-        >>> vocabulary = Vocabulary(["?", "home", "is", "mary", "where"])
-        >>> question = StoryQuestion(["Mary is home."], "Where is Mary?", "home", (0,))
-        >>> question.encode(vocabulary, Vocabulary(["home"]))
-        Question(facts=[[5, 4, 3]], question=[6, 4, 5, 2], answer=0, supporting=(0,), group='')
-        """
+        """Return the question as token ids of two vocabularies, which know all of its words."""
         [answer] = answers.encode([self.answer])
         facts = [vocabulary.encode(words(fact)) for fact in self.facts]
         question = vocabulary.encode(words(self.question))
@@ -48,24 +34,12 @@ class StoryQuestion(NamedTuple):
 
 
 def words(sentence: str) -> list[str]:
-    """Return the words of a sentence in small letters; a question mark is a word.
-
-    Examples
-    --------
-    >>> words("Is the apple there?")
-    ['is', 'the', 'apple', 'there', '?']
-    """
+    """Return the words of a sentence in small letters; a question mark is a word."""
     return re.findall(r"[\w'-]+|\?", sentence.lower())
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text into sentences, each of which ends with a full stop or a question mark.
-
-    Examples
-    --------
-    >>> sentences("Mary went home. Where is Mary?")
-    ['Mary went home.', 'Where is Mary?']
-    """
+    """Split a text into sentences, each of which ends with a full stop or a question mark."""
     return [part.strip() for part in re.findall(r"[^.?]*[^.?\s][^.?]*[.?]?", text)]
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -21,15 +22,17 @@ if TYPE_CHECKING:
 BYTES = 256
 
 
-def tokenizers_package() -> ModuleType:
-    """Return the package `tokenizers`, or say in an `ImportError` how to install it."""
+def translation_package(name: str, need: str) -> ModuleType:
+    """Return a package of the extra `translation`, or say in an `ImportError` how to install it."""
     try:
-        import tokenizers
+        return import_module(name)
     except ImportError as error:
-        raise ImportError(
-            f"subwords need tokenizers ({error}): pip install graphut[translation]"
-        ) from None
-    return tokenizers
+        raise ImportError(f"{need} {name} ({error}): pip install graphut[translation]") from None
+
+
+def tokenizers_package() -> ModuleType:
+    """Return the package `tokenizers`."""
+    return translation_package("tokenizers", "subwords need")
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,18 +43,9 @@ class Subwords(Vocabulary):
     things: white space, of which any amount becomes one space and none at the ends, and
     characters, which come in Unicode's normal form C.
 
-    Parameters
-    ----------
-    merges : iterable of (str, str)
-        The two pieces that become one, what is joined first at first. All bytes and what the
-        merges make are the pieces.
-
-    Raises
-    ------
-    ImportError
-        If there is no package `tokenizers`.
-    ValueError
-        If a merge joins what is no piece.
+    A merge is two pieces that become one; what is joined first comes first. All bytes and what
+    the merges make are the pieces. Raise `ImportError` if there is no package `tokenizers`, and
+    `ValueError` if a merge joins what is no piece.
 
     Examples
     --------
@@ -70,20 +64,10 @@ class Subwords(Vocabulary):
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int) -> Subwords:
-        """Join the most frequent pair of pieces in the texts, again and again.
+        """Join the most frequent pair of pieces in the texts, until there are `size` pieces.
 
-        Parameters
-        ----------
-        texts : iterable of str
-            To learn from.
-        size : int
-            Pieces to end up with, the 256 bytes among them; there are fewer when no pair comes
-            twice any more.
-
-        Raises
-        ------
-        ValueError
-            If the size leaves no room for a merge.
+        The 256 bytes are among them; there are fewer when no pair comes twice any more. Raise
+        `ValueError` if the size leaves no room for a merge.
         """
         if size <= BYTES:
             raise ValueError(f"subwords must be more than the {BYTES} bytes; got {size}")
@@ -120,13 +104,7 @@ class Subwords(Vocabulary):
 
     @classmethod
     def load(cls, path: str | Path) -> Subwords:
-        """Read a file that `save` has written.
-
-        Raises
-        ------
-        ValueError
-            If the file does not hold merges.
-        """
+        """Read a file that `save` has written; raise `ValueError` if it does not hold merges."""
         state = read_json(path)
         lines = state.get("merges") if isinstance(state, dict) else None
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):

@@ -36,10 +36,7 @@ _FORMAT = 1  # of the cache
 def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
     """Return the solutions of a puzzle, or `limit` of them if there are more.
 
-    Raises
-    ------
-    ValueError
-        If a cell holds no digit from 0, for an empty one, to 9.
+    Raise `ValueError` if a cell holds no digit from 0, for an empty one, to 9.
 
     Examples
     --------
@@ -170,16 +167,8 @@ class Sudoku(GraphTask):
     Puzzles from which no given can be taken away are drawn once. In each epoch they become new
     ones: cells of the solution are given, and digits, rows, columns, and rows with columns change
     places. A test set `minimal` has the puzzles without more givens. The depth of a cell is the
-    round of deduction in which it is known, see `rounds`.
-
-    Parameters
-    ----------
-    givens : str
-        The fewest and the most givens of a puzzle; never fewer than where all are needed.
-    train_size : int
-        Puzzles to train on; each is drawn in about a thirtieth of a second, and kept in a cache.
-    held_out : int
-        Puzzles in the validation set, and in each test set.
+    round of deduction in which it is known, see `rounds`. No puzzle has fewer givens than where
+    all are needed. Each is drawn in about a thirtieth of a second, and kept in a cache.
     """
 
     name = "sudoku"

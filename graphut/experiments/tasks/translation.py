@@ -83,25 +83,9 @@ class TranslationTask(PairTask):
     """Sentences to translate, as subwords that both languages share.
 
     The subwords are learned from the training sentences alone. Sentences in a batch are of any
-    length: nothing is padded, so that they need not be grouped by it.
-
-    Parameters
-    ----------
-    data : str or Path
-        The folder of the data.
-    languages : str
-        "en-de", from English to German, or "de-en".
-    subwords : int
-        Pieces of words to learn, all 256 bytes among them.
-    longest : int
-        Subwords; training pairs with a longer sentence are left out, as are those with an
-        empty one.
-
-    Raises
-    ------
-    ImportError, ValueError, FileNotFoundError
-        As in `Task`; also, when pairs are asked for, if there is no package `tokenizers`, or if
-        sources and targets do not belong together.
+    length: nothing is padded, so that they need not be grouped by it. Training pairs with an empty
+    sentence are left out, too. When pairs are asked for, `ImportError` is raised if there is no
+    package `tokenizers`, and `ValueError` if sources and targets do not belong together.
     """
 
     vocabulary_kind = Subwords
@@ -168,13 +152,6 @@ class Multi30k(TranslationTask):
     validation pairs, and the 1000 test pairs of 2016. The raw sentences are used, with their
     capitals, and what is translated is scored as it stands: figures for lower-cased or
     tokenised captions are others.
-
-    See `TranslationTask` for the parameters.
-
-    Examples
-    --------
-    >>> Multi30k("multi30k", languages="de-en").subwords
-    8000
     """
 
     name = "multi30k"
@@ -200,22 +177,8 @@ class Wmt14(TranslationTask):
     the first evaluation; these are tokenised, and their XML escapes are undone.
 
     BLEU is that of the text as it stands, with its capitals. The paper's is of tokens, with
-    compounds split, which is another scale (arXiv 1804.08771, section 2).
-
-    Parameters
-    ----------
-    corpus : str
-        "full" or "small".
-    epoch_size : int
-        Training pairs of an epoch. Epochs go through the corpus, in an order that the seed
-        draws, and then again in another.
-
-    See `TranslationTask` for the others.
-
-    Examples
-    --------
-    >>> Wmt14("wmt14", corpus="small").epoch_size
-    100000
+    compounds split, which is another scale (arXiv 1804.08771, section 2). Epochs go through the
+    corpus, in an order that the seed draws, and then again in another.
     """
 
     name = "wmt14"

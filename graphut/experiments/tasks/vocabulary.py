@@ -20,17 +20,9 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The symbols of a language; the token ids 0 and 1 are `<bos>` and `<eos>`.
+    """The symbols of a language; the first has the token id 2, after `<bos>` and `<eos>`.
 
-    Parameters
-    ----------
-    symbols : iterable of str
-        Distinct and free of white space. The first has the token id 2.
-
-    Raises
-    ------
-    ValueError
-        If a symbol is empty, has white space in it, is reserved or comes twice.
+    Raise `ValueError` if a symbol is empty, has white space in it, is reserved or comes twice.
 
     Examples
     --------
@@ -78,13 +70,7 @@ class Vocabulary:
         return " ".join(self.symbols[:_SHOWN]) + tail
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Return the token ids of symbols.
-
-        Raises
-        ------
-        ValueError
-            If a symbol is not in the vocabulary.
-        """
+        """Return the token ids of symbols; raise `ValueError` if one is unknown."""
         try:
             return [self._ids[symbol] for symbol in symbols]
         except KeyError as error:
@@ -92,13 +78,7 @@ class Vocabulary:
             raise ValueError(f"unknown symbol {unknown!r}; known are: {self._listing()}") from None
 
     def decode(self, tokens: Sequence[int]) -> list[str]:
-        """Return the symbols of token ids.
-
-        Raises
-        ------
-        ValueError
-            If a token id is out of range.
-        """
+        """Return the symbols of token ids; raise `ValueError` if one is out of range."""
         names = RESERVED + self.symbols
         for token in tokens:
             if not 0 <= token < len(names):
@@ -109,11 +89,7 @@ class Vocabulary:
         """Return the token ids of a text: symbols between white space.
 
         The spaces may be left out where the whole text is no symbol and each character is one.
-
-        Raises
-        ------
-        ValueError
-            If a symbol is not in the vocabulary.
+        Raise `ValueError` if a symbol is unknown.
 
         Examples
         --------
@@ -145,13 +121,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read a file that `save` has written.
-
-        Raises
-        ------
-        ValueError
-            If the file is not a JSON list of symbols.
-        """
+        """Read a file that `save` has written; raise `ValueError` if it is no list of symbols."""
         symbols = read_json(path)
         if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
             raise ValueError(f"{path} is not a vocabulary: expected a JSON list of strings")
@@ -159,12 +129,7 @@ class Vocabulary:
 
 
 class Words(Vocabulary):
-    """The words of texts; whatever else is read becomes the word `<unk>`.
-
-    Parameters
-    ----------
-    symbols : iterable of str
-        Words, `<unk>` among them.
+    """The words of texts, `<unk>` among them: whatever else is read becomes that word.
 
     Examples
     --------
@@ -179,16 +144,10 @@ class Words(Vocabulary):
     def learn(
         cls, texts: Iterable[Iterable[str]], *, least: int = 1, most: int | None = None
     ) -> Words:
-        """Return the vocabulary of texts, the most frequent words first.
+        """Return the vocabulary of texts, as lists of words: the most frequent words first.
 
-        Parameters
-        ----------
-        texts : iterable of iterable of str
-            Words.
-        least : int
-            Smallest number of times that a word must come. `<unk>` is learned from rarer ones.
-        most : int, optional
-            Words at most; the most frequent are kept.
+        They are those that come `least` times at least, and `most` words at most. `<unk>` is
+        learned from rarer ones.
         """
         count: Counter[str] = Counter()
         for text in texts:

@@ -13,12 +13,8 @@ class TrainingConfig(CheckedConfig):
     """The settings of training: the options of `graphut train`, with the same help.
 
     An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
-    training examples, and ends with an evaluation on the validation examples.
-
-    Raises
-    ------
-    ValueError
-        If a value is of another type or out of range; the message quotes it.
+    training examples, and ends with an evaluation on the validation examples. A value that is of
+    another type or out of range raises `ValueError`, which quotes it.
 
     Examples
     --------
@@ -73,7 +69,6 @@ class TrainingConfig(CheckedConfig):
     )
 
     def _check_values(self) -> None:
-        """Check ranges."""
         for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
         ponder = ("ponder_weight", "ponder_warmup", "ponder_wait")

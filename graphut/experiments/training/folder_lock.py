@@ -19,15 +19,6 @@ class FolderLock:
     is made if it is not there. Entering raises `BlockingIOError` if another trainer has locked the
     folder, `ValueError` if the file of the lock is a link, or no file, and `OSError` if the folder
     cannot be written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, FolderLock(folder):  # doctest: +ELLIPSIS
-    ...     with FolderLock(folder):
-    ...         pass
-    Traceback (most recent call last):
-    BlockingIOError: another process is training in ...
     """
 
     def __init__(self, folder: str | Path) -> None:

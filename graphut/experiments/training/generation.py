@@ -70,13 +70,7 @@ class NoOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationOptions:
-    """The options of a model that writes: greedily, unless something else is asked for.
-
-    Examples
-    --------
-    >>> GenerationOptions(beam_size=4).for_model()["beam_size"]
-    4
-    """
+    """The options of a model that writes: greedily, unless something else is asked for."""
 
     max_length: int = option(100, "tokens of an output at most, <eos> included")
     beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy")

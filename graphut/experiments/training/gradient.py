@@ -21,29 +21,9 @@ class BatchGradient:
     """The gradient of the loss of a batch, whatever the number of processes and parts.
 
     Loss and ponder costs are means over the labels and nodes of the whole batch, however unevenly
-    its parts share them. All processes know the whole batch, so that they need to exchange nothing
-    but gradients, by `DistributedDataParallel`.
-
-    Parameters
-    ----------
-    model, learner : AdaptiveModel, Learner
-        The model, the same in all processes, and the learner of its task.
-    config : TrainingConfig
-        Says label smoothing and precision.
-    accumulate : int
-        The number of parts, 1 or more, that each process computes one after the other, to need
-        less memory.
-
-    Examples
-    --------
-    >>> from graphut.models import UniversalTransformer, UniversalTransformerConfig
-    >>> from graphut.experiments.training.learners.pairs import PairLearner
-    >>> model = UniversalTransformer(UniversalTransformerConfig(
-    ...     source_vocab=9, target_vocab=9, d_model=8, num_heads=2, d_hidden=8))
-    >>> gradient = BatchGradient(model, PairLearner(), TrainingConfig(), accumulate=2)
-    >>> parts, numbers = gradient.add([([5, 3], [3]), ([2], [2]), ([4], [])], ponder_weight=0.001)
-    >>> model.output.bias.grad.shape, parts, int(numbers[2])  # the third: how many labels
-    (torch.Size([9]), ['encoder', 'decoder'], 5)
+    its parts share them. All processes have the same model and know the whole batch, so that they
+    need to exchange nothing but gradients, by `DistributedDataParallel`. Each computes
+    `accumulate` parts one after the other, to need less memory.
     """
 
     def __init__(

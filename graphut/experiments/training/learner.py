@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import Task, Vocabulary
+from graphut.experiments.tasks import Task, Vocabularies
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import GeneratedText, NoOptions, PonderedPart
@@ -23,6 +25,8 @@ Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
 ModelT = TypeVar("ModelT", bound=AdaptiveModel)
 
+_NUM_SHOWN = 3
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
@@ -33,6 +37,18 @@ class Outcome:
     labels: int  # how many there are
     learned: int | None = None  # how many of them the loss is the mean of, if not of all
     ponders: Mapping[str, Ponder]  # of the nodes of each part, such as "encoder" and "decoder"
+
+    @classmethod
+    def of(
+        cls, logits: Tensor, labels: Tensor, label_smoothing: float, **ponders: Ponder
+    ) -> Outcome:
+        """Return the outcome of logits, `(N, classes)`, for labels, `(N,)`, all of which count."""
+        return cls(
+            loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
+            right=(logits.argmax(-1) == labels).sum(),
+            labels=labels.numel(),
+            ponders=ponders,
+        )
 
     @property
     def counts(self) -> dict[str, int]:
@@ -121,11 +137,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def evaluate_in_detail(
-        self,
-        model: ModelT,
-        vocabularies: Mapping[str, Vocabulary],
-        examples: Sequence[Example],
-        **options: Any,
+        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return the evaluation on examples, and its details: JSON, by length, by group, ...
 
@@ -134,7 +146,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """
 
     def evaluate(
-        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], examples: Sequence[Example]
+        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example]
     ) -> Evaluation:
         """Return the evaluation of a model, without details."""
         return self.evaluate_in_detail(model, vocabularies, examples)[0]
@@ -145,11 +157,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def generate(
-        self,
-        model: ModelT,
-        vocabularies: Mapping[str, Vocabulary],
-        texts: Sequence[str],
-        options: Any,
+        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], options: Any
     ) -> Iterator[GeneratedText]:
         """Yield the answer to each text; `options` is a `generation_kind`."""
 
@@ -164,7 +172,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         return [self.answer(model, task, example) for example in examples]
 
     def look_inside(
-        self, model: ModelT, vocabularies: Mapping[str, Vocabulary], text: str, options: Any
+        self, model: ModelT, vocabularies: Vocabularies, text: str, options: Any
     ) -> tuple[str, list[PonderedPart]]:
         """Return the answer to a text, and how each part of the model pondered over it.
 
@@ -173,7 +181,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         raise ValueError(f"{self.examples} are no texts: there is no text to think about")
 
     def read(
-        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: TaskT
+        self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
     ) -> list[Example]:
         """Return the examples in a user's file, for a model with the configuration.
 
@@ -203,6 +211,71 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
                     everything += int(ponder.all_flops)
         flops = {"flops_per_example": done / len(examples), "flops_share": done / everything}
         return {**flops, "fed_accuracy": right / labels}
+
+
+class Reading(NamedTuple):
+    """A text as a model reads it."""
+
+    names: list[str]  # its words, or its sentences
+    tokens: list[Any]  # their token ids
+
+
+class ReadingLearner(Learner[Example, TaskT, ModelT]):
+    """The base of learners whose model reads a text and names one answer to it."""
+
+    table: ClassVar[Any]  # a function: from names and their steps to a table of them
+
+    @abstractmethod
+    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
+        """Return a user's text as the model reads it."""
+
+    @abstractmethod
+    def reading(self, example: Example, task: TaskT) -> tuple[Reading, str]:
+        """Return an example as the model reads it, and its right answer."""
+
+    @abstractmethod
+    def likeliest(
+        self, output: Any, reading: Reading, vocabularies: Vocabularies
+    ) -> tuple[str, float]:
+        """Return the likeliest answer in an output of the model, and its log-probability."""
+
+    @torch.no_grad()
+    def _think(
+        self, model: ModelT, reading: Reading, vocabularies: Vocabularies
+    ) -> tuple[GeneratedText, PonderedPart]:
+        with model.evaluating():
+            output = model([reading.tokens], get_attention=True)
+        answer, likely = self.likeliest(output, reading, vocabularies)
+        table = self.table(reading.names, output.ponder.steps.tolist())
+        said = GeneratedText(answer, f"{table}\nanswer  {answer} ({exp(likely):.1%})")
+        return said, PonderedPart("encoder", reading.names, reading.names, output.ponder)
+
+    def show(self, model: ModelT, task: TaskT) -> Iterator[str]:
+        """Yield the answers to a few examples, beside the right ones."""
+        for example in task.test[:_NUM_SHOWN]:
+            reading, right = self.reading(example, task)
+            said, _ = self._think(model, reading, task.vocabularies)
+            yield f"{said.with_steps}; right: {right}"
+
+    def generate(
+        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], options: Any
+    ) -> Iterator[GeneratedText]:
+        """Yield the answer to each text, and the steps of all that was read."""
+        for text in texts:
+            yield self._think(model, self.parse(text, vocabularies), vocabularies)[0]
+
+    def look_inside(
+        self, model: ModelT, vocabularies: Vocabularies, text: str, options: Any
+    ) -> tuple[str, list[PonderedPart]]:
+        """Return the answer to a text, and how the model pondered over it."""
+        said, part = self._think(model, self.parse(text, vocabularies), vocabularies)
+        return said.text, [part]
+
+    def answer(self, model: ModelT, task: TaskT, example: Example) -> ExampleAnswer:
+        """Return the answer to an example."""
+        reading, right = self.reading(example, task)
+        said, part = self._think(model, reading, task.vocabularies)
+        return ExampleAnswer(said.text, right, said.text == right, [part])
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:

@@ -142,16 +142,7 @@ class Progress:
         return True
 
     def ponder_factor(self, config: TrainingConfig) -> float:
-        """Return the share of the ponder weight in the next update: from 0 up on a line.
-
-        Examples
-        --------
-        >>> [Progress(update=n).ponder_factor(TrainingConfig(ponder_warmup=4)) for n in (0, 1, 9)]
-        [0.0, 0.25, 1.0]
-        >>> waits = TrainingConfig(ponder_warmup=4, ponder_wait=3)
-        >>> [Progress(update=9, ponder_start=n).ponder_factor(waits) for n in (None, 8)]
-        [0.0, 0.25]
-        """
+        """Return the share of the ponder weight in the next update: from 0 up on a line."""
         start = self.ponder_start if config.ponder_wait else 0
         if start is None or not config.ponder_warmup:
             return float(start is not None)

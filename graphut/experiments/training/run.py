@@ -149,8 +149,17 @@ class Run:
         write_atomically(
             self.folder / OPTIONS, f"{_HEAD.format(task=self.task_name)}{text}".encode()
         )
+        description = {
+            "graphut": self.version,
+            "task": self.task_name,
+            "task_options": self.task_options,
+            "vocabularies": self.vocabulary_names,
+            "training": asdict(self.training),
+            "digests": self.digests,
+            "history": self.history,
+        }
         # Last, since it is what makes the folder a run.
-        write_json(self.folder / RUN, self._to_dict())
+        write_json(self.folder / RUN, description)
         return self
 
     def _check_data(self, task: Task) -> None:
@@ -195,17 +204,6 @@ class Run:
 
     def _vocabulary_file(self, name: str) -> Path:
         return self.folder / f"{name}_vocabulary.json"
-
-    def _to_dict(self) -> dict[str, Any]:
-        return {
-            "graphut": self.version,
-            "task": self.task_name,
-            "task_options": self.task_options,
-            "vocabularies": self.vocabulary_names,
-            "training": asdict(self.training),
-            "digests": self.digests,
-            "history": self.history,
-        }
 
 
 def is_run(folder: str | Path) -> bool:

@@ -41,7 +41,6 @@ def remove_temporary_files(folder: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    """Return whether a number is that of another process."""
     try:
         os.kill(process, 0)
     except (OverflowError, ProcessLookupError):

@@ -25,11 +25,7 @@ from graphut.experiments.training.evaluation import Evaluation, progress_bar
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
-from graphut.experiments.training.optimization import (
-    make_optimizer,
-    make_schedule,
-    update_rate,
-)
+from graphut.experiments.training.optimization import make_optimizer, make_schedule, update_rate
 from graphut.experiments.training.processes import (
     is_first,
     num_processes,
@@ -61,37 +57,15 @@ _TO_WARN = 3  # epochs in a row: those at the beginning may be unlike all later 
 
 
 class Trainer:
-    """The training of a model on a task, in a folder.
+    """The training of a model, on the device that it is on, on a task and in a folder.
 
-    The folder gets the best model so far (`save_pretrained`), a checkpoint to resume from,
-    the metrics of each epoch, and a description of this machine.
+    The folder is made if it is not there. It gets the best model so far (`save_pretrained`), a
+    checkpoint to resume from, the metrics of each epoch, and a description of this machine.
+    `report` gets a line of text for each epoch, and warnings; `lock` is the lock of the folder, if
+    the caller holds it already; for `accumulate` see `BatchGradient`.
 
     In a process group of `torch.distributed`, all processes train together and make each call; only
     the first one writes and reports. A batch is that of one process, and they share it.
-
-    Parameters
-    ----------
-    model : AdaptiveModel
-        The model, on the device to train on; of the kind that learns the task.
-    task : Task
-        The task to learn.
-    config : TrainingConfig
-        The settings of training.
-    folder : str or Path
-        The folder, which is made if it is not there.
-    report : callable, optional
-        Gets a line of text for each epoch, and warnings.
-    lock : FolderLock, optional
-        The lock of the folder, if the caller holds it already.
-    accumulate : int
-        See `BatchGradient`.
-
-    Attributes
-    ----------
-    updates : int
-        How many updates an epoch has.
-    saved_update : int
-        How many updates were done when the last checkpoint was saved.
 
     Examples
     --------
@@ -145,42 +119,27 @@ class Trainer:
                 f"log_probability, but {', '.join(metrics)}"
             )
         self.progress = Progress()
-        self.saved_update = 0
+        self.saved_update = 0  # updates done when the last checkpoint was saved
         self._lock = lock or FolderLock(folder)
         self._owns_folder = False
         self._files: set[str] = set()
         self._warnings: Counter[str] = Counter()  # epochs in a row, by part
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
-        self.updates = len(self._batches())
+        self.updates = len(self._batches())  # of an epoch
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
         self._gradient = BatchGradient(model, self.learner, config, accumulate)
         self._state = TrainingState(model, self.optimizer, self.scheduler)
         self._saved_at = self._counted_at = time.monotonic()
 
     def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
-        """Train until the run is over, or until told to stop.
+        """Train until the run is over, or until `should_stop`, asked before each update, is true.
 
-        Parameters
-        ----------
-        should_stop : callable, optional
-            Asked before each update.
-
-        Returns
-        -------
-        bool
-            Whether the run is over; if not, `resume` and another `fit` go on with it.
-
-        Raises
-        ------
-        FileExistsError
-            If another run is in the folder.
-        FileNotFoundError
-            If files of the run are removed meanwhile.
-        BlockingIOError
-            If another process is training there, or may be, since the lock was removed.
-        FloatingPointError
-            If the gradient is not finite, or a weight is beyond all bounds; what was saved stays.
+        Return whether the run is over; if not, `resume` and another `fit` go on with it. Raise
+        `FileExistsError` if another run is in the folder, `FileNotFoundError` if files of the run
+        are removed meanwhile, `BlockingIOError` if another process is training there, or may be,
+        since the lock was removed, and `FloatingPointError` if the gradient is not finite, or a
+        weight is beyond all bounds; what was saved stays.
         """
         with self._writing():
             if is_first():
@@ -208,10 +167,7 @@ class Trainer:
         return True
 
     def save(self) -> None:
-        """Write a checkpoint over the last one, if this one can be gone on from.
-
-        It is the first process that writes.
-        """
+        """Write a checkpoint over the last one, if this one can be gone on from."""
         if not is_first():
             return
         self._check_before_saving()
@@ -250,7 +206,6 @@ class Trainer:
             self.report(f"{METRICS} has {lines} of {self.progress.epoch} epochs: others are lost")
 
     def _writing(self) -> AbstractContextManager[object]:
-        """Return the lock for the process that writes."""
         return self._lock if is_first() else nullcontext()
 
     def _check_before_saving(self) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import Sort, Subwords, babi, lambada
+from graphut.experiments.tasks import Sort, babi, lambada
 from graphut.experiments.tasks.files import DataSet
+from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.training import Run, evaluate
 from tests.experiments.cli.tiny import MODEL, TINY
 from tests.experiments.tasks.tiny_wmt14 import write_corpora

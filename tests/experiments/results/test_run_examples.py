@@ -10,7 +10,7 @@ import torch
 
 from graphut.experiments.results import run_examples
 from graphut.experiments.results.run_examples import show_examples
-from graphut.experiments.tasks import GraphReach
+from graphut.experiments.tasks.graph_problems import GraphReach
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import attention_tables
 from graphut.experiments.training.learners.graphs import GraphLearner

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.train_options import read_options
 from graphut.experiments.results.run_setup import Setup, without_folders
-from graphut.experiments.tasks import TASK_PRESETS, AlgorithmicCopy, preset_of
+from graphut.experiments.tasks import TASK_PRESETS, preset_of
+from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
 from graphut.experiments.training import TrainingConfig
 from graphut.models import UniversalTransformerConfig
 from tests.experiments.results.tiny import TINY_PRESETS

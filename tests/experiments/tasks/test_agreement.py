@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.tasks import Agreement, Text
-from graphut.experiments.tasks.agreement import Prefix
+from graphut.experiments.tasks import Text
+from graphut.experiments.tasks.agreement import Agreement, Prefix
 
 NOUNS = ["keys", "key", "dogs", "dog"]
 LINES = [f"{'VBP' if noun.endswith('s') else 'VBZ'}\tthe {noun}" for noun in NOUNS]

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import (
+from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks.algorithmic import (
     AlgorithmicAddition,
     AlgorithmicCopy,
     AlgorithmicReverse,
-    Pair,
+    AlgorithmicTask,
 )
-from graphut.experiments.tasks.algorithmic import AlgorithmicTask
 
 KINDS: list[type[AlgorithmicTask]] = [AlgorithmicCopy, AlgorithmicReverse, AlgorithmicAddition]
 

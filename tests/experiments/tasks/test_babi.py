@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.tasks import Babi, Question
-from graphut.experiments.tasks.babi import parse_tasks
+from graphut.experiments.tasks import Question
+from graphut.experiments.tasks.babi import Babi, parse_tasks
 from graphut.experiments.tasks.files import published_checksums
 from tests.conftest import DATA
 

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from graphut.experiments.tasks import CharLM, Text
+from graphut.experiments.tasks import Text
+from graphut.experiments.tasks.char_lm import CharLM
 
 TEXT = "".join(Random(0).choices("ab\n ", k=400))
 

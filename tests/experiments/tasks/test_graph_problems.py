@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphut.experiments.tasks import (
+from graphut.experiments.tasks import LabelledGraph
+from graphut.experiments.tasks.graph_families import FAMILIES, TREES
+from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDistance,
     GraphPath,
     GraphReach,
-    LabelledGraph,
     PrefixParity,
 )
-from graphut.experiments.tasks.graph_families import FAMILIES, TREES
 from tests.experiments.tasks.brute_graphs import distances, marked, neighbours_of
 
 PROBLEMS: list[Any] = [GraphDistance, GraphReach, GraphPath, GraphBFS, PrefixParity]

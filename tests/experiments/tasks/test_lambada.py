@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks import Lambada, LambadaReading
+from graphut.experiments.tasks.lambada import Lambada, LambadaReading
 from graphut.experiments.tasks.vocabulary import UNKNOWN
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphut.experiments.tasks import LabelledGraph, ListOps, ListOpsTree, Pair
-from graphut.experiments.tasks.listops import parse, tree_of
+from graphut.experiments.tasks import LabelledGraph, Pair
+from graphut.experiments.tasks.listops import ListOps, ListOpsTree, parse, tree_of
 
 
 def value_of(symbols: list[str]) -> int:

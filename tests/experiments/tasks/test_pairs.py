@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.tasks import Pairs, Subwords, Vocabulary, read_pairs
+from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.tasks.pairs import Pairs, read_pairs
+from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.tasks.vocabulary import Characters
 from graphut.models import UniversalTransformerConfig
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.tasks import Pair, Scan
-from graphut.experiments.tasks.scan import parse
+from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks.scan import Scan, parse
 
 SIZES = {"simple": (16728, 4182), "length": (16990, 3920), "jump": (14670, 7706)}
 SPLITS = pytest.mark.parametrize("split", SIZES)

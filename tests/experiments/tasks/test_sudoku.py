@@ -6,8 +6,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from graphut.experiments.tasks import LabelledGraph, Sudoku
-from graphut.experiments.tasks.sudoku import draw_puzzle, rounds, solutions
+from graphut.experiments.tasks import LabelledGraph
+from graphut.experiments.tasks.sudoku import Sudoku, draw_puzzle, rounds, solutions
 
 SMALL = {"train_size": 3, "held_out": 4}
 # Puzzles of which people write.

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.tasks import Multi30k, Pair, TranslationTask, Wmt14
+from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt14
 from tests.experiments.tasks.tiny_wmt14 import TRAIN, write, write_corpora
 
 FILES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}

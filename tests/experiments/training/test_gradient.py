@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.experiments.tasks import GraphDistance, Passage, Question, Text
+from graphut.experiments.tasks import Passage, Question, Text
+from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learner import AnyLearner, Learner

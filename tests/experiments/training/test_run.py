@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from graphut._files import read_json, write_json
-from graphut.experiments.tasks import Copy, Pairs, PairTask
+from graphut.experiments.tasks import Copy, PairTask
+from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.run import RUN
 from graphut.models import UniversalTransformer, UniversalTransformerConfig

@@ -6,9 +6,8 @@ from typing import Any
 from graphut.experiments.tasks import Task
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import AnyLearner
-from graphut.experiments.training.learners.agreement import AgreementLearner
 from graphut.experiments.training.learners.graphs import GraphLearner
-from graphut.experiments.training.learners.lambada import LambadaLearner
+from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.experiments.training.learners.questions import QuestionLearner

@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
-from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
+from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
@@ -304,7 +304,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def evaluate_in_detail(
         self,
         model: UniversalGraphTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[LabelledGraph],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -353,18 +353,12 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         part = PonderedPart("encoder", names, names, output.ponder)
         return ExampleAnswer(answer, "", all(right), [part])
 
-    def generate(
-        self,
-        model: UniversalGraphTransformer,
-        vocabularies: Mapping[str, Vocabulary],
-        texts: Sequence[str],
-        options: Any,
-    ) -> Iterator[GeneratedText]:
+    def generate(self, *args: Any, **options: Any) -> Iterator[GeneratedText]:
         """Raise `ValueError`: a graph is no text."""
         raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
 
     def read(
-        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: GraphTask
+        self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
         """Return the graphs in a user's file or folder."""
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))
@@ -387,7 +381,6 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
 
 @torch.no_grad()
 def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
-    """Compare the answers to a batch with the right ones."""
     batch = GraphBatch.of(graphs, model.config.answer_at)
     with model.evaluating():
         output = batch.run(model)

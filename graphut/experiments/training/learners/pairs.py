@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from operator import eq
 from typing import Any, ClassVar
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import upload
-from graphut.experiments.tasks import Pair, PairTask, Vocabulary, read_pairs
+from graphut.experiments.tasks import Pair, PairTask, Vocabularies
 from graphut.experiments.tasks.listops import Brackets
+from graphut.experiments.tasks.pairs import read_pairs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
@@ -43,21 +44,6 @@ class PairScore:
     output_length: int  # <eos> included, if it came
     encoder_steps: int  # of all source tokens
     decoder_steps: int  # of all output tokens
-
-    @classmethod
-    def of(cls, result: Generation, pair: Pair) -> PairScore:
-        """Compare the output of a model with the target."""
-        source, target = pair
-        both = zip([*result.tokens, EOS], [*target, EOS], strict=False)
-        return cls(
-            source_length=len(source),
-            target_length=len(target),
-            right=result.tokens == target,
-            right_tokens=sum(got == wanted for got, wanted in both),
-            output_length=len(result.steps),
-            encoder_steps=sum(result.source_steps),
-            decoder_steps=sum(result.steps),
-        )
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
@@ -110,7 +96,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def evaluate_in_detail(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -138,7 +124,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def generate(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         texts: Sequence[str],
         options: GenerationOptions,
     ) -> Iterator[GeneratedText]:
@@ -152,7 +138,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def look_inside(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         text: str,
         options: GenerationOptions,
     ) -> tuple[str, list[PonderedPart]]:
@@ -188,7 +174,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     @staticmethod
     def _parts(
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         source: list[int],
         result: Generation,
     ) -> list[PonderedPart]:
@@ -205,7 +191,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def read(
         self,
         path: str,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         config: UniversalTransformerConfig,
         task: PairTask,
     ) -> list[Pair]:
@@ -213,7 +199,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return read_pairs(path, vocabularies["source"], vocabularies["target"], config)
 
     def _with_steps(
-        self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
+        self, vocabularies: Vocabularies, source: Sequence[int], result: Generation
     ) -> str:
         before = vocabularies["source"].readable(source)
         after = vocabularies["target"].readable(_output(result))
@@ -235,12 +221,8 @@ def graph_outcome(
     output = model(graph)
     [labels] = upload([target_labels(graph)], output.logits.device)
     logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-    return Outcome(
-        loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
-        right=(output.logits.argmax(-1) == labels).sum(),
-        labels=labels.numel(),
-        ponders={"encoder": output.encoder, "decoder": output.decoder},
-    )
+    ponders = {"encoder": output.encoder, "decoder": output.decoder}
+    return Outcome.of(logits, labels, label_smoothing, **ponders)
 
 
 def decode(
@@ -266,17 +248,22 @@ def decode(
 
 def score_pairs(results: Sequence[Generation], pairs: Sequence[Pair]) -> list[PairScore]:
     """Compare each output with its target."""
-    return [PairScore.of(*both) for both in zip(results, pairs, strict=True)]
+    return [
+        PairScore(
+            source_length=len(source),
+            target_length=len(target),
+            right=result.tokens == target,
+            right_tokens=sum(map(eq, [*result.tokens, EOS], [*target, EOS])),
+            output_length=len(result.steps),
+            encoder_steps=sum(result.source_steps),
+            decoder_steps=sum(result.steps),
+        )
+        for result, (source, target) in zip(results, pairs, strict=True)
+    ]
 
 
 def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
-    """Return shares of what is right, and means of steps.
-
-    Examples
-    --------
-    >>> pair_metrics([PairScore(2, 2, True, 3, 3, 2, 6), PairScore(2, 2, False, 0, 1, 6, 1)])
-    {'sequence_accuracy': 0.5, 'token_accuracy': 0.5, 'encoder_steps': 2.0, 'decoder_steps': 1.75}
-    """
+    """Return shares of what is right, and means of steps."""
 
     def total(name: str) -> int:
         return sum(getattr(score, name) for score in scores)
@@ -290,17 +277,7 @@ def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
 
 
 def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
-    """Return the metrics of each range of lengths, "source_length" or "target_length".
-
-    Examples
-    --------
-    >>> rows = by_length([PairScore(n, n, True, n + 1, n + 1, n, 3 * (n + 1))
-    ...     for n in (3, 20, 99, 100)], "source_length")
-    >>> [(row["from"], row["to"], row["examples"]) for row in rows]
-    [(3, 3, 1), (20, 20, 1), (99, 100, 2)]
-    >>> rows[0]["decoder_steps"]
-    3.0
-    """
+    """Return the metrics of each range of lengths, "source_length" or "target_length"."""
     return by_number(scores, [getattr(score, length) for score in scores])
 
 

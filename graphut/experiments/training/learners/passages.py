@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from math import exp, log
+from functools import partial
+from itertools import chain, compress
+from math import log
 from statistics import fmean
 from typing import Any, ClassVar
 
 import torch
 
-from graphut.experiments.tasks import Passage, PassageTask, Vocabulary
+from graphut.experiments.tasks import Passage, PassageTask, Vocabularies
 from graphut.experiments.training.evaluation import Evaluation, score_batches
-from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
-from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
+from graphut.experiments.training.generation import steps_table
+from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerPointer
-from graphut.models.outputs import PointerPrediction
+from graphut.models.outputs import PointerOutput
 from graphut.models.pointer import likeliest, log_probability
 
-_NUM_SHOWN = 3
 _BATCH = 100
 _LEAST = 1e-12  # of a probability whose logarithm is taken
 
@@ -33,26 +33,14 @@ class PassageScore:
     probability: float  # of the right answer
     steps: list[int]  # of each word
 
-    @classmethod
-    def of(cls, found: PointerPrediction, passage: Passage) -> PassageScore:
-        """Compare the answer of a model with the right one."""
-        matches = [word == passage.answer for word in passage.context]
-        return cls(
-            answerable=any(matches),
-            right=any(matches) and found.word == passage.answer,
-            probability=sum(
-                p for p, same in zip(found.probabilities, matches, strict=True) if same
-            ),
-            steps=found.steps,
-        )
 
-
-class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer]):
+class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPointer]):
     """The learner of passages, with a pointer at their words."""
 
     task_kind = PassageTask
     model_kind = UniversalTransformerPointer
     from_task = ("vocab_size",)
+    table = staticmethod(partial(steps_table, "input"))
     examples: ClassVar[str] = "passages"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers; a passage that does not have its answer is wrong",
@@ -103,70 +91,28 @@ class PassageLearner(Learner[Passage, PassageTask, UniversalTransformerPointer])
     def evaluate_in_detail(
         self,
         model: UniversalTransformerPointer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Passage],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Answer, and compare; there are no details."""
         return self.evaluation(**passage_metrics(score_passages(model, examples))), {}
 
-    def show(self, model: UniversalTransformerPointer, task: PassageTask) -> Iterator[str]:
-        """Yield the answers to a few passages, beside the right ones."""
-        passages = task.test[:_NUM_SHOWN]
-        found = model.predict([passage.context for passage in passages])
-        for passage, pointing in zip(passages, found, strict=True):
-            words = task.vocabulary.readable(passage.context)
-            [right] = task.vocabulary.readable([passage.answer])
-            yield f"{_answer(words, passage.context, pointing).with_steps}; right: {right}"
+    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
+        """Return the words of a text."""
+        return Reading(text.split(), vocabularies["text"].read(text))
 
-    def generate(
-        self,
-        model: UniversalTransformerPointer,
-        vocabularies: Mapping[str, Vocabulary],
-        texts: Sequence[str],
-        options: Any,
-    ) -> Iterator[GeneratedText]:
-        """Yield the word of each text that is to come next, and the steps of all."""
-        for text in texts:
-            context = vocabularies["text"].read(text)
-            [found] = model.predict([context])
-            yield _answer(text.split(), context, found)
+    def reading(self, example: Passage, task: PassageTask) -> tuple[Reading, str]:
+        """Return the words of a passage, and the word that is to come next."""
+        *words, right = task.vocabulary.readable([*example.context, example.answer])
+        return Reading(words, example.context), right
 
-    def look_inside(
-        self,
-        model: UniversalTransformerPointer,
-        vocabularies: Mapping[str, Vocabulary],
-        text: str,
-        options: Any,
-    ) -> tuple[str, list[PonderedPart]]:
-        """Return the word that is to come next, and how the model pondered over the others."""
-        words, context = text.split(), vocabularies["text"].read(text)
-        with torch.no_grad(), model.evaluating():
-            output = model([context], get_attention=True)
-        answer = words[context.index(int(likeliest(output)[0]))]
-        return answer, [PonderedPart("encoder", words, words, output.ponder)]
-
-    @torch.no_grad()
-    def answer(
-        self, model: UniversalTransformerPointer, task: PassageTask, example: Passage
-    ) -> ExampleAnswer:
-        """Return the word that is to come next."""
-        with model.evaluating():
-            output = model([example.context], get_attention=True)
-        read = task.vocabulary.readable
-        said, right = read([int(likeliest(output)[0]), example.answer])
-        words = read(example.context)
-        part = PonderedPart("encoder", words, words, output.ponder)
-        return ExampleAnswer(said, right, said == right, [part])
-
-
-def _answer(
-    words: Sequence[str], context: Sequence[int], found: PointerPrediction
-) -> GeneratedText:
-    """Return the answer; and the words with their steps, and the answer."""
-    answer = words[context.index(found.word)]
-    line = f"answer  {answer} ({exp(found.log_probability):.1%})"
-    return GeneratedText(answer, f"{steps_table('input', words, found.steps)}\n{line}")
+    def likeliest(
+        self, output: PointerOutput, reading: Reading, vocabularies: Vocabularies
+    ) -> tuple[str, float]:
+        """Return the likeliest word, as it stands in the text."""
+        word, likely = (each.item() for each in likeliest(output))
+        return reading.names[reading.tokens.index(word)], likely
 
 
 def score_passages(
@@ -176,22 +122,22 @@ def score_passages(
 
     def score(batch: list[Passage]) -> list[PassageScore]:
         found = model.predict([passage.context for passage in batch])
-        return [PassageScore.of(*both) for both in zip(found, batch, strict=True)]
+        return [
+            PassageScore(
+                answerable=answer in words,
+                right=own.word == answer,
+                probability=sum(compress(own.probabilities, [w == answer for w in words])),
+                steps=own.steps,
+            )
+            for own, (words, answer) in zip(found, batch, strict=True)
+        ]
 
     scores = score_batches(score, passages, _BATCH, lambda p: len(p.context), "passages")
     return [*chain.from_iterable(scores)]
 
 
 def passage_metrics(scores: Sequence[PassageScore]) -> dict[str, float]:
-    """Return shares of what is right, and means of steps.
-
-    Examples
-    --------
-    >>> metrics = passage_metrics(
-    ...     [PassageScore(True, True, 1.0, [1, 3]), PassageScore(False, False, 0.0, [2])])
-    >>> metrics["accuracy"], metrics["answerable_accuracy"], metrics["last_steps"]
-    (0.5, 1.0, 2.5)
-    """
+    """Return shares of what is right, and means of steps."""
     answerable = [score for score in scores if score.answerable]
     logs = [log(max(score.probability, _LEAST)) for score in answerable]
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import exp
@@ -11,21 +11,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import Question, QuestionTask, Vocabulary
+from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, score_batches
-from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_list
-from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
+from graphut.experiments.training.generation import steps_list
+from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
-from graphut.models.outputs import ClassifierPrediction
+from graphut.models.outputs import ClassifierOutput
 
 FAILED = 0.05
 """A task with more errors has failed (arXiv 1502.05698, section 5)."""
 
-_NUM_SHOWN = 3
 _BATCH = 200
 
 
@@ -39,24 +37,14 @@ class QuestionScore:
     log_probability: float  # of the right answer, in nats
     steps: list[int]  # of each fact, and of the question, which is last
 
-    @classmethod
-    def of(cls, found: ClassifierPrediction, question: Question) -> QuestionScore:
-        """Compare the answer of a model with the right one."""
-        return cls(
-            group=question.group,
-            supporting=len(question.supporting),
-            right=found.label == question.answer,
-            log_probability=found.log_probabilities[question.answer],
-            steps=found.steps,
-        )
 
-
-class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassifier]):
+class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
     """The learner of questions, with a classifier of sentences that reads the question last."""
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
     from_task = ("vocab_size", "classes", "longest_sentence")
+    table = staticmethod(steps_list)
     examples: ClassVar[str] = "questions"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers, on average over the groups of the set",
@@ -99,12 +87,7 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         """Return the loss of the answers."""
         output = model([document(question) for question in batch])
         labels = torch.tensor([question.answer for question in batch], device=model.device)
-        return Outcome(
-            loss=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
-            right=(output.logits.argmax(-1) == labels).sum(),
-            labels=len(batch),
-            ponders={"encoder": output.ponder},
-        )
+        return Outcome.of(output.logits, labels, label_smoothing, encoder=output.ponder)
 
     def counts(
         self, model: UniversalTransformerClassifier, batch: list[Question]
@@ -116,7 +99,7 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
     def evaluate_in_detail(
         self,
         model: UniversalTransformerClassifier,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Question],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -125,59 +108,30 @@ class QuestionLearner(Learner[Question, QuestionTask, UniversalTransformerClassi
         details = {f"by_{name}": rows_by(scores, name) for name in ("group", "supporting")}
         return self.evaluation(**question_metrics(scores)), details
 
-    def show(self, model: UniversalTransformerClassifier, task: QuestionTask) -> Iterator[str]:
-        """Yield the answers to a few questions, beside the right ones."""
-        for question in task.test[:_NUM_SHOWN]:
-            text = [task.vocabulary.write(sentence) for sentence in document(question)]
-            [found] = model.predict([document(question)])
-            right = task.answers.symbols[question.answer]
-            yield f"{_answer(text, found, task.answers).with_steps}; right: {right}"
+    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
+        """Return the sentences of a text, the last of which is the question."""
+        parts = sentences(text)
+        if not parts:
+            raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
+        return Reading(parts, [vocabularies["text"].encode(words(part)) for part in parts])
 
-    def generate(
-        self,
-        model: UniversalTransformerClassifier,
-        vocabularies: Mapping[str, Vocabulary],
-        texts: Sequence[str],
-        options: Any,
-    ) -> Iterator[GeneratedText]:
-        """Yield the answer to each text, whose last sentence is the question, with all steps."""
-        for text in texts:
-            parts, read = _parsed(text, vocabularies)
-            [found] = model.predict([read])
-            yield _answer(parts, found, vocabularies["answer"])
+    def reading(self, example: Question, task: QuestionTask) -> tuple[Reading, str]:
+        """Return the sentences of a question, and the right answer."""
+        names = [task.vocabulary.write(sentence) for sentence in document(example)]
+        return Reading(names, document(example)), task.answers.symbols[example.answer]
 
-    def look_inside(
-        self,
-        model: UniversalTransformerClassifier,
-        vocabularies: Mapping[str, Vocabulary],
-        text: str,
-        options: Any,
-    ) -> tuple[str, list[PonderedPart]]:
-        """Return the answer, and how the model pondered over each sentence."""
-        parts, read = _parsed(text, vocabularies)
-        with torch.no_grad(), model.evaluating():
-            output = model([read], get_attention=True)
-        answer = vocabularies["answer"].symbols[int(output.logits.argmax())]
-        return answer, [PonderedPart("encoder", parts, parts, output.ponder)]
-
-    @torch.no_grad()
-    def answer(
-        self, model: UniversalTransformerClassifier, task: QuestionTask, example: Question
-    ) -> ExampleAnswer:
-        """Return the answer to a question."""
-        with model.evaluating():
-            output = model([document(example)], get_attention=True)
-        said, right = (
-            task.answers.symbols[i] for i in (int(output.logits.argmax()), example.answer)
-        )
-        texts = [task.vocabulary.write(sentence) for sentence in document(example)]
-        part = PonderedPart("encoder", texts, texts, output.ponder)
-        return ExampleAnswer(said, right, said == right, [part])
+    def likeliest(
+        self, output: ClassifierOutput, reading: Reading, vocabularies: Vocabularies
+    ) -> tuple[str, float]:
+        """Return the likeliest class."""
+        best = int(output.logits.argmax())
+        likely = output.logits[0].float().log_softmax(-1)
+        return vocabularies["answer"].symbols[best], likely[best].item()
 
     def read(
         self,
         path: str,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         config: UniversalTransformerClassifierConfig,
         task: QuestionTask,
     ) -> list[Question]:
@@ -204,20 +158,6 @@ def document(question: Question) -> list[list[int]]:
     return [*question.facts, question.question]
 
 
-def _parsed(text: str, vocabularies: Mapping[str, Vocabulary]) -> tuple[list[str], list[list[int]]]:
-    """Return the sentences of a text, and their words as token ids."""
-    parts = sentences(text)
-    if not parts:
-        raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
-    return parts, [vocabularies["text"].encode(words(part)) for part in parts]
-
-
-def _answer(text: Sequence[str], found: ClassifierPrediction, answers: Vocabulary) -> GeneratedText:
-    """Return the answer; and the sentences with their steps, and the answer."""
-    answer, share = answers.symbols[found.label], exp(found.log_probabilities[found.label])
-    return GeneratedText(answer, f"{steps_list(text, found.steps)}\nanswer  {answer} ({share:.1%})")
-
-
 def score_questions(
     model: UniversalTransformerClassifier, questions: Sequence[Question]
 ) -> list[QuestionScore]:
@@ -225,22 +165,23 @@ def score_questions(
 
     def score(batch: list[Question]) -> list[QuestionScore]:
         found = model.predict([document(question) for question in batch])
-        return [QuestionScore.of(*both) for both in zip(found, batch, strict=True)]
+        return [
+            QuestionScore(
+                group=question.group,
+                supporting=len(question.supporting),
+                right=own.label == question.answer,
+                log_probability=own.log_probabilities[question.answer],
+                steps=own.steps,
+            )
+            for own, question in zip(found, batch, strict=True)
+        ]
 
     scores = score_batches(score, questions, _BATCH, lambda q: len(q.facts), "questions")
     return [*chain.from_iterable(scores)]
 
 
 def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:
-    """Return shares of what is right, on average over groups, and means of steps.
-
-    Examples
-    --------
-    >>> metrics = question_metrics([QuestionScore("qa1", 1, True, -0.1, [2, 1, 3]),
-    ...     QuestionScore("qa2", 2, False, -3.0, [4, 4])])
-    >>> metrics["accuracy"], metrics["groups"], metrics["failed"], metrics["steps"]
-    (0.5, 2, 1, 2.8)
-    """
+    """Return shares of what is right, on average over groups, and means of steps."""
     groups = _grouped(scores, "group").values()
     errors = [fmean(not score.right for score in group) for group in groups]
     return {
@@ -259,12 +200,6 @@ def rows_by(scores: Sequence[QuestionScore], name: str) -> list[dict[str, Any]]:
     `steps` and `steps_deviation` are mean and standard deviation over all sentences of all
     stories, their questions included: what arXiv 1807.03819, section 3.1, calls the average
     ponder time, over all positions in all samples.
-
-    Examples
-    --------
-    >>> [row] = rows_by([QuestionScore("qa1", 1, True, -0.1, [2, 1, 3])], "supporting")
-    >>> row["supporting"], row["questions"], row["error"], row["steps"], row["question_steps"]
-    (1, 1, 0.0, 2.0, 3.0)
     """
     rows = []
     for value, group in _grouped(scores, name).items():

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import Text, TextTask, Vocabulary
+from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
@@ -115,13 +115,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     ) -> Outcome:
         """Return the loss of every token."""
         output = model([text.tokens for text in batch], ends=False)
-        labels = output.labels
-        return Outcome(
-            loss=cross_entropy(output.logits, labels, label_smoothing=label_smoothing),
-            right=(output.logits.argmax(-1) == labels).sum(),
-            labels=labels.numel(),
-            ponders={"decoder": output.ponder},
-        )
+        return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
     def counts(self, model: UniversalTransformerLM, batch: list[Text]) -> dict[str, int]:
         """Count the tokens, and their nodes."""
@@ -139,7 +133,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def evaluate_in_detail(
         self,
         model: UniversalTransformerLM,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -170,7 +164,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def generate(
         self,
         model: UniversalTransformerLM,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         texts: Sequence[str],
         options: GenerationOptions,
     ) -> Iterator[GeneratedText]:
@@ -196,7 +190,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def look_inside(
         self,
         model: UniversalTransformerLM,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         text: str,
         options: GenerationOptions,
     ) -> tuple[str, list[PonderedPart]]:
@@ -211,7 +205,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return vocabulary.write(result.tokens), [part]
 
     def read(
-        self, path: str, vocabularies: Mapping[str, Vocabulary], config: Any, task: TextTask
+        self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask
     ) -> list[Text]:
         """Return the texts in a file, as the task reads them."""
         return task.read(path, vocabularies["text"])

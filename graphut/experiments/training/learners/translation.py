@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, ClassVar
 
-from graphut.experiments.tasks import Pair, PairTask, TranslationTask, Vocabulary
-from graphut.experiments.training.bleu import bleu, sacrebleu_package
+from graphut.experiments.tasks import Pair, PairTask, Vocabularies
+from graphut.experiments.tasks.subwords import translation_package
+from graphut.experiments.tasks.translation import TranslationTask
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learners.pairs import (
     PairLearner,
@@ -47,13 +49,13 @@ class TranslationLearner(PairLearner):
 
     def sizes(self, task: PairTask) -> dict[str, int]:
         """Return the tokens of the two vocabularies, if the package sacrebleu is there."""
-        sacrebleu_package()  # that it is missing is not to be found out after an epoch
+        _sacrebleu()  # that it is missing is not to be found out after an epoch
         return super().sizes(task)
 
     def evaluate_in_detail(
         self,
         model: UniversalTransformer,
-        vocabularies: Mapping[str, Vocabulary],
+        vocabularies: Vocabularies,
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
@@ -62,15 +64,32 @@ class TranslationLearner(PairLearner):
         max_length = min(longest, model.config.max_length)
         results = decode(model, examples, max_length=max_length, **options)
         write = vocabularies["target"].write
-        found = bleu([write(x.tokens) for x in results], [write(target) for _, target in examples])
+        outputs, references = [write(x.tokens) for x in results], [write(t) for _, t in examples]
+        score, signature = bleu(outputs, references)
         scores = score_pairs(results, examples)
-        return self.evaluation(bleu=found.score, **pair_metrics(scores)), {
-            "bleu_signature": found.signature,
+        return self.evaluation(bleu=score, **pair_metrics(scores)), {
+            "bleu_signature": signature,
             "by_source_length": by_length(scores, "source_length"),
         }
 
     def _with_steps(
-        self, vocabularies: Mapping[str, Vocabulary], source: Sequence[int], result: Generation
+        self, vocabularies: Vocabularies, source: Sequence[int], result: Generation
     ) -> str:
         steps = super()._with_steps(vocabularies, source, result)
         return f"{steps}\ntext    {vocabularies['target'].write(result.tokens)}"
+
+
+def _sacrebleu() -> ModuleType:
+    return translation_package("sacrebleu", "BLEU needs")
+
+
+def bleu(outputs: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """Return the BLEU of a corpus (Papineni et al. 2002), from 0 to 100, and how it was counted.
+
+    It is that of sacreBLEU (arXiv 1804.08771), with its signature. Outputs and references are
+    equally many sentences, not tokenised, in the same order.
+    """
+    # Forced: sentences that look tokenised are said to be so where the data is described.
+    metric = _sacrebleu().metrics.BLEU(force=True)
+    score = metric.corpus_score(list(outputs), [list(references)]).score
+    return score, str(metric.get_signature())

@@ -11,7 +11,8 @@ from scipy.stats import spearmanr
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import GraphBFS, GraphDistance, LabelledGraph, Vocabulary
+from graphut.experiments.tasks import LabelledGraph, Vocabulary
+from graphut.experiments.tasks.graph_problems import GraphBFS, GraphDistance
 from graphut.experiments.training.learners import graphs as module
 from graphut.experiments.training.learners.graphs import (
     GraphBatch,

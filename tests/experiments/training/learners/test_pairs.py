@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.tasks import Copy, ListOps, LteProgram, Pair, Sort
+from graphut.experiments.tasks import Copy, Pair, Sort
+from graphut.experiments.tasks.listops import ListOps
+from graphut.experiments.tasks.lte import LteProgram
 from graphut.experiments.training import Evaluation, GenerationOptions, evaluate
 from graphut.experiments.training.learners.pairs import (
     PairLearner,

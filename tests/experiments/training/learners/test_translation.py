@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphut.experiments.tasks import Pair, Wmt14
+from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks.translation import Wmt14
 from graphut.experiments.training import Evaluation, GenerationOptions, learner_of
-from graphut.experiments.training.learners.translation import TranslationLearner
+from graphut.experiments.training.learners.translation import TranslationLearner, bleu
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.models.outputs import Generation
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
@@ -21,6 +24,8 @@ TEXTS = [
     ("a dog runs on the grass", "ein Hund läuft auf dem Gras"),
     ("two men", "zwei Männer"),
 ]
+SENTENCE = st.lists(st.sampled_from(["ein", "Mann", "Hund", "läuft"]), min_size=1, max_size=12)
+CORPUS = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=5)
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +151,35 @@ def test_read_sentences_of_a_file(task: Wmt14, tmp_path: Path) -> None:
     write = task.source_vocabulary.write
     [(source, target)] = LEARNER.read(str(path), task.vocabularies, make_model(task).config, task)
     assert (write(source), write(target)) == ("A man.", "Ein Mann.")
+
+
+@given(CORPUS)
+def test_bleu_is_the_formula(pairs: list[tuple[list[str], list[str]]]) -> None:
+    outputs = [" ".join(words) for words, _ in pairs]
+    references = [" ".join(words) for _, words in pairs]
+    assert bleu(outputs, references)[0] == pytest.approx(naive_bleu(outputs, references))
+
+
+def test_bleu_counts_punctuation_and_capitals() -> None:
+    # Marks are tokens of their own.
+    assert bleu(["Ein Hund läuft hier!"], ["Ein Hund läuft hier."])[0] == pytest.approx(
+        naive_bleu(["Ein Hund läuft hier !"], ["Ein Hund läuft hier ."])
+    )
+    assert bleu(["ein Hund läuft los."], ["Ein Hund läuft los."])[0] < 100
+    assert bleu(["Ein Hund läuft los."], ["Ein Hund läuft los."])[0] == pytest.approx(100)
+
+
+def test_bleu_signature() -> None:
+    wanted = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"
+    assert bleu(["a"], ["a"])[1].startswith(wanted)
+
+
+def test_bleu_of_what_looks_tokenised_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    bleu(["Ein Hund ."] * 200, ["Ein Hund ."] * 200)
+    assert not caplog.records
+
+
+def test_bleu_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(ImportError, match=r"sacrebleu .*: pip install graphut\[translation\]"):
+        bleu(["a"], ["a"])
