@@ -184,7 +184,7 @@ def test_topology_needs_its_own_name(name: Any) -> None:
 
 
 def test_name_is_taken_once_but_may_be_defined_again() -> None:
-    with pytest.raises(TypeError, match=r"'causal', which graphut\.topology\.dense\.Causal"):
+    with pytest.raises(TypeError, match=r"'causal', which graphut\.topology\.window\.Causal"):
         type("Mine", (Causal,), {"name": "causal"})
 
     def define(default: int) -> type[Topology]:
