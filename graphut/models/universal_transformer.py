@@ -17,9 +17,8 @@ from graphut.models.config import UniversalTransformerConfig
 from graphut.models.decoding.decoder import EncodedSource
 from graphut.models.decoding.search import SearchOptions
 from graphut.models.generative_model import GenerativeModel
-from graphut.models.nodes import SentenceNodes
+from graphut.models.nodes import SentenceNodes, restart_positions
 from graphut.models.outputs import Generation, SequenceOutput
-from graphut.models.positions import restart_positions
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
 from graphut.sentences import BOS, EOS, Sentences, flatten, flatten_sources, sentence_graph
