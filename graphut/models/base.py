@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from graphut._files import blaming
 from graphut.models.config import ModelConfig
-from graphut.models.hub import model_folder, push_folder
-from graphut.models.model_card import CARD, model_card
-from graphut.models.positions import draw_positions
+from graphut.models.hub import CARD, model_card, model_folder, push_folder
+from graphut.models.nodes import draw_positions
 from graphut.models.pretrained import (
     CONFIG,
     WEIGHTS,

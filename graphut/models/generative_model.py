@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
-from graphut.models.decoding.beam import beam_search
 from graphut.models.decoding.cached import CachedDecoder
-from graphut.models.decoding.decoder import EncodedSource, TokenDecoder
-from graphut.models.decoding.prefix import PrefixDecoder
-from graphut.models.decoding.search import SearchOptions, sample
+from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder, TokenDecoder
+from graphut.models.decoding.search import SearchOptions, beam_search, sample
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence
 from graphut.nn.recurrence import adaptive_loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +75,7 @@ class UniversalTransformerLM(GenerativeModel):
         nodes, labels = self._read(texts, ends)
         layout = nodes.checked_layout(causal_layout(self.topology, nodes.lengths))
         layout, token, labels = upload([layout, nodes.token, labels], self.device)
-        feat = nodes.first_states(self._embed_token(token))
+        feat = nodes.first_states(self._embed(self.embedding, token))
         # Drawn after dropout, as ever: the same seed gives the same run.
         positions = nodes.positions(self._drawn_positions(nodes.lengths))
         out, ponder, *_ = self.decoder(
@@ -111,7 +112,7 @@ class UniversalTransformerLM(GenerativeModel):
         found: dict[int, Generation] = {}
         for length in lengths.unique():
             alike = (lengths == length).nonzero()[:, 0].tolist()
-            decoder = self._token_decoder(self.topology, self._embed_token)
+            decoder = self._token_decoder(self.topology, partial(self._embed, self.embedding))
             batch = torch.stack([prompts[i] for i in alike])
             *fed, last = pad(batch, (1, 0), value=BOS).to(self.device).unbind(1)
             each = torch.arange(len(alike))
@@ -138,6 +139,3 @@ class UniversalTransformerLM(GenerativeModel):
         fed[starts(lengths)] = BOS
         position = node_positions(self.topology, lengths)
         return SentenceNodes(self.topology, lengths, fed, position), tokens
-
-    def _embed_token(self, token: Tensor) -> Tensor:
-        return self._embed(self.embedding, token)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphut.nn import Ponder
 from graphut.nn.loop import FrontierRows
-from graphut.nn.notebook import steps_html
+from graphut.nn.ponder import steps_html
 
 
 class SequenceOutput(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,9 +17,8 @@ from graphut.models.config import UniversalTransformerConfig
 from graphut.models.decoding.decoder import EncodedSource
 from graphut.models.decoding.search import SearchOptions
 from graphut.models.generative_model import GenerativeModel
-from graphut.models.nodes import SentenceNodes
+from graphut.models.nodes import SentenceNodes, restart_positions
 from graphut.models.outputs import Generation, SequenceOutput
-from graphut.models.positions import restart_positions
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
 from graphut.sentences import BOS, EOS, Sentences, flatten, flatten_sources, sentence_graph
@@ -129,7 +129,7 @@ class UniversalTransformer(GenerativeModel):
         layout, token, positions, cross = sent[3:]
         out, decoder, *_ = self.decoder(
             layout,
-            target.first_states(self._embed_target(token)),
+            target.first_states(self._embed(self.target_embedding, token)),
             positions=positions,
             cross=(cross, memory),
             get_attention=get_attention,
@@ -142,7 +142,8 @@ class UniversalTransformer(GenerativeModel):
         nodes = self._nodes(graph, "source")
         memory, ponder = self._encode(nodes, upload(self._read(graph, nodes, None), self.device))
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
-        decoder = self._token_decoder(self.decoder_topology, self._embed_target, source)
+        embed = partial(self._embed, self.target_embedding)
+        decoder = self._token_decoder(self.decoder_topology, embed, source)
         first = torch.full((len(nodes.lengths),), BOS, device=self.device)
         steps = nodes.select_tokens(ponder.steps).split(nodes.lengths.tolist())
         inner = slice(1, -1) if self.config.frame_source else slice(None)
@@ -160,15 +161,12 @@ class UniversalTransformer(GenerativeModel):
         return [layout, source.token, self._source_positions(source, drawn)]
 
     def _encode(
-        self,
-        source: SentenceNodes,
-        given: Sequence[Any],
-        get_attention: bool = False,
+        self, source: SentenceNodes, given: Sequence[Any], get_attention: bool = False
     ) -> tuple[Tensor, Ponder]:
         layout, token, positions = given
         out, ponder, *_ = self.encoder(
             layout,
-            source.first_states(self._embed_source(token)),
+            source.first_states(self._embed(self.source_embedding, token)),
             positions=positions,
             get_attention=get_attention,
         )
@@ -194,9 +192,3 @@ class UniversalTransformer(GenerativeModel):
         embedding = self.source_embedding if side == "source" else self.target_embedding
         self._check_tokens(nodes.token, embedding, f"{side} token")
         return nodes
-
-    def _embed_source(self, token: Tensor) -> Tensor:
-        return self._embed(self.source_embedding, token)
-
-    def _embed_target(self, token: Tensor) -> Tensor:
-        return self._embed(self.target_embedding, token)

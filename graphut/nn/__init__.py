@@ -1,14 +1,12 @@
 """Graph layers with a depth of their own: attention, transitions, halting, the recurrence."""
 
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.attention_record import AttentionRecord
-from graphut.nn.coordinates import coordinate_signal
 from graphut.nn.dgl_layers import ConvAsAttention, DotGATConv, OutputOnly
 from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.noise import InputNoise
-from graphut.nn.ponder import Ponder
+from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.presets import HALTING_PRESETS
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.reference import dense_recurrence
@@ -25,7 +23,7 @@ from graphut.nn.rules import (
     Threshold,
     parse_rule,
 )
-from graphut.nn.signals import LearnedSignal, SinusoidalSignal
+from graphut.nn.signals import LearnedSignal, SinusoidalSignal, coordinate_signal
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import CopyGate, PositionwiseTransition, SeparableConvTransition
 

@@ -1,16 +1,16 @@
-"""The record of a recurrence: how long each node pondered, and what work was done."""
+"""The record of a recurrence: steps of each node, attention weights, and the work that was done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.nn.attention_record import AttentionRecord
-from graphut.nn.notebook import steps_html
+from graphut.topology.batch import starts
 
 
 @dataclass
@@ -163,3 +163,94 @@ def _count_edges(layout: EdgeLayout, nodes: Tensor | None) -> int | Tensor:
     degrees = layout.in_degrees
     degree_of_node = degrees[nodes.clamp_max(len(degrees) - 1)]
     return torch.where(nodes < len(degrees), degree_of_node, 0).sum()
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionRecord:
+    """The attention weights of one layer in each step, along the edges that they belong to.
+
+    Parameters
+    ----------
+    layout : EdgeLayout
+        The edges; `layout.in_edges()` names destination, source and id of each.
+    weights : sequence of Tensor
+        `(E, H)` for each step that was done, by edge id: of each head, the weights of all
+        in-edges of a node sum to one, but for dropout in training. They are zero where the step
+        did not compute the node.
+
+    Examples
+    --------
+    >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit
+    >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
+    >>> from graphut.topology import Causal
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> layer = AdaptiveRecurrence(step, max_steps=3)
+    >>> _, ponder, _ = layer(Causal().graph([4, 2]), torch.randn(6, 8), get_attention=True)
+    >>> ponder.attention.weights[0].shape
+    torch.Size([13, 2])
+    >>> ponder.attention.dense(1).shape
+    torch.Size([3, 2, 2, 2])
+    """
+
+    layout: EdgeLayout
+    weights: Sequence[Tensor]
+
+    def dense(self, sentence: int = 0) -> Tensor:
+        """Return the weights of one sentence, or graph, of the batch.
+
+        The result is `(steps, heads, destinations, sources)`; it is zero where there is no edge,
+        and the sum of parallel edges.
+
+        Raises
+        ------
+        ValueError
+            If the batch has no such sentence.
+        """
+        layout = self.layout
+        if not 0 <= sentence < len(layout.dst_lengths):
+            raise ValueError(
+                f"there is no sentence {sentence} in a batch of {len(layout.dst_lengths)}, "
+                "counted from 0"
+            )
+        both = layout.dst_lengths, layout.src_lengths
+        num_dst, num_src = (int(lengths[sentence]) for lengths in both)
+        first_dst, first_src = (int(starts(lengths)[sentence]) for lengths in both)
+        rows = torch.arange(first_dst, first_dst + num_dst, device=layout.device)
+        row, source, edge = layout.in_edges(rows)
+        by_edge = torch.stack([weights[edge] for weights in self.weights])
+        table = by_edge.new_zeros(len(by_edge), num_dst * num_src, by_edge.shape[2])
+        table = table.index_add(1, row * num_src + source - first_src, by_edge)
+        dense: Tensor = table.unflatten(1, (num_dst, num_src)).movedim(3, 1)
+        return dense
+
+
+_MOST = 500  # tokens that are shown of a row
+_BLUE = (0, 114, 178)  # that of `graphut.plotting.figure`
+
+
+def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int]]]) -> str:
+    """Return rows of tokens, each shaded by its steps, which stand at its foot.
+
+    A row has a name, tokens and their steps. Whatever is in a token stays text.
+
+    Examples
+    --------
+    >>> html = steps_html({"output": (["<b>", "c"], [1, 3])})
+    >>> "&lt;b&gt;<sub>1</sub>" in html, "c<sub>3</sub>" in html
+    (True, True)
+    """
+    most = max((max(steps, default=1) for _, steps in rows.values()), default=1)
+    lines = []
+    for name, (tokens, steps) in rows.items():
+        pairs = zip(tokens[:_MOST], steps[:_MOST], strict=True)
+        cells = " ".join(_cell(str(token), step, most) for token, step in pairs)
+        more = f" and {len(steps) - _MOST} more" if len(steps) > _MOST else ""
+        lines.append(f"<div><b>{escape(name)}</b> {cells}{more}</div>")
+    return "".join(lines)
+
+
+def _cell(token: str, step: int, most: int) -> str:
+    share = 0.6 * step / most  # black letters can be read on it
+    red, green, blue = (round(255 - share * (255 - channel)) for channel in _BLUE)
+    style = f"background: rgb({red}, {green}, {blue}); color: black; padding: 0 3px"
+    return f'<span style="{style}" title="{step} steps">{escape(token)}<sub>{step}</sub></span>'

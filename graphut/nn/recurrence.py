@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,15 +15,13 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
 from graphut.attention.transforms import in_vmap
-from graphut.nn.attention_record import AttentionRecord
-from graphut.nn.blocks import block_layouts
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import GraphContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop import AdaptiveLoop, FrontierRows, LoopOutput
 from graphut.nn.noise import InputNoise
-from graphut.nn.ponder import Ponder
+from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.rules import ACT, FixedDepth, GraphMembers, HaltingRule
 from graphut.nn.rules.base import graph_members
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
@@ -130,15 +129,18 @@ class AdaptiveRecurrence(nn.Module):
             )
         if isinstance(step, Sequence):
             _check_layers(step, halting, max_steps)
-        elif isinstance(halting, HaltingUnit):
-            _check_halting(step, halting)
+        width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
+        if isinstance(halting, HaltingUnit) and halting.in_feats != width:
+            raise ValueError(
+                f"the halting unit reads {halting.in_feats} features, but the step's states have "
+                f"{width}"
+            )
         if noise is not None and noise.on != "first" and not inject_input:
             raise ValueError(f"noise on {noise.on!r} states needs inject_input=True")
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
         self.halted = halted
-        width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
         self.position_signal = make_signal(position_signal, "position_signal", width)
         self.step_signal = make_signal(step_signal, "step_signal", width, max_steps)
         self.inject_input = inject_input
@@ -303,7 +305,7 @@ class AdaptiveRecurrence(nn.Module):
         step, blocks = loop.step(1), []
         if isinstance(graph, Sequence):
             of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat}
-            blocks = block_layouts(graph, step, self.max_steps, of_edges, feat.device)
+            blocks = _block_layouts(graph, step, self.max_steps, of_edges, feat.device)
             layout = blocks[0]
         else:
             check_same_nodes(graph)
@@ -487,14 +489,6 @@ def _seen_inside(context: GraphContext, rows: Sequence[FrontierRows]) -> dict[st
     return seen
 
 
-def _check_halting(step: UniversalTransformerStep, halting: HaltingUnit) -> None:
-    read, width = halting.in_feats, step.attention.in_feats[1]
-    if read != width:
-        raise ValueError(
-            f"the halting unit reads {read} features, but the step's states have {width}"
-        )
-
-
 def _check_layers(
     steps: Sequence[UniversalTransformerStep], halting: nn.Module | None, max_steps: int
 ) -> None:
@@ -525,3 +519,39 @@ def _shape_of(step: UniversalTransformerStep) -> tuple[list[str], dict[str, torc
         if not name.startswith("output_norm.")
     }
     return [step.extra_repr(), *parts], weights
+
+
+def _block_layouts(
+    blocks: Sequence[DGLGraph | EdgeLayout],
+    step: UniversalTransformerStep,
+    max_steps: int,
+    of_edges: dict[str, Sequence[Tensor] | None],
+    device: torch.device,
+) -> list[EdgeLayout]:
+    """Return the layouts of sampled blocks, one for each repetition of `step`.
+
+    A block's destinations are the first of its sources, and the sources of the next block: nodes
+    keep their numbers, and become fewer. `of_edges` are arguments with an entry for each block.
+    """
+    if len(blocks) != max_steps:
+        raise ValueError(
+            f"got {len(blocks)} blocks for max_steps={max_steps}; sample one a step, as "
+            f"dgl.dataloading.NeighborSampler([10] * {max_steps}) does"
+        )
+    for name, given in of_edges.items():
+        if given is not None and len(given) != len(blocks):
+            raise ValueError(f"{name} has {len(given)} entries for {len(blocks)} blocks")
+    if step.cross_attention is not None:
+        raise ValueError("a decoder step takes one graph for all steps, not a list of blocks")
+    if step.transition.reads_neighbours:
+        raise ValueError("a convolution reads along sentences, and blocks have none")
+    for block in blocks:
+        check_same_nodes(block)
+    layouts = [as_layout(block).to(device) for block in blocks]
+    for t, (block, following) in enumerate(pairwise(layouts)):
+        if block.num_dst != following.num_src:
+            raise ValueError(
+                f"block {t} has {block.num_dst} destinations, but block {t + 1} has "
+                f"{following.num_src} sources; they must be the same nodes"
+            )
+    return layouts

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -22,15 +23,16 @@ from graphut.topology.batch import (
     starts,
 )
 from graphut.topology.causality import sees_future
-from graphut.topology.extra_nodes import ExtraNodes
-from graphut.topology.registry import operators, registry
-from graphut.topology.value import NamedValue
+from graphut.topology.registry import operators, register, registry
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LONGEST = 4096  # tokens: in longer sentences `is_causal` does not look for the future
 
 
 @dataclass(frozen=True)
-class Topology(NamedValue, ExtraNodes, named=False):
+class Topology:
     """A rule that says which sources each destination of a sentence attends to.
 
     A subclass is a frozen dataclass with a `name` and one of the two methods `interval` and
@@ -47,6 +49,11 @@ class Topology(NamedValue, ExtraNodes, named=False):
     ----------
     name : str
         The topology's name in spec strings.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a field is not an integer, or less than its minimum.
 
     Examples
     --------
@@ -65,11 +72,63 @@ class Topology(NamedValue, ExtraNodes, named=False):
             [0, 1, 1]], dtype=torch.int32)
     """
 
-    def __init_subclass__(cls, *, named: bool = True, **options: Any) -> None:
-        """Check that a named subclass defines its edges."""
-        if named and cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
+    name: ClassVar[str]
+    _minimum: ClassVar[Mapping[str, int]] = {}
+
+    def __init_subclass__(
+        cls, *, named: bool = True, minimum: Mapping[str, int] | None = None
+    ) -> None:
+        """Check that a named subclass defines its edges, and let spec strings use it."""
+        super().__init_subclass__()
+        cls._minimum = cls._minimum if minimum is None else minimum
+        if not named:
+            return
+        if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
             raise TypeError(f"{cls.__name__} must define interval() or in_edges()")
-        super().__init_subclass__(named=named, **options)
+        register(cls.__dict__.get("name"), cls)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse a subclass with parameters that are no fields: all of them would be equal."""
+        if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
+            raise TypeError(
+                f"{cls.__name__} must keep its parameters as a dataclass does: decorate it with "
+                "@dataclass(frozen=True), and leave out __init__"
+            )
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Check that fields are integers and at least their minimum."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            several = isinstance(value, tuple) and "tuple" in str(field.type)
+            for number in value if several else (value,):
+                if type(number) is not int:
+                    raise TypeError(f"{self.name}: {field.name} must be an integer, got {number!r}")
+        for name, least in self._minimum.items():
+            value = getattr(self, name)
+            if value < least:
+                must = "not be negative" if least == 0 else f"be at least {least}"
+                raise ValueError(f"{self.name}: {name} must {must}, got {value}")
+
+    def spec(self) -> str:
+        """Return the text that `topology.parse` reads.
+
+        Examples
+        --------
+        >>> from graphut.topology import Causal, Random, Window
+        >>> (Window(8) & Causal() | Random(2, seed=7)).spec()
+        'window:8&causal|random:2@7'
+        """
+        numbers = {field.name: getattr(self, field.name) for field in fields(self)}
+        seed = f"@{numbers.pop('seed')}" if "seed" in numbers else ""
+        tuples = [value if isinstance(value, tuple) else (value,) for value in numbers.values()]
+        values = ",".join(str(value) for several in tuples for value in several)
+        return self.name + ":" * bool(values) + values + seed
+
+    @final
+    def __str__(self) -> str:
+        """Return `spec()`."""
+        return self.spec()
 
     @property
     def stable(self) -> bool:
@@ -116,6 +175,46 @@ class Topology(NamedValue, ExtraNodes, named=False):
             are dropped.
         """
         return self.sorted_in_edges(dst, n_dst, n_src)
+
+    def extra_nodes(self, n: Tensor) -> Tensor:
+        """Return how many extra nodes a sentence of `n` tokens has; none by default."""
+        return torch.zeros_like(n)
+
+    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the interval of tokens that each extra node stands for.
+
+        An intersection with a topology of tokens treats an extra node as the last token of its
+        span: in `causal()`, a span is seen by that token and those after it.
+
+        Parameters
+        ----------
+        extra, n : Tensor
+            `(K,)` int64, the number of an extra node in its sentence, from 0, and that
+            sentence's number of tokens.
+
+        Returns
+        -------
+        tuple of Tensor
+            `(lo, hi)`, each `(K,)`: the tokens `lo, ..., hi - 1`; by default all of them.
+        """
+        return torch.zeros_like(n), n
+
+    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
+        """Return the tokens whose mean an extra node starts as; it is zero without any.
+
+        Arguments and result are as for `extra_spans`, whose result is the default.
+        """
+        return self.extra_spans(extra, n)
+
+    @property
+    def has_extra_nodes(self) -> bool:
+        """True if some nodes are not tokens."""
+        return type(self).extra_nodes is not Topology.extra_nodes
+
+    @final
+    def num_nodes(self, n: int) -> int:
+        """Return the number of nodes of a sentence of `n` tokens, extra nodes included."""
+        return n + int(self.extra_nodes(torch.tensor([n])))
 
     def num_edges(self, n: int) -> int:
         """Return the number of edges of a sentence of `n` tokens, in closed form if there is one.

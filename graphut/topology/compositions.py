@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from graphut.topology.base import Topology
-from graphut.topology.global_tokens import Global
+from graphut.topology.global_tokens import Global, Virtual
 from graphut.topology.random_graphs import Expander, Random
 from graphut.topology.registry import register_composition
-from graphut.topology.relay_nodes import Virtual
 from graphut.topology.window import Window
 
 

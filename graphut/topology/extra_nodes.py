@@ -1,68 +1,15 @@
-"""Extra nodes: how many a sentence has, what they start as, and where they stand among tokens."""
+"""Extra nodes: what they start as, and where they stand among tokens."""
 
 from __future__ import annotations
-
-from typing import final
 
 import torch
 from torch import Tensor
 
-from graphut.topology.batch import (
-    Interval,
-    Lengths,
-    as_lengths,
-    positions,
-    ragged_arange,
-    row_sums,
-    starts,
-)
+from graphut.topology.base import Topology
+from graphut.topology.batch import Lengths, as_lengths, positions, ragged_arange, row_sums, starts
 
 
-class ExtraNodes:
-    """The part of a topology that says which nodes a sentence has besides its tokens."""
-
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return how many extra nodes a sentence of `n` tokens has; none by default."""
-        return torch.zeros_like(n)
-
-    def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the interval of tokens that each extra node stands for.
-
-        An intersection with a topology of tokens treats an extra node as the last token of its
-        span: in `causal()`, a span is seen by that token and those after it.
-
-        Parameters
-        ----------
-        extra, n : Tensor
-            `(K,)` int64, the number of an extra node in its sentence, from 0, and that
-            sentence's number of tokens.
-
-        Returns
-        -------
-        tuple of Tensor
-            `(lo, hi)`, each `(K,)`: the tokens `lo, ..., hi - 1`; by default all of them.
-        """
-        return torch.zeros_like(n), n
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the tokens whose mean an extra node starts as; it is zero without any.
-
-        Arguments and result are as for `extra_spans`, whose result is the default.
-        """
-        return self.extra_spans(extra, n)
-
-    @property
-    def has_extra_nodes(self) -> bool:
-        """True if some nodes are not tokens."""
-        return type(self).extra_nodes is not ExtraNodes.extra_nodes
-
-    @final
-    def num_nodes(self, n: int) -> int:
-        """Return the number of nodes of a sentence of `n` tokens, extra nodes included."""
-        return n + int(self.extra_nodes(torch.tensor([n])))
-
-
-def token_nodes(topology: ExtraNodes, lengths: Lengths) -> Tensor:
+def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
     """Return the node of each token in `topology.layout(lengths)`, `(num_tokens,)` int64.
 
     Models read out these nodes alone.
@@ -78,7 +25,7 @@ def token_nodes(topology: ExtraNodes, lengths: Lengths) -> Tensor:
     return torch.arange(int(lengths.sum())) + torch.repeat_interleave(before, lengths)
 
 
-def with_extra_nodes(topology: ExtraNodes, feat: Tensor, lengths: Lengths) -> Tensor:
+def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tensor:
     """Return features `(num_nodes, ...)` of all nodes, given `feat` `(num_tokens, ...)` of tokens.
 
     `lengths` are the tokens of each sentence. An extra node starts as the mean of the tokens of
@@ -110,7 +57,7 @@ def with_extra_nodes(topology: ExtraNodes, feat: Tensor, lengths: Lengths) -> Te
     return torch.cat([feat, extra])[order.to(feat.device)]
 
 
-def node_positions(topology: ExtraNodes, lengths: Lengths) -> Tensor:
+def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
     """Return the position of each node of a layout, `(num_nodes,)`, for its position encoding.
 
     `lengths` are the tokens of each sentence. Tokens are at 1, 2, ... An extra node is at the mean
@@ -138,14 +85,14 @@ def node_positions(topology: ExtraNodes, lengths: Lengths) -> Tensor:
     return position
 
 
-def _starts_of_extra_nodes(topology: ExtraNodes, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sentence of each extra node, and the interval of tokens that it starts as."""
     extras = topology.extra_nodes(lengths)
     sentence = torch.repeat_interleave(extras)
     return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
 
 
-def _alike_before(topology: ExtraNodes, lengths: Tensor) -> Tensor:
+def _alike_before(topology: Topology, lengths: Tensor) -> Tensor:
     """Count, for each extra node, those before it in its sentence that start as the same tokens."""
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)

@@ -14,7 +14,7 @@ from graphut.models import (
     UniversalTransformerLMConfig,
     generative_model,
 )
-from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.decoding.decoder import PrefixDecoder
 from tests.helpers import assert_same
 from tests.models.cases import (
     EOS,

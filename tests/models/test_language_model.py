@@ -17,7 +17,7 @@ from graphut import (
     UniversalTransformerLMConfig,
 )
 from graphut.models import generative_model
-from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.decoding.decoder import PrefixDecoder
 from graphut.models.outputs import Generation
 from graphut.nn import ACT
 from graphut.nn.reference import dense_recurrence

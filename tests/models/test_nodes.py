@@ -1,18 +1,28 @@
 from __future__ import annotations
 
+import math
+from collections import Counter
+from itertools import combinations
+from typing import Any
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
-from graphut.models.nodes import SentenceNodes
+from graphut.models.nodes import SentenceNodes, draw_positions, restart_positions
+from graphut.nn.signals import encode
 from graphut.sentences import sentence_graph
 from graphut.topology import Topology, node_positions, parse, token_nodes, with_extra_nodes
+from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
-SOURCES = [[5, 3, 4], [2]]
+SENTENCES = [[5, 3, 4], [2]]
 SPECS = ["complete", "star", "window:1|virtual:2", "binary_partition:1"]
 
 
 def read(graph_spec: str, topology: Topology) -> SentenceNodes:
-    graph = sentence_graph(SOURCES, encoder=graph_spec)
+    graph = sentence_graph(SENTENCES, encoder=graph_spec)
     return SentenceNodes.from_graph(graph, "source", topology)
 
 
@@ -55,3 +65,179 @@ def test_positions_interpolate_between_drawn_positions() -> None:
 def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
     with pytest.raises(ValueError, match=f"source nodes .* not those of .* '{spec}': make the"):
         read(graph_spec, parse(spec))
+
+
+EOS = 1
+
+lengths = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(torch.tensor)
+
+
+@given(lengths, st.integers(0, 30), st.booleans(), st.integers(0, 1000))
+def test_draw_positions_rise_and_stay_within_the_offset(
+    lengths: torch.Tensor, room: int, spread: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    drawn = draw_positions(lengths, room, spread=spread)
+    assert drawn.shape == (len(lengths), int(lengths.max()) + 1) and drawn.dtype == torch.int64
+    for row, length in zip(drawn, lengths.tolist(), strict=True):
+        own, after = row[: length + 1], row[length:]
+        assert int(own[0]) >= 0 and int(own[-1]) <= length + room
+        assert bool((own.diff() >= 1).all()) and bool((after.diff() == 1).all())
+        if not spread:
+            assert bool((own.diff() == 1).all())
+
+
+def test_draw_positions_draws_every_offset_alike() -> None:
+    torch.manual_seed(0)
+    first = draw_positions(torch.full((4000,), 3), 3, spread=False)[:, 0]
+    assert all(900 < first.tolist().count(offset) < 1100 for offset in range(4))
+
+
+def test_draw_positions_spread_has_the_documented_distribution() -> None:
+    # 2 of 0..3, in ranges that are 2 to 4 wide.
+    torch.manual_seed(0)
+    drawn = draw_positions(torch.ones(30_000, dtype=torch.int64), 2, spread=True)
+    counts = Counter(map(tuple, drawn.tolist()))
+    expected: Counter[tuple[int, ...]] = Counter()
+    for width in (2, 3, 4):
+        often = 30_000 * math.log((width + 1) / width) / math.log(5 / 2)
+        for start in range(4 - width + 1):
+            subsets = list(combinations(range(start, start + width), 2))
+            for subset in subsets:
+                chance = 0.5 / (5 - width) + (0.5 if start == 0 else 0.0)
+                expected[subset] += often * chance / len(subsets)
+    assert counts.keys() == expected.keys()
+    assert all(counts[s] == pytest.approx(expected[s], rel=0.1) for s in expected)
+
+
+def test_draw_positions_reaches_the_end_of_a_wide_range() -> None:
+    torch.manual_seed(0)
+    drawn = draw_positions(torch.full((500,), 41), 360, spread=True)
+    assert int(drawn.max()) > 395 and int(drawn.min()) < 5
+    assert drawn.diff(dim=1).max() > 40  # far apart
+    assert int((drawn[:, -1] - drawn[:, 0]).min()) < 60  # and close together
+
+
+def test_draw_positions_without_offset_moves_nothing() -> None:
+    for spread in (False, True):
+        drawn = draw_positions(torch.tensor([3, 1]), 0, spread=spread)
+        assert drawn.tolist() == [[0, 1, 2, 3]] * 2
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The positions that signals were made for: those of sources, those of targets, ..."""
+    seen: list[Tensor] = []
+
+    def spy(signal: Any, positions: Tensor, like: Tensor) -> Tensor:
+        seen.append(positions)
+        return encode(signal, positions, like)
+
+    monkeypatch.setattr("graphut.nn.loop.encode", spy)
+    return seen
+
+
+def offsets(positions: Tensor, lengths: list[int]) -> list[int]:
+    """The one offset of each sentence."""
+    parts = positions.split(lengths)
+    found = [part - torch.arange(1, len(part) + 1) for part in parts]
+    assert all(len(offset.unique()) == 1 for offset in found)
+    return [int(offset[0]) for offset in found]
+
+
+def lengths_of(positions: Tensor) -> list[int]:
+    first = (positions == 1).nonzero()[:, 0].tolist()
+    ends = [*first[1:], len(positions)]
+    return [end - start for start, end in zip(first, ends, strict=True)]
+
+
+def test_model_positions_of_a_pair_share_one_offset_in_training(signals: list[Tensor]) -> None:
+    model, pairs = build_model(max_offset=3).train(), 200
+    torch.manual_seed(0)
+    model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
+    source, target = signals
+    drawn = offsets(source, [2] * pairs)
+    assert drawn == offsets(target, [4] * pairs)
+    assert set(drawn) == {0, 1, 2, 3}
+    assert all(30 < drawn.count(offset) < 70 for offset in range(4))
+
+
+def test_model_positions_are_drawn_anew_for_each_batch(signals: list[Tensor]) -> None:
+    model = build_model(max_offset=10_000).train()
+    for _ in range(2):
+        logits_of(model)
+    assert not torch.equal(signals[0], signals[2])
+
+
+def test_model_positions_have_no_offset_in_evaluation(signals: list[Tensor]) -> None:
+    model = build_model(max_offset=3)
+    assert torch.equal(logits_of(model), logits_of(build_model()))
+    model.train().generate(SOURCES, max_length=2)
+    # The cached decoder is at one position at a time.
+    for positions in [of_all for of_all in signals if len(of_all.unique()) > 1]:
+        assert set(offsets(positions, lengths_of(positions))) == {0}
+
+
+def test_model_positions_of_a_pair_are_spread_alike(signals: list[Tensor]) -> None:
+    model, pairs = build_model(max_offset=9, spread_positions=True).train(), 50
+    torch.manual_seed(0)
+    model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
+    source, target = signals[0].view(pairs, 2), signals[1].view(pairs, 4)
+    assert torch.equal(source, target[:, :2])
+    assert bool((target.diff() >= 1).all()) and int(target.max()) <= 13
+    assert len(target.diff().unique()) > 3
+
+
+def test_model_positions_count_the_frame_outside(signals: list[Tensor]) -> None:
+    logits_of(model := build_model(frame_source=True))
+    assert signals[0].tolist() == [*range(6), *range(3), *range(8)]
+    assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
+    graph = model.sentence_graph([torch.tensor([3, 2]), [6]])
+    assert graph.nodes["source"].data["token"].tolist() == [0, 3, 2, EOS, 0, 6, EOS]
+    answers = model.generate([[3, 2], [6]], max_length=2)
+    assert [len(answer.source_steps) for answer in answers] == [2, 1]
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_model_positions_count_from_both_ends(signals: list[Tensor], framed: bool) -> None:
+    options = {"frame_source": framed, "source_positions": "both"}
+    logits_of(build_model(**options))
+    start, end = signals[0].T.tolist()
+    edge = int(framed)
+    expected = [list(range(1 - edge, n + 1 + edge)) for n in (4, 1, 6)]
+    assert start == [p for row in expected for p in row]
+    assert end == [p for row in expected for p in row[::-1]]
+    signals.clear()
+    logits_of(build_model(max_offset=30, spread_positions=True, **options).train())
+    parts = signals[0].split([len(row) for row in expected])
+    assert all(torch.equal(part[:, 0], part[:, 1].flip(0)) for part in parts)
+    target = signals[1].split([4, 1, 6])
+    for part, answer, length in zip(parts, target, (4, 1, 6), strict=True):
+        assert torch.equal(part[edge:, 0][:length], answer[:length])
+
+
+@pytest.mark.parametrize(
+    ("framed", "expected"),
+    [
+        (False, [[1, 2, 3, 1, 2, 1], [1], [1, 2]]),
+        (True, [[0, 1, 2, 3, 1, 2, 1, 2], [0, 1, 1], [0, 1, 2, 3]]),
+    ],
+)
+def test_model_positions_restart_after_a_separator(
+    signals: list[Tensor], framed: bool, expected: list[list[int]]
+) -> None:
+    model = build_model(restart_after=2, frame_source=framed, max_offset=9)
+    graph = model.sentence_graph([[3, 4, 2, 5, 2, 3], [2], [4, 3]], TARGETS)
+    model(graph)
+    place = [p for row in expected for p in row]
+    assert signals[0].tolist() == place
+    signals.clear()
+    model.train()(graph)
+    offsets = (signals[0] - torch.tensor(place)).split(list(map(len, expected)))
+    assert [len(part.unique()) for part in offsets] == [1, 1, 1]
+
+
+def test_restart_positions_counts_each_sentence_and_each_part_from_1() -> None:
+    token, first = torch.tensor([5, 3, 9, 5, 3, 5]), torch.tensor([0, 0, 0, 0, 4, 4])
+    assert restart_positions(token, first, separator=9).tolist() == [1, 2, 3, 1, 1, 2]
+    assert restart_positions(token, first + 1, separator=9).tolist() == [0, 1, 2, 1, 0, 1]

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.topology import Global, parse
+from graphut.attention import IntervalLayout
+from graphut.topology import Global, Star, Virtual, parse, statistics
 
 
 def test_global_ignores_order_and_repetition() -> None:
@@ -39,3 +40,43 @@ def test_last_with_a_window_of_nothing_lets_only_the_question_look_around() -> N
     assert question.mask(3).int().tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 1]]
     assert not question.stable
     assert question.layout([3, 1, 2]).in_degrees.tolist() == [1, 1, 3, 1, 1, 2]
+
+
+def test_star_and_virtual_number_of_edges_and_nodes() -> None:
+    assert Star().num_edges(3) == 16 and Star().num_edges(10**12) == 5 * 10**12 + 1
+    assert Virtual(3).num_edges(10**12) == 6 * 10**12
+    assert Star().num_nodes(7) == 8 and Virtual(3).num_nodes(7) == 10
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9])
+def test_star_and_virtual_num_edges_in_closed_form(n: int) -> None:
+    for topology in (Star(), Virtual(2)):
+        assert topology.num_edges(n) == topology.layout([n]).num_edges
+
+
+def test_star_in_a_short_sentence_has_fewer_neighbours() -> None:
+    assert Star().mask(1).all()
+    assert Star().mask(2).all()
+
+
+def test_star_and_virtual_connect_all_tokens_in_two_steps() -> None:
+    for topology in (Star(), Virtual(1)):
+        numbers = statistics(topology, 30)
+        assert (numbers.diameter, numbers.unreachable) == (2, None)
+
+
+def test_virtual_layout_is_two_integers_a_node() -> None:
+    assert isinstance(Virtual(1).layout([10**6]), IntervalLayout)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_star_and_virtual_causal_leave_the_relay_to_the_last_token(n: int) -> None:
+    for topology in (Star().causal(), Virtual(2).causal()):
+        mask = topology.mask(n)
+        assert mask[:n, n:].sum(1).tolist() == [0] * (n - 1) + [topology.num_nodes(n) - n]
+        assert mask[n:, :n].all()
+
+
+def test_virtual_refuses_no_nodes() -> None:
+    with pytest.raises(ValueError, match="virtual: nodes must be at least 1, got 0"):
+        Virtual(0)

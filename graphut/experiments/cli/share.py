@@ -10,8 +10,7 @@ from graphut.experiments.cli.options import Parser
 from graphut.experiments.results.run_card import run_card
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import CHECKPOINT, own_files
-from graphut.models.hub import push_folder
-from graphut.models.model_card import CARD
+from graphut.models.hub import CARD, push_folder
 
 
 def main(argv: Sequence[str]) -> int:

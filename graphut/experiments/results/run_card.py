@@ -8,7 +8,7 @@ from graphut.experiments.results.run_setup import DATA
 from graphut.experiments.tables import markdown_table, three_digits
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of
-from graphut.models.model_card import model_card
+from graphut.models.hub import model_card
 
 _ABOUT = """
 It has learned the task `{task}`. {meaning}

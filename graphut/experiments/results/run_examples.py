@@ -18,7 +18,7 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.generation import PonderedPart, attention_tables, padded
 from graphut.models.base import AdaptiveModel
-from graphut.nn.notebook import steps_html
+from graphut.nn.ponder import steps_html
 from graphut.plotting import draw_frontier
 
 if TYPE_CHECKING:

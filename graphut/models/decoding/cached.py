@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
-from graphut.models.decoding.decoder import RecurrenceDecoder
+from graphut.models.decoding.decoder import TokenDecoder
 from graphut.nn import Global, MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.recurrence import adaptive_loop
@@ -24,8 +24,8 @@ from graphut.topology import Topology
 
 
 @dataclass(eq=False)
-class CachedDecoder(RecurrenceDecoder):
-    """A `TokenDecoder` with a cache; parameters as for `RecurrenceDecoder`.
+class CachedDecoder(TokenDecoder):
+    """A decoder with a cache.
 
     It is exact where the topologies are stable: a token's in-edges stay as the sentence grows.
     """

@@ -1,40 +1,19 @@
-"""The decoder as a search uses it, and the common part of the cached and the plain one."""
+"""The decoder as a search uses it, and the plain one, which runs the whole prefix again."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.nn import AdaptiveRecurrence
-from graphut.topology import Topology
+from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
 from graphut.topology.batch import starts
-from graphut.topology.cross import check_all_see
-
-
-class TokenDecoder(Protocol):
-    """A batch of hypotheses, each of which grows by one token at a time."""
-
-    def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend hypotheses by a token each.
-
-        Parameters
-        ----------
-        parents : Tensor
-            `(B,)` int64, the row of the hypothesis that each new one extends; in the first call,
-            the source sentence that it answers.
-        tokens : Tensor
-            `(B,)` int64, the tokens to add.
-
-        Returns
-        -------
-        tuple of Tensor
-            `(B, vocabulary)` logits of the next token, and `(B,)` ponder steps of the added one.
-        """
+from graphut.topology.cross import check_all_see, cross_layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +70,8 @@ class LiveHypotheses:
 
 
 @dataclass(eq=False)
-class RecurrenceDecoder:
-    """The parts of a decoder that runs an `AdaptiveRecurrence`."""
+class TokenDecoder(ABC):
+    """A batch of hypotheses, each of which grows by one token at a time."""
 
     recurrence: AdaptiveRecurrence
     source: EncodedSource | None  # of cross-attention, if there is any
@@ -100,3 +79,57 @@ class RecurrenceDecoder:
     embed: Callable[[Tensor], Tensor]  # from (B,) tokens to (B, d) first states
     predict: Callable[[Tensor], Tensor]  # from (B, d) output states to logits
     hypotheses: LiveHypotheses = field(default_factory=LiveHypotheses, init=False)
+
+    @abstractmethod
+    def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Extend hypotheses by a token each.
+
+        Parameters
+        ----------
+        parents : Tensor
+            `(B,)` int64, the row of the hypothesis that each new one extends; in the first call,
+            the source sentence that it answers.
+        tokens : Tensor
+            `(B,)` int64, the tokens to add.
+
+        Returns
+        -------
+        tuple of Tensor
+            `(B, vocabulary)` logits of the next token, and `(B,)` ponder steps of the added one.
+        """
+
+
+class PrefixDecoder(TokenDecoder):
+    """A decoder without a cache: it runs the whole prefix again for each token.
+
+    It is the reference for the cache, and exact for topologies that change as a sentence grows.
+    """
+
+    def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Extend hypotheses by a token each; see `TokenDecoder`."""
+        self.hypotheses.extend(parents.cpu(), tokens.cpu())
+        prefixes, length = self.hypotheses.ids, self.hypotheses.length
+        lengths = torch.full((len(prefixes),), length)
+        feat = self.embed(prefixes.flatten().to(tokens.device))
+        layout = self.topology.layout(lengths)
+        out, ponder = self.recurrence(
+            layout,
+            with_extra_nodes(self.topology, feat, lengths),
+            positions=node_positions(self.topology, lengths).to(feat.device),
+            cross=self._cross(lengths, feat.device),
+            graph_ids=self.hypotheses.sentences.repeat_interleave(layout.dst_lengths),
+        )
+        newest = token_nodes(self.topology, lengths)[length - 1 :: length].to(feat.device)
+        return self.predict(out[newest]), ponder.steps[newest]
+
+    def _cross(self, lengths: Tensor, device: torch.device) -> tuple[EdgeLayout, Tensor] | None:
+        """Return the edges from sources into all tokens of each hypothesis, and the sources."""
+        if self.source is None:
+            return None
+        sentences = self.hypotheses.sentences
+        own = self.source.lengths[sentences]
+        layout = cross_layout(
+            self.source.topology, lengths, own, decoder=self.topology, encoder=Complete()
+        )
+        parts = self.source.feat.split(self.source.lengths.tolist())
+        return layout, torch.cat([parts[sentence] for sentence in sentences.tolist()]).to(device)

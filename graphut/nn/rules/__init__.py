@@ -1,6 +1,6 @@
 """Halting rules: when a node halts, and with which weight each of its states counts."""
 
-from graphut.nn.rules.act import ACT
+from graphut.nn.rules.act import ACT, Threshold
 from graphut.nn.rules.base import (
     Decision,
     FixedDepth,
@@ -11,7 +11,6 @@ from graphut.nn.rules.base import (
 )
 from graphut.nn.rules.convergence import Convergence
 from graphut.nn.rules.ponder_net import PonderNet, Quantile, Sampled
-from graphut.nn.rules.threshold import Threshold
 from graphut.nn.rules.whole_graph import Global
 
 __all__ = [

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
+from graphut.topology.batch import ragged_arange
 
 Memory: TypeAlias = tuple[Any, ...]
 
@@ -40,10 +41,8 @@ class GraphMembers(NamedTuple):
 
 def graph_members(layout: EdgeLayout) -> GraphMembers:
     """Return the graphs of the destinations of a batch."""
-    lengths = layout.dst_lengths
-    graph = torch.repeat_interleave(lengths)
-    place = torch.arange(len(graph)) - (lengths.cumsum(0) - lengths)[graph]
-    return GraphMembers(graph.to(layout.device), place.to(layout.device), len(lengths))
+    graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
+    return GraphMembers(graph, place, len(layout.dst_lengths))
 
 
 class StepRows(NamedTuple):

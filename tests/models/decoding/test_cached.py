@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.parametrize import remove_parametrizations
 
 from graphut.models.decoding.cached import CachedDecoder, RaggedCache
-from graphut.models.decoding.prefix import PrefixDecoder
+from graphut.models.decoding.decoder import PrefixDecoder
 from tests.helpers import assert_same, covering, name_of
 from tests.models.decoding.cases import MODES, build_setting, growth
 from tests.nn.adapters import LowRank, halved, halving, normed
