@@ -32,8 +32,8 @@ def _group(name: str) -> Values:
     return values
 
 
-def _fed_accuracy(found: Mapping[str, Any]) -> Sequence[float]:
-    return [found["fed_accuracy"]] if "fed_accuracy" in found else []  # older records have none
+def _newer(name: str) -> Values:
+    return lambda found: [found[name]] if name in found else []  # older records have none
 
 
 def _data(name: str) -> dict[str, str]:
@@ -46,6 +46,7 @@ _AGREEMENT = _data("rnn_agr_simple")
 _SENTENCES = {**_AGREEMENT, "sentences": "DATA/linzen-wiki-small"}
 _LAMBADA, _SCAN = _data("lambada"), _data("SCAN")
 _SPLIT = ["split"]
+_MULTI30K = _data("multi30k-task1")
 _NO_NOVELS = "no training novels"
 _SIZES = (("mixed", "test"), ("hardest", "hardest"))
 _LTE = ("program", "control", "addition", "copy", "double", "reverse")
@@ -59,7 +60,8 @@ TASK_TABLES: Mapping[str, RunTable] = {
     "lte": RunTable(
         [Entry(f"lte-{name}") for name in _LTE],
         [
-            *(Column(f"{title}, prefix given", name, _fed_accuracy) for title, name in _SIZES),
+            *(Column(f"{title}, prefix given", name, _newer("fed_accuracy"))
+              for title, name in _SIZES),
             *_pairs(dict(_SIZES)),
         ],
     ),
@@ -104,11 +106,17 @@ TASK_TABLES: Mapping[str, RunTable] = {
     ),
     "translation": RunTable(
         [
-            Entry("multi30k", paths=_data("multi30k-task1"), eval_options=_BEAM),
+            Entry("multi30k", paths=_MULTI30K, eval_options=_BEAM, keys=["text"]),
+            Entry("multi30k", {"text": "tokenized"}, _MULTI30K, "multi30k, small letters, tokens",
+                  eval_options=_BEAM, baselines=False, keys=["text"]),
             Entry("wmt14", paths=_data("wmt14-en-de-small"), gpu_paths=_data("wmt14"),
                   eval_options=_BEAM, baselines=False),
         ],
-        [Column("BLEU", "test", _numbers("bleu"), two_decimals), _BOTH_STEPS],
+        [
+            Column("BLEU", "test", _numbers("bleu"), two_decimals),
+            Column("± of BLEU, 95%", "test", _newer("bleu_interval"), two_decimals),
+            _BOTH_STEPS,
+        ],
     ),
     "char-lm": RunTable(
         [Entry("char-lm", paths=_data("input.txt"), keys=["data"])],

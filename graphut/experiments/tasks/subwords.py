@@ -45,7 +45,8 @@ class Subwords(Vocabulary):
 
     A merge is two pieces that become one; what is joined first comes first. All bytes and what
     the merges make are the pieces. Raise `ImportError` if there is no package `tokenizers`, and
-    `ValueError` if a merge joins what is no piece.
+    `ValueError` if a merge joins what is no piece. `tokenized` says that spaces in the texts are
+    between tokens: words, and punctuation apart from them.
 
     Examples
     --------
@@ -57,9 +58,11 @@ class Subwords(Vocabulary):
     """
 
     merges: tuple[tuple[str, str], ...]
+    tokenized: bool
 
-    def __init__(self, merges: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, merges: Iterable[tuple[str, str]], tokenized: bool = False) -> None:
         object.__setattr__(self, "merges", tuple(merges))
+        object.__setattr__(self, "tokenized", tokenized)
         super().__init__(_pieces(self.merges))
 
     @classmethod
@@ -100,7 +103,8 @@ class Subwords(Vocabulary):
 
     def save(self, path: str | Path) -> None:
         """Write the merges as JSON, atomically."""
-        write_json(path, {"merges": [" ".join(merge) for merge in self.merges]})
+        merges = [" ".join(merge) for merge in self.merges]
+        write_json(path, {"merges": merges, "tokenized": self.tokenized})
 
     @classmethod
     def load(cls, path: str | Path) -> Subwords:
@@ -110,7 +114,8 @@ class Subwords(Vocabulary):
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise ValueError(f"{path} does not hold subwords: expected a list of merges")
         try:
-            return cls((a, b) for a, _, b in (line.partition(" ") for line in lines))
+            merges = [(a, b) for a, _, b in (line.partition(" ") for line in lines)]
+            return cls(merges, state.get("tokenized", False))  # older files do not say it
         except ValueError as error:
             raise ValueError(f"{path} does not hold subwords: {error}") from None
 

@@ -26,11 +26,22 @@ _AT_ONCE = 10_000  # lines: what is found of each is much larger than its token 
 _FORMAT = 4
 
 _MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
-_MULTI30K_DATA = DataSet(
+_MULTI30K_ORIGIN = (
     "from https://github.com/multi30k/dataset: clone it, gunzip data/task1/raw/*.gz, and name "
-    "data/task1",
-    published_checksums("multi30k"),
+    "data/task1"
 )
+_MULTI30K_FILES = {"raw": "raw/{}.{}", "tokenized": "tok/{}.lc.norm.tok.{}"}
+_MULTI30K_DATA = {
+    text: DataSet(
+        _MULTI30K_ORIGIN,
+        {
+            name: checksum
+            for name, checksum in published_checksums("multi30k").items()
+            if name.startswith(file[:3])
+        },
+    )
+    for text, file in _MULTI30K_FILES.items()
+}
 _WMT14 = {
     "full": {
         "train": ["commoncrawl.de-en", "europarl-v7.de-en", "news-commentary-v9.de-en"],
@@ -99,6 +110,11 @@ class TranslationTask(PairTask):
         100, "leave out training pairs with a longer sentence, in subwords", least=1
     )
 
+    @property
+    def _tokenized(self) -> bool:
+        """Whether spaces in the sentences are between tokens."""
+        return False
+
     @abstractmethod
     def _read(self, part: str, language: str) -> list[str]:
         """Return the sentences of "train", "validation" or "test", line by line."""
@@ -106,7 +122,7 @@ class TranslationTask(PairTask):
     @cached_property
     def source_vocabulary(self) -> Subwords:
         """The subwords of both languages."""
-        return Subwords(map(tuple, unpack_json(self._arrays["merges"])))
+        return Subwords(map(tuple, unpack_json(self._arrays["merges"])), self._tokenized)
 
     def load(self, part: str) -> list[Pair]:
         """Return the pairs of a part; of training, those that are neither too long nor empty."""
@@ -149,9 +165,9 @@ class Multi30k(TranslationTask):
     """Multi30k: captions of pictures, from English to German or back.
 
     Task 1 of arXiv 1605.00459, section 2.1, without the pictures: 29,000 training and 1014
-    validation pairs, and the 1000 test pairs of 2016. The raw sentences are used, with their
-    capitals, and what is translated is scored as it stands: figures for lower-cased or
-    tokenised captions are others.
+    validation pairs, and the 1000 test pairs of 2016. What is translated is scored as it stands.
+    Published figures are mostly those of the captions in small letters, normalised and split into
+    tokens: `text="tokenized"` takes these files, and counts as those figures are counted.
     """
 
     name = "multi30k"
@@ -161,10 +177,18 @@ class Multi30k(TranslationTask):
         _PAPER | {"batch_size": 128, "warmup": 2000, "epochs": 40},
     )
 
-    data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_MULTI30K_DATA.origin}")
+    data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_MULTI30K_ORIGIN}")
+    text: Literal["raw", "tokenized"] = option(
+        "raw", "the captions as they were written, or in small letters and split into tokens"
+    )
+
+    @property
+    def _tokenized(self) -> bool:
+        return self.text == "tokenized"
 
     def _read(self, part: str, language: str) -> list[str]:
-        return lines_of(_MULTI30K_DATA.read(self.data, f"raw/{_MULTI30K[part]}.{language}"))
+        name = _MULTI30K_FILES[self.text].format(_MULTI30K[part], language)
+        return lines_of(_MULTI30K_DATA[self.text].read(self.data, name))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt14
 from tests.experiments.tasks.tiny_wmt14 import TRAIN, write, write_corpora
 
@@ -103,6 +104,17 @@ def test_multi30k_the_other_direction(multi30k: Multi30k, multi30k_folder: Path)
     back = Multi30k(multi30k_folder, languages="de-en")
     assert back.target_vocabulary == multi30k.target_vocabulary
     assert back.test == [(target, source) for source, target in multi30k.test]
+
+
+@pytest.mark.data
+def test_multi30k_in_small_letters_and_tokens(multi30k_folder: Path, tmp_path: Path) -> None:
+    task = Multi30k(multi30k_folder, text="tokenized", subwords=4000)
+    files = (multi30k_folder / "tok" / f"test_2016_flickr.lc.norm.tok.{x}" for x in ("en", "de"))
+    expected = zip(*(path.read_text().splitlines() for path in files), strict=True)
+    assert texts(task, task.test) == [tuple(" ".join(x.split()) for x in pair) for pair in expected]
+    task.target_vocabulary.save(tmp_path / "vocabulary.json")
+    assert Subwords.load(tmp_path / "vocabulary.json").tokenized
+    assert Subwords.load(tmp_path / "vocabulary.json") == task.target_vocabulary
 
 
 @pytest.mark.data

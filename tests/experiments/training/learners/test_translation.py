@@ -87,7 +87,8 @@ def test_evaluate_in_detail_has_the_bleu_of_the_texts(
     assert str(found) == (
         f"BLEU {found['bleu']:.2f}; mean steps 1.00 in the encoder, 2.00 in the decoder"
     )
-    assert more["bleu_signature"].startswith("nrefs:1|case:mixed|")
+    assert more["bleu_signature"].startswith("nrefs:1|bs:1000|")
+    assert 0 < more["bleu_interval"] < 100
     rows = more["by_source_length"]
     assert sum(row["examples"] for row in rows) == 3
     assert {row["from"] for row in rows} | {row["to"] for row in rows} >= {
@@ -170,8 +171,8 @@ def test_bleu_counts_punctuation_and_capitals() -> None:
 
 
 def test_bleu_signature() -> None:
-    wanted = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"
-    assert bleu(["a"], ["a"])[1].startswith(wanted)
+    wanted = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:"
+    assert bleu(["a"], ["a"])[1]["bleu_signature"].startswith(wanted)
 
 
 def test_bleu_of_what_looks_tokenised_is_silent(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,3 +184,17 @@ def test_bleu_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"sacrebleu .*: pip install graphut\[translation\]"):
         bleu(["a"], ["a"])
+
+
+def test_bleu_of_tokens_takes_them_as_they_stand() -> None:
+    outputs, references = ["ein hund läuft , hier u.a ."], ["ein hund läuft , hier u . a ."]
+    score, counted = bleu(outputs, references, tokenized=True)
+    assert score == pytest.approx(naive_bleu(outputs, references))
+    assert "|tok:none|" in counted["bleu_signature"]
+    assert score != bleu(outputs, references)[0]
+
+
+def test_bleu_interval_is_none_where_all_sentences_are_alike() -> None:
+    outputs, references = ["a b c d e"] * 20, ["a b c d f"] * 20
+    assert bleu(outputs, references)[1]["bleu_interval"] == 0
+    assert bleu([*outputs, *references], references * 2)[1]["bleu_interval"] > 1
