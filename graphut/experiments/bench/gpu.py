@@ -238,7 +238,6 @@ def attention(plan: Plan, dtype: torch.dtype, topology: str, sizes: str) -> Figu
 
 
 def _fit(trainer: Trainer, updates: int) -> None:
-    """Train until so many updates are done."""
     trainer.fit(lambda: trainer.progress.update >= updates)
 
 

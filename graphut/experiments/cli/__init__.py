@@ -35,12 +35,9 @@ _THREADS = [
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit status: 2, with one line, after bad input.
+    """Run a command line, that of the process if none is given, and return its exit status.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments; of the process, if not given.
+    It is 2, with one line that says why, after bad input.
     """
     if argv is None:  # the process runs nothing else: a warning is one line, as an error is
         warnings.formatwarning = lambda message, *_, **__: f"graphut: {message}\n"

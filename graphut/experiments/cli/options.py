@@ -72,18 +72,9 @@ def add_options(
     The help is in the metadata of a field. An option that is not given leaves no trace, so that
     only the dataclass knows defaults. An option that the parser has already stays as it is.
 
-    Parameters
-    ----------
-    group : parser or argument group
-        The place for the options.
-    kind : type
-        The dataclass.
-    skip : collection of str
-        Fields that are no options.
-    presets : mapping of str to mapping
-        Values of fields by the name of a preset, for the help; those of the first are defaults.
-    hidden : bool
-        Leave the options out of the help, and take any text as a value, only to recognise them.
+    `presets` are values of fields by the name of a preset, for the help; those of the first are
+    defaults. With `hidden`, options are left out of the help and take any text, only to be
+    recognised.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):

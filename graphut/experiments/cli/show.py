@@ -113,7 +113,6 @@ def _rows(pictures: Sequence[_Picture]) -> list[list[_Picture]]:
 
 
 def _arranged(title: str, rows: Sequence[Sequence[_Picture]]) -> Figure:
-    """Return a figure with rows of pictures."""
     heights = [max(picture.size[1] for picture in row) + _TITLE for row in rows]
     figure = new_figure(max(map(_width, rows)), sum(heights) + _TITLE)
     figure.suptitle(title, parse_math=False)

@@ -17,8 +17,9 @@ from graphut._files import is_path
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.eval import evaluate_set
 from graphut.experiments.cli.interruption import Interruption
-from graphut.experiments.cli.options import build, check_options, field_names
+from graphut.experiments.cli.options import build, check_options
 from graphut.experiments.cli.train_options import read_options
+from graphut.experiments.results.run_setup import option_fields
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.folder_lock import FolderLock
@@ -57,9 +58,7 @@ def _train(argv: Sequence[str]) -> int:
     if not folder or Path(folder).is_file():
         raise ValueError(f"--out must be a folder, there already or not yet; got {folder!r}")
     target = pick_device(device)
-    kinds = (TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind)
-    known = [field for kind in kinds for field in field_names(kind)]
-    check_options(arguments, known, f"the task {name}")
+    check_options(arguments, option_fields(name), f"the task {name}")
     if preset is not None or not resume:
         arguments = {**preset_of(name, preset), **arguments}
     if resume and init_from is not None:

@@ -9,16 +9,10 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
+from graphut.experiments import tables
 from graphut.experiments.results.published import BABI_ERROR
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_table import Entry, Variant, in_words, variant_name
-from graphut.experiments.tables import (
-    NOT_MEASURED,
-    code,
-    markdown_table,
-    mean_and_deviation,
-    percent,
-)
 from graphut.experiments.tasks.presets import SMALL, UNTIED
 from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
@@ -72,7 +66,7 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     rows.append(["average error, %", *average, BABI_ERROR[size, joint]])
     rows.append(["failed (over 5%)", *failed, ""])
     notes = "\n".join(f"- {column.note()}" for column in columns)
-    return f"{markdown_table(head, rows)}\n\n{notes}"
+    return f"{tables.markdown_table(head, rows)}\n\n{notes}"
 
 
 def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
@@ -101,10 +95,10 @@ class _Column:
     def cell(self, task: int) -> str:
         """Return the error, and the mean steps of a sentence and of the question."""
         if task not in self.by_task:
-            return NOT_MEASURED
+            return tables.NOT_MEASURED
         rows = self.by_task[task]
         steps, own = (fmean(row[name] for row in rows) for name in ("steps", "question_steps"))
-        error = mean_and_deviation([row["error"] for row in rows], percent)
+        error = tables.mean_and_deviation([row["error"] for row in rows], tables.percent)
         return f"{error} at {steps:.2f}, {own:.2f}"
 
     def summary(self) -> tuple[str, str]:
@@ -119,14 +113,14 @@ class _Column:
         of_tasks = "" if len(errors) == len(TASKS) else f" ({counted(len(errors), 'task')})"
         failed = sum(fmean(of_seeds) > FAILED for of_seeds in errors)
         averages = [*map(fmean, zip(*errors, strict=False))]
-        return mean_and_deviation(averages, percent) + of_tasks, f"{failed}{of_tasks}"
+        return tables.mean_and_deviation(averages, tables.percent) + of_tasks, f"{failed}{of_tasks}"
 
     def note(self) -> str:
         """Return the seeds, and the command."""
         counts = sorted(Counter(self.seeds).items())
         listed = ", ".join(f"{seed} ({counted(n, 'run')})" for seed, n in counts)
         seeds = f"seeds {listed}" if listed else self.missing
-        return f"{self.title}: {seeds}; {code(*self.commands)}"
+        return f"{self.title}: {seeds}; {tables.code(*self.commands)}"
 
 
 def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_Column]:

@@ -96,12 +96,8 @@ def make_tables(records: Records, pictures: str) -> dict[str, str]:
 def rebuild(page: str, tables: Mapping[str, str]) -> str:
     r"""Return the page with all tables made anew, and nothing else changed.
 
-    In the page a table stands between the lines `<!-- table: NAME -->` and `<!-- end -->`.
-
-    Raises
-    ------
-    ValueError
-        If a mark is without its other one, or the page has not each table exactly once.
+    In the page a table stands between the lines `<!-- table: NAME -->` and `<!-- end -->`. Raise
+    `ValueError` if one of them is without the other, or a table is not there exactly once.
 
     Examples
     --------

@@ -45,12 +45,7 @@ def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
 def read_records(folder: str | Path) -> Records:
     """Read the records of runs in a folder, and those of benchmarks in its folder `bench`.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such folder.
-    ValueError
-        If a file is no record of this version; the message names it.
+    Raise `ValueError`, which names the file, if one is no record of this version.
     """
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
@@ -67,14 +62,8 @@ def add_run(
     """Write the record of the run in a folder, and return its path.
 
     The folder of the records is made if it is not there. The name of the record is made of the
-    run's options, if none is given.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a record of this name with other content, and it is not to be replaced.
-    ValueError
-        If the name is that of a file in another folder.
+    run's options, if none is given. Raise `FileExistsError` if there is a record of this name with
+    other content, unless it is to be replaced.
     """
     record = RunRecord.of(run, name)
     if Path(record.name).name != record.name:

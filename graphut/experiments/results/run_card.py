@@ -70,7 +70,6 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
 
 
 def _results(record: RunRecord) -> str:
-    """Return a table of the metrics on each test set."""
     metrics = list(learner_of(TASKS[record.task]).metric_meanings)
     rows = [
         [name, str(found["examples"]), *(str(found[metric]) for metric in metrics)]

@@ -13,14 +13,8 @@ from typing import Any, ClassVar
 from graphut._files import read_json
 from graphut.experiments.results.run_setup import Setup, option_words, without_folders
 from graphut.experiments.tasks import TASKS
-from graphut.experiments.training import Run, learner_of
+from graphut.experiments.training import Run, learner_of, run_files
 from graphut.experiments.training.progress import Progress
-from graphut.experiments.training.run_files import (
-    METRICS,
-    model_digest,
-    read_machines,
-    read_metrics,
-)
 from graphut.models.config import with_rule
 
 MOST_EPOCHS = 50
@@ -58,15 +52,11 @@ class RunRecord:
     def of(cls, folder: str | Path, name: str | None = None) -> RunRecord:
         """Return the record of the run in a folder.
 
-        Raises
-        ------
-        FileNotFoundError
-            If there is no run.
-        ValueError
-            If no epoch is done yet; if no test set was judged, or one was with another model.
+        Raise `ValueError` if no epoch is done yet; if no test set was judged, or one was with
+        another model.
         """
         run = Run.open(folder)
-        model, lines = run.model(), read_metrics(run.folder / METRICS)
+        model, lines = run.model(), run_files.read_metrics(run.folder / run_files.METRICS)
         if not lines:
             raise ValueError(f"{folder}: no epoch is done yet")
         progress = Progress.replayed(lines, run.training, run.learner.evaluation)
@@ -78,7 +68,7 @@ class RunRecord:
             model=model.config.to_dict(),
             weights=sum(parameter.numel() for parameter in model.parameters()),
             graphut=run.version,
-            machines=read_machines(run.folder),
+            machines=run_files.read_machines(run.folder),
             seconds=lines[-1]["seconds"],
             updates=lines[-1]["update"],
             epochs=progress.epoch,
@@ -87,9 +77,7 @@ class RunRecord:
             metrics=thinned(lines, progress.best_epoch - 1),
             validation=rounded(lines[progress.best_epoch - 1]["validation"]),
             evaluations=rounded(_judged(run.folder, "evaluation")),
-            sweeps={
-                name: sweep["rows"] for name, sweep in rounded(_judged(run.folder, "sweep")).items()
-            },
+            sweeps=rounded({k: own["rows"] for k, own in _judged(run.folder, "sweep").items()}),
         )
         return record if name else replace(record, name=record.setup.name)
 
@@ -228,7 +216,7 @@ def _judged(folder: Path, what: str) -> dict[str, dict[str, Any]]:
     again = f"{command} {shlex.quote(str(folder))}"
     if not found and what == "evaluation":
         raise ValueError(f"{folder} has no evaluation: {again}")
-    now = model_digest(folder)
+    now = run_files.model_digest(folder)
     stale = [name for name, judged in found.items() if judged.pop("model", None) != now]
     if stale:
         raise ValueError(f"another model than {folder} has now was judged on {stale[0]}: {again}")

@@ -50,15 +50,8 @@ class _Table(NamedTuple):
 def run_report(run: Run, device: torch.device) -> str:
     """Return the report of a run as HTML, which refers to no other file.
 
-    The first 100 test examples are answered; other numbers are those of the run's own files.
-
-    Raises
-    ------
-    ImportError
-        If there is no matplotlib.
-    FileNotFoundError, ValueError
-        If no epoch of the run is done, its model was not judged on a test set, or the data of its
-        task is not there any more.
+    The first 100 test examples are answered; other numbers are those of the run's own files. Raise
+    `ValueError` if no epoch of the run is done, or its model was not judged on a test set.
     """
     new_figure(1, 1)  # a missing matplotlib is to be known before the model has answered
     record, model, task = RunRecord.of(run.folder), run.trained_model(device), run.task()
@@ -108,7 +101,6 @@ def _options(record: RunRecord) -> tuple[_Table, _Table]:
 
 
 def _curves(run: Run) -> Picture:
-    """Return loss, accuracy and steps by epoch."""
     with blaming(run.folder / METRICS):
         figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
     curves: list[tuple[str, Any]] = [
@@ -119,7 +111,6 @@ def _curves(run: Run) -> Picture:
 
 
 def _results(run: Run, record: RunRecord) -> _Table:
-    """Return the metrics on each test set."""
     metrics = [*run.learner.metric_meanings]
     rows = [
         [
@@ -211,7 +202,6 @@ def _work(record: RunRecord) -> _Table | None:
 
 
 def _machines(record: RunRecord) -> _Table:
-    """Return processors and versions."""
     machines = record.machines
     names = [f"machine {number}" for number in range(1, len(machines) + 1)]
     keys = dict.fromkeys(key for machine in machines for key in machine)

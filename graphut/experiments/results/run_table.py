@@ -8,23 +8,11 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
+from graphut.experiments import tables
 from graphut.experiments.machine import machine_name
 from graphut.experiments.results.published import PUBLISHED
-from graphut.experiments.results.run_record import (
-    RunRecord,
-    best_run,
-    did_not_train,
-    eval_command,
-)
+from graphut.experiments.results.run_record import RunRecord, best_run, did_not_train, eval_command
 from graphut.experiments.results.run_setup import DATA, Setup, option_words
-from graphut.experiments.tables import (
-    NOT_MEASURED,
-    code,
-    markdown_table,
-    mean_and_deviation,
-    share,
-    three_digits,
-)
 from graphut.experiments.tasks import TASK_PRESETS
 from graphut.experiments.tasks.presets import BASELINES, SMALL, UNTIED
 from graphut.experiments.wording import counted
@@ -41,15 +29,15 @@ class Column:
     title: str
     test_set: str
     values: Values  # the numbers that stand beside each other in a cell
-    form: Callable[[float], str] = share
+    form: Callable[[float], str] = tables.share
 
     def cell(self, seeds: Sequence[RunRecord]) -> str:
         """Return mean and deviation of the seeds; the values themselves, if there is one seed."""
         judged = [found for r in seeds if (found := r.evaluations.get(self.test_set)) is not None]
         numbers = [values for values in map(self.values, judged) if values]
         columns = zip(*numbers, strict=True)
-        empty = "" if judged else NOT_MEASURED
-        return " / ".join(mean_and_deviation(x, self.form) for x in columns) or empty
+        empty = "" if judged else tables.NOT_MEASURED
+        return " / ".join(tables.mean_and_deviation(x, self.form) for x in columns) or empty
 
 
 @dataclass(frozen=True)
@@ -140,7 +128,7 @@ class RunTable:
         head = ["task", "model", *(column.title for column in self.columns)]
         head += ["weights", "updates", "minutes", "on", "seeds", "command"]
         rows = [row for entry in self.entries for row in self._rows(entry, runs)]
-        return markdown_table(head, rows)
+        return tables.markdown_table(head, rows)
 
     def _rows(self, entry: Entry, runs: Sequence[RunRecord]) -> list[list[str]]:
         label, found = entry.label or entry.task, entry.variants(runs)
@@ -169,10 +157,10 @@ class RunTable:
             *("did not train" if failed else column.cell(records) for column in self.columns),
             f"{first.weights:,}",
             f"{fmean(record.updates for record in records):,.0f}",
-            three_digits(fmean(record.seconds for record in records) / 60),
+            tables.three_digits(fmean(record.seconds for record in records) / 60),
             machine_name(first.machines),
             seeds_of(records),
-            code(*first.commands),
+            tables.code(*first.commands),
         ]
 
     def _missing(self, entry: Entry, variant: Variant) -> list[str]:
@@ -180,7 +168,7 @@ class RunTable:
         # Training ends with the set `test`.
         others = any(column.test_set != "test" for column in self.columns)
         judging = [eval_command(entry.eval_options)] if others or entry.eval_options else []
-        return [entry.missing(variant[0]), *empty, code(entry.command(variant), *judging)]
+        return [entry.missing(variant[0]), *empty, tables.code(entry.command(variant), *judging)]
 
 
 def variant_name(variant: Variant) -> str:
