@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import ModuleType
+from functools import partial
 from typing import Any, ClassVar
 
 from graphut.experiments.tasks import Pair, PairTask, Vocabularies
@@ -21,6 +21,7 @@ from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 
 _LONGER = 50
+_sacrebleu = partial(translation_package, "sacrebleu", "BLEU needs")
 
 
 class TranslationLearner(PairLearner):
@@ -77,10 +78,6 @@ class TranslationLearner(PairLearner):
     ) -> str:
         steps = super()._with_steps(vocabularies, source, result)
         return f"{steps}\ntext    {vocabularies['target'].write(result.tokens)}"
-
-
-def _sacrebleu() -> ModuleType:
-    return translation_package("sacrebleu", "BLEU needs")
 
 
 def bleu(outputs: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
