@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from graphut._files import blaming
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
@@ -138,7 +139,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         """Return the questions in a file that is like those of bAbI."""
         text, answers = vocabularies["text"], vocabularies["answer"]
         questions = []
-        try:
+        with blaming(path, ""):
             for asked in parse_stories(read_text(path)):
                 questions.append(asked.encode(text, answers))
                 sizes = [len(sentence) for sentence in document(questions[-1])]
@@ -148,8 +149,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
                         f"words, but the model takes {config.max_length} sentences of at most "
                         f"{config.longest_sentence} words: shorten it"
                     )
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
         return questions
 
 
