@@ -19,7 +19,7 @@ from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import steps_list
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
-from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
+from graphut.models import UniversalTransformerClassifier
 from graphut.models.outputs import ClassifierOutput
 
 FAILED = 0.05
@@ -130,11 +130,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         return vocabularies["answer"].symbols[best], likely[best].item()
 
     def read(
-        self,
-        path: str,
-        vocabularies: Vocabularies,
-        config: UniversalTransformerClassifierConfig,
-        task: QuestionTask,
+        self, path: str, vocabularies: Vocabularies, config: Any, task: QuestionTask
     ) -> list[Question]:
         """Return the questions in a file that is like those of bAbI."""
         text, answers = vocabularies["text"], vocabularies["answer"]
