@@ -176,7 +176,7 @@ class Task(ABC):
 class DrawnTask(Task):
     """Random examples: in each epoch other ones to train on, and always the same to judge by.
 
-    A task that derives from it has the two options.
+    Tasks that derive from it have options of these two names.
     """
 
     epoch_size: int

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from graphut._files import blaming
+
 _NAMED = 4  # missing files in a message
+_NO_TEXT = "is not a text file in UTF-8"
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,8 @@ class DataSet:
                 f"{path} is damaged: its SHA-256 is {found}, and should be "
                 f"{expected}; to be had {self.origin}"
             )
-        try:
+        with blaming(path, _NO_TEXT):
             return data.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not a text file in UTF-8: {error}") from None
 
 
 def published_checksums(name: str) -> dict[str, str]:
@@ -86,7 +87,5 @@ def read_text(path: str | Path, origin: str = "") -> str:
         raise IsADirectoryError(f"{path} is a folder: name a file of text in it")
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
-    try:
+    with blaming(path, _NO_TEXT):
         return Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text file in UTF-8: {error}") from None

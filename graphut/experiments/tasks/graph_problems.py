@@ -291,16 +291,12 @@ class GraphBFS(GraphProblem):
         NARROW_GRAPH_LAYERS | {"max_steps": 18},
     )
     answers: ClassVar[Vocabulary] = Vocabulary([])
+    answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
     sizes: str = option("4-16", "nodes of a graph: the fewest, a hyphen, and the most")
     test_sizes: str = option("16,80,160,800,1600", "nodes of the graphs in further test sets")
     test_families: str = option("erdos-renyi,watts-strogatz,delaunay", "families of these sets")
-
-    @property
-    def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """The place of the answers: "edge"."""
-        return "edge"
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from string import digits
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class ListExpressions(Task):
     train_size: int = option(90_000, "training expressions", least=1)
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
 
-    def expressions(self, part: str) -> list[Pair]:
+    def load(self, part: str) -> list[Any]:
         """Return the expressions of a part, each with its value."""
         held_out = self.held_out
         ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
@@ -205,10 +205,6 @@ class ListOps(ListExpressions, PairTask):
     source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
     target_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
-    def load(self, part: str) -> list[Pair]:
-        """Return the pairs of a part."""
-        return self.expressions(part)
-
     @property
     def test_sets(self) -> Mapping[str, list[Pair]]:
         """`test`, and the official ones, if their folder is named."""
@@ -241,7 +237,7 @@ class ListOpsTree(ListExpressions, GraphTask):
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the trees of a part."""
         inner = self.inner and part == "train"
-        return [tree_of(source, inner=inner) for source, _ in self.expressions(part)]
+        return [tree_of(source, inner=inner) for source, _ in super().load(part)]
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:

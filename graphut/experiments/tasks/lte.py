@@ -246,15 +246,7 @@ class LteProgram(ProgramTask):
 
 
 class LteControl(ProgramTask):
-    """The output of a program that loops and chooses.
-
-    Examples
-    --------
-    >>> print(LteControl(length=2).example(Random(2), hardest=True)[0])
-    f=56
-    for x in range(7):f-=82
-    print((65 if f>4 else 35))
-    """
+    """The output of a program that loops and chooses."""
 
     name = "lte-control"
     presets = _PROGRAM_PRESETS

@@ -62,13 +62,6 @@ def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
     """Return the fields of a task's preset; of `small`, or none at all, if no preset is named.
 
     Raise `ValueError` if the task has no preset of that name.
-
-    Examples
-    --------
-    >>> preset_of("sort")["learning_rate"]
-    0.003
-    >>> preset_of("pairs")
-    {}
     """
     known = TASK_PRESETS.get(task, {})
     if name is not None and name not in known:

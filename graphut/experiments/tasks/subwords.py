@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -30,9 +30,7 @@ def translation_package(name: str, need: str) -> ModuleType:
         raise ImportError(f"{need} {name} ({error}): pip install graphut[translation]") from None
 
 
-def tokenizers_package() -> ModuleType:
-    """Return the package `tokenizers`."""
-    return translation_package("tokenizers", "subwords need")
+tokenizers_package = partial(translation_package, "tokenizers", "subwords need")
 
 
 @dataclass(frozen=True, repr=False)

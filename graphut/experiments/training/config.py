@@ -15,11 +15,6 @@ class TrainingConfig(CheckedConfig):
     An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
     training examples, and ends with an evaluation on the validation examples. A value that is of
     another type or out of range raises `ValueError`, which quotes it.
-
-    Examples
-    --------
-    >>> TrainingConfig(batch_size=32).batch_size
-    32
     """
 
     epochs: int = option(60, "passes over the training examples, at most")

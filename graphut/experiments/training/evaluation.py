@@ -21,14 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of a model on a set of examples; the better of two evaluations is the greater.
-
-    Examples
-    --------
-    >>> worse, better = (Evaluation({"accuracy": x}, (x,), x, f"{x:.0%} right") for x in (0.5, 1))
-    >>> worse < better, better["accuracy"], str(better)
-    (True, 1, '100% right')
-    """
+    """Metrics of a model on a set of examples; the better of two evaluations is the greater."""
 
     metrics: dict[str, Any]  # numbers by name, in the order in which files have them
     rank: tuple[float, ...]  # the first number in which two evaluations differ says which is better

@@ -35,12 +35,6 @@ def learner_of(task: Task | type[Task]) -> AnyLearner:
     """Return the learner of a task, or of a class of tasks: the learner of its nearest base.
 
     Raise `TypeError` if no base of the task has a learner.
-
-    Examples
-    --------
-    >>> from graphut.experiments.tasks import Copy
-    >>> learner_of(Copy()).examples
-    'sequences'
     """
     kind = task if isinstance(task, type) else type(task)
     for base in kind.__mro__:

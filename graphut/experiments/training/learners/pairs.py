@@ -24,7 +24,7 @@ from graphut.experiments.training.generation import (
     steps_table,
 )
 from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 from graphut.sentences import BOS, EOS, target_labels
 
@@ -189,11 +189,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         ]
 
     def read(
-        self,
-        path: str,
-        vocabularies: Vocabularies,
-        config: UniversalTransformerConfig,
-        task: PairTask,
+        self, path: str, vocabularies: Vocabularies, config: Any, task: PairTask
     ) -> list[Pair]:
         """Return the pairs in a file: see `graphut.experiments.tasks.Pairs`."""
         return read_pairs(path, vocabularies["source"], vocabularies["target"], config)

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from graphut._files import blaming
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import steps_list
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
-from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
+from graphut.models import UniversalTransformerClassifier
 from graphut.models.outputs import ClassifierOutput
 
 FAILED = 0.05
@@ -129,16 +130,12 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         return vocabularies["answer"].symbols[best], likely[best].item()
 
     def read(
-        self,
-        path: str,
-        vocabularies: Vocabularies,
-        config: UniversalTransformerClassifierConfig,
-        task: QuestionTask,
+        self, path: str, vocabularies: Vocabularies, config: Any, task: QuestionTask
     ) -> list[Question]:
         """Return the questions in a file that is like those of bAbI."""
         text, answers = vocabularies["text"], vocabularies["answer"]
         questions = []
-        try:
+        with blaming(path, ""):
             for asked in parse_stories(read_text(path)):
                 questions.append(asked.encode(text, answers))
                 sizes = [len(sentence) for sentence in document(questions[-1])]
@@ -148,8 +145,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
                         f"words, but the model takes {config.max_length} sentences of at most "
                         f"{config.longest_sentence} words: shorten it"
                     )
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
         return questions
 
 

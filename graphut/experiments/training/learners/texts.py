@@ -239,23 +239,18 @@ def score_texts(
     def score(batch: list[int]) -> tuple[Tensor, ...]:
         texts = [ordered[index] for index in batch]
         output = model([text.tokens for text in texts], ends=False)
-        text, *columns = _counted(texts, output)
-        last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)]
-        return (batch[0] + text, *columns, last.float().cpu())
+        position = torch.cat([torch.arange(int(length)) for length in output.lengths])
+        text = torch.repeat_interleave(output.lengths)
+        counts = position >= torch.tensor([text.context for text in texts])[text]
+        nats = cross_entropy(output.logits.float(), output.labels, reduction="none").double()
+        right = output.logits.argmax(-1) == output.labels
+        last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)].float()
+        by_token = (batch[0] + text, nats.cpu(), right.cpu(), output.steps.cpu())
+        return (*(column[counts] for column in by_token), last.cpu())
 
     with torch.no_grad(), model.evaluating():
         parts = score_batches(score, range(len(ordered)), size, lambda index: index, "texts")
     return TextScores(ordered, *(torch.cat(column) for column in zip(*parts, strict=True)))
-
-
-def _counted(texts: Sequence[Text], output: LMOutput) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return text, surprisal, whether it was likeliest, and steps, of each token that counts."""
-    position = torch.cat([torch.arange(int(length)) for length in output.lengths])
-    text = torch.repeat_interleave(output.lengths)
-    counts = position >= torch.tensor([text.context for text in texts])[text]
-    nats = cross_entropy(output.logits.float(), output.labels, reduction="none").double()
-    right = output.logits.argmax(-1) == output.labels
-    return text[counts], nats.cpu()[counts], right.cpu()[counts], output.steps.cpu()[counts]
 
 
 def by_surprisal(scores: TextScores) -> list[dict[str, Any]]:

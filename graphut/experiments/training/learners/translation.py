@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from types import ModuleType
+from functools import partial
 from typing import Any, ClassVar
 
 from graphut.experiments.tasks import Pair, PairTask, Vocabularies
@@ -23,6 +23,7 @@ from graphut.models.outputs import Generation
 
 _LONGER = 50
 _CORPORA = 1000  # drawn to find how much BLEU varies
+_sacrebleu = partial(translation_package, "sacrebleu", "BLEU needs")
 
 
 class TranslationLearner(PairLearner):
@@ -81,10 +82,6 @@ class TranslationLearner(PairLearner):
     ) -> str:
         steps = super()._with_steps(vocabularies, source, result)
         return f"{steps}\ntext    {vocabularies['target'].write(result.tokens)}"
-
-
-def _sacrebleu() -> ModuleType:
-    return translation_package("sacrebleu", "BLEU needs")
 
 
 def bleu(
