@@ -169,11 +169,7 @@ class AdaptiveModel(nn.Module):
         return model.eval()
 
     def push_to_hub(
-        self,
-        repository: str,
-        *,
-        private: bool | None = None,
-        commit_message: str = "Add the model",
+        self, repository: str, *, private: bool | None = None, commit_message: str = "Add the model"
     ) -> str:
         """Upload the model to the Hugging Face hub, and return the address of its repository.
 

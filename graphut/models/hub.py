@@ -117,19 +117,6 @@ def model_card(
     """Return the card of the model that `graphut.load(name)` loads.
 
     `about` are more sections, in Markdown, and `license` is the hub's short name of a license.
-
-    Examples
-    --------
-    >>> from graphut.models import UniversalTransformer, UniversalTransformerConfig
-    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
-    >>> print(model_card("name/repo", UniversalTransformer(config), config, license="mit"))
-    ... # doctest: +ELLIPSIS
-    ---
-    library_name: graphut
-    license: mit
-    tags:
-    ...
-    `d_model=16`, `source_vocab=28`, `target_vocab=28`; the rest is as by default.
     """
     values = {field: getattr(config, field.name) for field in fields(config)}
     changed = [f"`{f.name}={value}`" for f, value in values.items() if value != f.default]

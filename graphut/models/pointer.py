@@ -98,7 +98,7 @@ def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
 
     `answers`, `(batch,)` int64, is a word for each; it is `-inf` where the passage lacks the word.
     """
-    passage = _passages(output.lengths, output.scores.device)
+    passage = torch.repeat_interleave(output.lengths).to(output.scores.device)
     here = (output.tokens == answers.to(passage.device)[passage]).nonzero()[:, 0]
     return _log_sum(output.scores[here], passage[here], len(output.lengths))
 
@@ -108,18 +108,13 @@ def likeliest(output: PointerOutput) -> tuple[Tensor, Tensor]:
 
     Of equally likely words, the one with the least id is returned.
     """
-    passage = _passages(output.lengths, output.scores.device)
+    passage = torch.repeat_interleave(output.lengths).to(output.scores.device)
     pairs, index = torch.stack([passage, output.tokens], 1).unique(dim=0, return_inverse=True)
     likely = _log_sum(output.scores, index, len(pairs))
     best = _maxima(likely, pairs[:, 0], len(output.lengths))
     at_best = (likely == best[pairs[:, 0]]).nonzero()[:, 0]
     first = torch.searchsorted(pairs[at_best, 0], torch.arange(len(best), device=best.device))
     return pairs[at_best[first], 1], best
-
-
-def _passages(lengths: Tensor, device: torch.device) -> Tensor:
-    """Return the index of the passage of each position."""
-    return torch.repeat_interleave(lengths).to(device)
 
 
 def _maxima(values: Tensor, group: Tensor, groups: int) -> Tensor:

@@ -33,23 +33,9 @@ def make_recurrence(
 ) -> AdaptiveRecurrence:
     """Make the adaptive recurrence of an encoder or a decoder.
 
-    Parameters
-    ----------
-    config : ModelConfig
-        The shape of the recurrence.
-    causal : bool
-        Let a transition read earlier tokens alone, since a decoder writes one after the other.
-    cross_attention : bool
-        Have cross-attention to the output of another recurrence.
-    extra_nodes : bool
-        Say that some nodes are no tokens: they read nothing by cross-attention.
-    make_attention : callable, optional
-        Makes what a step has in the place of attention.
-
-    Examples
-    --------
-    >>> make_recurrence(ModelConfig(max_steps=6)).max_steps
-    6
+    In a `causal` one, a transition reads earlier tokens alone. With `cross_attention` it also
+    attends to the output of another recurrence; `extra_nodes` are no tokens, and read none of it.
+    `make_attention` makes a layer in the place of attention.
     """
     attention = partial(
         MultiHeadAttention,

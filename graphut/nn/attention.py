@@ -357,12 +357,7 @@ class MultiHeadAttention(nn.Module):
         return (query * growth[:, :, None]).to(query.dtype)
 
     def _without_softmax(
-        self,
-        layout: EdgeLayout,
-        rows: Tensor,
-        query: Tensor,
-        key: Tensor,
-        frontier: Tensor | None,
+        self, layout: EdgeLayout, rows: Tensor, query: Tensor, key: Tensor, frontier: Tensor | None
     ) -> dict[str, Any]:
         """Return arguments of `edge_attention` by which its softmax gives the weights of the layer.
 

@@ -52,15 +52,7 @@ class AttentionContext(Protocol):
 
 
 class EncoderOutput:
-    """The encoder's output `(N_src, d)`, which each cross-attention projects once for all steps.
-
-    Examples
-    --------
-    >>> import torch
-    >>> layer, encoded = MultiHeadAttention(8, num_heads=2), EncoderOutput(torch.randn(3, 8))
-    >>> encoded.key_value(layer) is encoded.key_value(layer)
-    True
-    """
+    """The encoder's output `(N_src, d)`, which each cross-attention projects once for all steps."""
 
     def __init__(self, feat: Tensor) -> None:
         self.feat = feat

@@ -44,11 +44,19 @@ def from_edge_index(
         raise TypeError(f"edge_index must be an int64 tensor, got {kind}")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must be (2, E), got shape {tuple(edge_index.shape)}")
-    bipartite = isinstance(num_nodes, tuple)
     num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
     lengths = None
     if batch is not None:
-        lengths = _graph_sizes(batch, num_dst, bipartite)
+        if isinstance(num_nodes, tuple):
+            raise ValueError(
+                "batch says nothing about the two sides of a bipartite graph; leave it out"
+            )
+        if batch.shape != (num_nodes,) or bool((batch[1:] < batch[:-1]).any()):
+            raise ValueError(
+                f"batch must be sorted and have one entry for each of the {num_nodes} nodes, "
+                f"got shape {tuple(batch.shape)}"
+            )
+        lengths = torch.bincount(batch)
     return layout_from_edges(
         edge_index[0],
         edge_index[1],
@@ -107,16 +115,3 @@ class EdgeIndexLayer(nn.Module):
         """
         num_nodes = (len(x[0]), len(x[1])) if isinstance(x, tuple) else len(x)
         return self.layer(from_edge_index(edge_index, num_nodes, batch=batch), x, **options)
-
-
-def _graph_sizes(batch: Tensor, num_nodes: int, bipartite: bool) -> Tensor:
-    if bipartite:
-        raise ValueError(
-            "batch says nothing about the two sides of a bipartite graph; leave it out"
-        )
-    if batch.shape != (num_nodes,) or bool((batch[1:] < batch[:-1]).any()):
-        raise ValueError(
-            f"batch must be sorted and have one entry for each of the {num_nodes} nodes, "
-            f"got shape {tuple(batch.shape)}"
-        )
-    return torch.bincount(batch)

@@ -110,14 +110,7 @@ class AsyncFiniteChecks(FiniteChecks):
 
 
 class AsyncHostCopy:
-    """Integers of a device on their way to the host.
-
-    Examples
-    --------
-    >>> copy = AsyncHostCopy(torch.tensor(3))
-    >>> copy.arrived(), copy.numbers()
-    (True, [3])
-    """
+    """Integers of a device on their way to the host."""
 
     def __init__(self, value: Tensor) -> None:
         self._value = value.detach().view(-1)

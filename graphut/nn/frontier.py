@@ -6,7 +6,6 @@ not wait to know it. Nothing else in the recurrence differs between the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -154,47 +153,31 @@ class DeviceFrontier(Frontier):
         return Split(halting_nodes, None, rows)
 
 
-@dataclass
 class HaltedOutputs:
     """Outputs of the nodes that have halted, step by step; put in node order at the end."""
 
-    nodes: list[Tensor] = field(default_factory=list)
-    out: list[Tensor] = field(default_factory=list)
-    remainder: list[Tensor] = field(default_factory=list)
-    cost: list[Tensor] = field(default_factory=list)
-    steps: list[Tensor] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._parts: list[tuple[Tensor, ...]] = []  # of each step: nodes, and what `in_order` gives
 
     def add(self, split: Split, out: Tensor, remainder: Tensor, cost: Tensor, step: int) -> None:
         """Keep the outputs of the rows that halt at this step."""
         nodes, rows = split.halting_nodes, split.halting_rows
         if nodes is None:
             return
-        self.nodes.append(nodes)
-        self.out.append(out if rows is None else out.index_select(0, rows))
-        self.remainder.append(remainder if rows is None else remainder[rows])
-        self.cost.append(cost if rows is None else cost[rows])
-        self.steps.append(torch.full_like(nodes, step))
+        if rows is not None:
+            out, remainder, cost = out.index_select(0, rows), remainder[rows], cost[rows]
+        self._parts.append((nodes, out, torch.full_like(nodes, step), remainder, cost))
 
-    def in_order(self, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def in_order(self, num_src: int, num_dst: int) -> list[Tensor]:
         """Return output, steps, remainder and cost of nodes below `num_dst`, in node order."""
-        nodes = torch.cat(self.nodes)
+        nodes, *columns = map(torch.cat, zip(*self._parts, strict=True))
         row_of = nodes.new_empty(num_src + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
-        parts = (self.out, self.steps, self.remainder, self.cost)
-        out, steps, remainder, cost = (
-            torch.cat(p).index_select(0, row_of[:num_dst]) for p in parts
-        )
-        return out, steps, remainder, cost
+        return [column.index_select(0, row_of[:num_dst]) for column in columns]
 
 
 def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows of a mask in a new order, `True` ones first, and how many these are.
-
-    Examples
-    --------
-    >>> active_first(torch.tensor([False, True, False, True]))
-    (tensor([1, 3, 0, 2]), tensor(2))
-    """
+    """Return the rows of a mask in a new order, `True` ones first, and how many these are."""
     row = torch.arange(len(active), device=active.device)
     ahead = active.cumsum(0)
     count = ahead[-1]

@@ -96,12 +96,12 @@ class FusedFrontier(DeviceFrontier):
             self._late.send(self.count)
             self.step += 1
 
-    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def result(self) -> list[Tensor]:
         """Return output, steps, remainder and cost of each node."""
         cost = self._remainder
         if self._rule.cost == "steps+remainder":
             cost = cost + self._steps
-        return self._out, self._steps, self._remainder, cost
+        return [self._out, self._steps, self._remainder, cost]
 
 
 class _EndStep(torch.autograd.Function):

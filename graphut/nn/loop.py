@@ -1,14 +1,14 @@
 """The adaptive loop: one step, repeated over a frontier that shrinks.
 
-`_run_frontier` computes the active nodes and nothing else. `_run_everyone` computes all nodes at
-every step, for models without halting and for `halted="running"`.
+`_Run.over_frontier` computes the active nodes and nothing else. `_Run.over_everyone` computes all
+nodes at every step, for models without halting and for `halted="running"`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,9 @@ from graphut.nn.rules.act import ACT
 from graphut.nn.rules.base import FixedDepth, GraphMembers, HaltingRule, RuleState, StepRows
 from graphut.nn.signals import Signal, encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
+
+if TYPE_CHECKING:
+    from graphut.nn.fused_act import FusedFrontier
 
 
 class StepAdditions(NamedTuple):
@@ -101,13 +104,13 @@ class AdaptiveLoop:
         feat, added = self.begin(feat, positions)
         first = feat[: context.num_dst]
         state = RuleState(self.rule, first, members)
-        halting = _Halting(self, state, checks, rows)
+        run = _Run(self, context, feat, added, num_dst, state, checks, rows, settle)
         if self.halted == "running" or isinstance(self.rule, FixedDepth) or not first.shape[0]:
-            result = _run_everyone(self, context, feat, added, halting, settle)
+            result = run.over_everyone()
             if result.steps.shape[0] > num_dst:  # nobody was left for the last blocks
                 result = LoopOutput(*(part[:num_dst] for part in result))
         else:
-            result = _run_frontier(self, context, feat, added, num_dst, halting, settle)
+            result = run.over_frontier()
         return result._replace(out=self.readout(result.out))
 
     @property
@@ -154,15 +157,88 @@ class AdaptiveLoop:
 
 
 @dataclass
-class _Halting:
-    """The part of a step in which the rule says who halts."""
+class _Run:
+    """One run of the loop: all that its steps work on."""
 
     loop: AdaptiveLoop
+    context: AttentionContext
+    feat: Tensor  # (N_src, d) the first states
+    added: StepAdditions
+    num_dst: int  # results are those of the first nodes
     state: RuleState
     checks: FiniteChecks
     rows: list[FrontierRows] | None  # where the frontier of each step is kept, if anywhere
+    settle: bool
+    frontier: Frontier = field(init=False)
+    outputs: HaltedOutputs = field(init=False)
 
-    def decide(
+    def over_frontier(self) -> LoopOutput:
+        """Compute the active nodes of each step, in packed rows."""
+        loop, context, end = self.loop, self.context, self._first_frontier()
+        frontier = self.frontier
+        if isinstance(frontier, DeviceFrontier) and isinstance(loop.halted_nodes, Copied):
+            assert self.added.signals is not None
+            shifts = loop.step(1).value_shift(self.added.signals)
+            self.added = self.added._replace(value_shifts=() if shifts is None else shifts.unbind())
+        for t in range(1, loop.max_steps + 1):
+            before = self._bring_up_to_date(t)
+            if context.num_dst < frontier.num_dst:  # destinations of sampled blocks become fewer
+                before = before[: frontier.restrict(context.num_dst)]
+                self.state.keep_first(frontier.num_active)
+            context.frontier, context.count = frontier.nodes, frontier.count
+            end.end_step(before, loop.step(t).update(before, context), t)
+            if not frontier.num_active:
+                break
+        if self.settle:
+            more = loop.halted_nodes.steps_to_settle(loop.step(t), loop.max_steps)
+            for later in range(t + 1, min(t + more, loop.max_steps) + 1):
+                self._bring_up_to_date(later)
+        return LoopOutput(*end.result())
+
+    def _first_frontier(self) -> _Run | FusedFrontier:
+        """Begin the frontier of step 1; return what ends its steps, as rule and device allow."""
+        loop, checks = self.loop, self.checks
+        given = self.feat, self.added.encodings, self.context.num_dst
+        if not isinstance(checks, AsyncFiniteChecks):
+            self.frontier = Frontier(*given)
+        elif self.feat.is_cuda and loop.is_fusable:
+            # Triton decides when kernels are imported whether they are compiled or interpreted.
+            from graphut.nn.fused_act import FusedFrontier
+
+            assert isinstance(loop.rule, ACT) and loop.halting is not None
+            fused = FusedFrontier(*given, checks, loop.rule, loop.halting, loop.max_steps)
+            self.frontier = fused
+            return fused
+        else:
+            self.frontier = DeviceFrontier(*given, checks)
+        self.frontier.noise = self.added.noise
+        self.outputs = HaltedOutputs()
+        return self
+
+    def _bring_up_to_date(self, t: int) -> Tensor:
+        """Write the keys and values of a step; return the active rows with their signals."""
+        self.context.begin_step(t)
+        signal = self.added.signal(t)
+        shift = self.added.value_shifts[t - 1] if self.added.value_shifts else None
+        rows = add_encoding(self.frontier.active(), signal)
+        given = StepInput(self.loop.step(t), signal, rows, shift)
+        self.loop.halted_nodes.write(self.context, self.frontier, given)
+        return rows
+
+    def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
+        """Let nodes halt, from the states before and after a step, and go on with the others."""
+        frontier, state = self.frontier, self.state
+        halts = self._decide(before, after, step, frontier.nodes, frontier.existing_nodes)
+        split = frontier.advance(after, halts)
+        self.outputs.add(split, state.out, state.remainder, state.cost, step)
+        if frontier.num_active:
+            state.keep(split.active_rows)
+
+    def result(self) -> list[Tensor]:
+        """Return output, steps, remainder and cost of each node."""
+        return self.outputs.in_order(len(self.feat), self.num_dst)
+
+    def _decide(
         self,
         before: Tensor,
         after: Tensor,
@@ -188,161 +264,50 @@ class _Halting:
             self.rows.append(own)
         return halts
 
-
-class _StepEnd(Protocol):
-    """The end of a step, in which nodes halt and the frontier becomes the next one."""
-
-    def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
-        """Let nodes halt, from the states before and after a step, and go on with the others."""
-
-    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return output, steps, remainder and cost of each node."""
-
-
-class _StepEndByRule:
-    """The end of a step by any rule, with torch's operations."""
-
-    def __init__(self, halting: _Halting, frontier: Frontier, num_src: int, num_dst: int) -> None:
-        self._halting = halting
-        self._frontier = frontier
-        self._outputs = HaltedOutputs()
-        self._sizes = num_src, num_dst
-
-    def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
-        frontier, state = self._frontier, self._halting.state
-        halts = self._halting.decide(before, after, step, frontier.nodes, frontier.existing_nodes)
-        split = frontier.advance(after, halts)
-        self._outputs.add(split, state.out, state.remainder, state.cost, step)
-        if frontier.num_active:
-            state.keep(split.active_rows)
-
-    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return self._outputs.in_order(*self._sizes)
-
-
-def _first_frontier(
-    context: AttentionContext, feat: Tensor, added: StepAdditions, num_dst: int, halting: _Halting
-) -> tuple[Frontier, _StepEnd]:
-    """Return the frontier of step 1, and what ends its steps, as the rule and the device allow."""
-    loop, checks = halting.loop, halting.checks
-    given = feat, added.encodings, context.num_dst
-    if not isinstance(checks, AsyncFiniteChecks):
-        frontier = Frontier(*given)
-    elif feat.is_cuda and loop.is_fusable:
-        # Triton decides when kernels are imported whether they are compiled or interpreted.
-        from graphut.nn.fused_act import FusedFrontier
-
-        assert isinstance(loop.rule, ACT) and loop.halting is not None
-        fused = FusedFrontier(*given, checks, loop.rule, loop.halting, loop.max_steps)
-        return fused, fused
-    else:
-        frontier = DeviceFrontier(*given, checks)
-    frontier.noise = added.noise
-    return frontier, _StepEndByRule(halting, frontier, len(feat), num_dst)
-
-
-def _run_frontier(
-    loop: AdaptiveLoop,
-    context: AttentionContext,
-    feat: Tensor,
-    added: StepAdditions,
-    num_dst: int,
-    halting: _Halting,
-    settle: bool,
-) -> LoopOutput:
-    """Compute the active nodes of each step, in packed rows."""
-    frontier, end = _first_frontier(context, feat, added, num_dst, halting)
-    if isinstance(frontier, DeviceFrontier) and isinstance(loop.halted_nodes, Copied):
-        assert added.signals is not None
-        shifts = loop.step(1).value_shift(added.signals)
-        added = added._replace(value_shifts=() if shifts is None else shifts.unbind())
-    for t in range(1, loop.max_steps + 1):
-        before = _bring_up_to_date(loop, context, frontier, added, t)
-        if context.num_dst < frontier.num_dst:  # the destinations of sampled blocks become fewer
-            before = before[: frontier.restrict(context.num_dst)]
-            halting.state.keep_first(frontier.num_active)
-        context.frontier, context.count = frontier.nodes, frontier.count
-        end.end_step(before, loop.step(t).update(before, context), t)
-        if not frontier.num_active:
-            break
-    if settle:
-        more = loop.halted_nodes.steps_to_settle(loop.step(t), loop.max_steps)
-        for later in range(t + 1, min(t + more, loop.max_steps) + 1):
-            _bring_up_to_date(loop, context, frontier, added, later)
-    return LoopOutput(*end.result())
-
-
-def _bring_up_to_date(
-    loop: AdaptiveLoop,
-    context: AttentionContext,
-    frontier: Frontier,
-    added: StepAdditions,
-    t: int,
-) -> Tensor:
-    """Write the keys and values of a step; return the active rows with their signals."""
-    context.begin_step(t)
-    signal = added.signal(t)
-    shift = added.value_shifts[t - 1] if added.value_shifts else None
-    given = StepInput(loop.step(t), signal, add_encoding(frontier.active(), signal), shift)
-    loop.halted_nodes.write(context, frontier, given)
-    return given.rows
-
-
-def _run_everyone(
-    loop: AdaptiveLoop,
-    context: AttentionContext,
-    feat: Tensor,
-    added: StepAdditions,
-    halting: _Halting,
-    settle: bool,
-) -> LoopOutput:
-    """Compute all nodes at every step; a mask keeps the outputs of those that have halted."""
-    states, state, all_run = feat, halting.state, isinstance(loop.rule, FixedDepth)
-    active = torch.ones(context.num_dst, dtype=torch.bool, device=feat.device)
-    steps = torch.zeros_like(active, dtype=torch.int64)
-    remainder, cost = feat.new_zeros(
-        2, context.num_dst, dtype=torch.promote_types(feat.dtype, torch.float32)
-    )
-    for t in range(1, loop.max_steps + 1):
-        context.begin_step(t)
-        before, states = _step_of_everyone(loop, context, states, feat, added, t)
-        if context.num_dst < active.shape[0]:  # the destinations of sampled blocks become fewer
-            active, steps, remainder, cost = (
-                x[: context.num_dst] for x in (active, steps, remainder, cost)
-            )
-            state.keep_first(context.num_dst)
-        if all_run and halting.rows is None:
-            continue
-        steps = steps + active
-        nodes = None if len(states) == len(feat) else torch.arange(len(states), device=feat.device)
-        halts = halting.decide(before, states, t, nodes, nodes, None if all_run else active)
+    def over_everyone(self) -> LoopOutput:
+        """Compute all nodes at every step; a mask keeps the outputs of those that have halted."""
+        loop, context, state, feat = self.loop, self.context, self.state, self.feat
+        states, all_run = feat, isinstance(loop.rule, FixedDepth)
+        active = torch.ones(context.num_dst, dtype=torch.bool, device=feat.device)
+        steps = torch.zeros_like(active, dtype=torch.int64)
+        remainder, cost = feat.new_zeros(
+            2, context.num_dst, dtype=torch.promote_types(feat.dtype, torch.float32)
+        )
+        for t in range(1, loop.max_steps + 1):
+            context.begin_step(t)
+            before, states = self._step_of_everyone(states, t)
+            if context.num_dst < active.shape[0]:  # destinations of sampled blocks become fewer
+                active, steps, remainder, cost = (
+                    x[: context.num_dst] for x in (active, steps, remainder, cost)
+                )
+                state.keep_first(context.num_dst)
+            if all_run and self.rows is None:
+                continue
+            steps = steps + active
+            nodes = None
+            if len(states) < len(feat):
+                nodes = torch.arange(len(states), device=feat.device)
+            halts = self._decide(before, states, t, nodes, nodes, None if all_run else active)
+            if all_run:
+                continue
+            remainder = torch.where(halts, state.remainder, remainder)
+            cost = torch.where(halts, state.cost, cost)
+            active = active & ~halts
+            if not (self.settle or has_no_numbers() or self.checks.bound(active.sum())):
+                break
         if all_run:
-            continue
-        remainder = torch.where(halts, state.remainder, remainder)
-        cost = torch.where(halts, state.cost, cost)
-        active = active & ~halts
-        if not (settle or has_no_numbers() or halting.checks.bound(active.sum())):
-            break
-    if all_run:
-        return LoopOutput(states, torch.full_like(steps, loop.max_steps), remainder, cost)
-    return LoopOutput(state.out, steps, remainder, cost)
+            return LoopOutput(states, torch.full_like(steps, loop.max_steps), remainder, cost)
+        return LoopOutput(state.out, steps, remainder, cost)
 
-
-def _step_of_everyone(
-    loop: AdaptiveLoop,
-    context: AttentionContext,
-    states: Tensor,
-    feat: Tensor,
-    added: StepAdditions,
-    t: int,
-) -> tuple[Tensor, Tensor]:
-    """Return the states before and after a step; source-only nodes show their first states."""
-    step, num_src = loop.step(t), context.num_src
-    if states.shape[0] < num_src:
-        states = torch.cat([states, feat[states.shape[0] :]])
-    encodings = None if added.encodings is None else added.encodings[:num_src]
-    shown = with_noise(added.noise, "every_step", add_encoding(states, encodings), step=t)
-    shown = add_encoding(shown, added.signal(t))
-    context.write(None, step.project(shown))
-    before = shown[: context.num_dst]
-    return before, step.update(before, context)
+    def _step_of_everyone(self, states: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """Return the states before and after a step; source-only nodes show their first states."""
+        added, context = self.added, self.context
+        step, num_src = self.loop.step(t), context.num_src
+        if states.shape[0] < num_src:
+            states = torch.cat([states, self.feat[states.shape[0] :]])
+        encodings = None if added.encodings is None else added.encodings[:num_src]
+        shown = with_noise(added.noise, "every_step", add_encoding(states, encodings), step=t)
+        shown = add_encoding(shown, added.signal(t))
+        context.write(None, step.project(shown))
+        before = shown[: context.num_dst]
+        return before, step.update(before, context)

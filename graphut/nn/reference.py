@@ -107,10 +107,10 @@ def dense_recurrence(
         steps = steps + active
         goes_on = active | (layer.halted == "running")
         state = torch.where(goes_on[:, None], new, state)
-        remainder = (
-            remainder if found.remainder is None else torch.where(halts, found.remainder, remainder)
-        )
-        cost = cost if found.cost is None else torch.where(halts, found.cost, cost)
+        if found.remainder is not None:
+            remainder = torch.where(halts, found.remainder, remainder)
+        if found.cost is not None:
+            cost = torch.where(halts, found.cost, cost)
         active = active & ~halts
     return loop.step(layer.max_steps).readout(out), steps, remainder, cost.mean()
 
@@ -202,14 +202,13 @@ def _attend(
     products = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide)
     if layer.direction is not None:
         weights = _geometric(layer, rows, products, copies)
-        read: Tensor = layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
-        return read
-    scores = products * layer.head_feats**-0.5
-    if layer.degree_scale is not None:
-        growth = as_layout(graph).in_degrees.to(wide).log1p()
-        scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
-    scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
-    weights = scores.softmax(-1) * (copies > 0)
+    else:
+        scores = products * layer.head_feats**-0.5
+        if layer.degree_scale is not None:
+            growth = as_layout(graph).in_degrees.to(wide).log1p()
+            scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
+        scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
+        weights = scores.softmax(-1) * (copies > 0)
     out: Tensor = layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
     return out
 

@@ -31,6 +31,9 @@ class SinusoidalSignal(nn.Module):
     --------
     >>> SinusoidalSignal(4, count_from=0)(torch.tensor([1])).tolist()
     [[0.0, 1.0, 0.0, 1.0]]
+    >>> SinusoidalSignal(4)(torch.tensor([[0, 0], [1, 0]]))  # coordinates side by side
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0000, 1.0000]], dtype=torch.float64)
     """
 
     def __init__(self, dim: int, *, count_from: int = 1) -> None:
@@ -39,8 +42,17 @@ class SinusoidalSignal(nn.Module):
         self.count_from = count_from
 
     def forward(self, coordinates: Tensor) -> Tensor:
-        """Return float64 rows `(n, dim)` for coordinates `(n,)`, or `(n, k)`."""
-        return position_encoding(coordinates + (self.count_from - 1), self.dim, torch.float64)
+        """Return float64 rows `(n, dim)` for coordinates `(n,)`, or `(n, k)`.
+
+        Those of one node, such as row and column of a grid, stand side by side: each takes
+        `dim / k` features, and `k` must divide `dim`.
+        """
+        several = 1 if coordinates.dim() == 1 else coordinates.shape[1]
+        if several < 1 or self.dim % several:
+            raise ValueError(f"{self.dim} features do not divide into {several} coordinates")
+        counted = coordinates + (self.count_from - 1)
+        rows = coordinate_signal(counted, self.dim // several, torch.float64)
+        return rows.reshape(len(coordinates), self.dim)
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
@@ -194,24 +206,6 @@ def coordinate_signal(
     # Sines are slow and positions repeat from sentence to sentence: each is taken once.
     unique, inverse = torch.unique(given, return_inverse=True)
     return _sinusoid(unique, dim, dtype)[inverse]
-
-
-def position_encoding(positions: Tensor, dim: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return the signals `(N, dim)` of positions `(N,)`, or `(N, k)`, `k` of them a node.
-
-    Those of one node, such as row and column of a grid, stand side by side: each coordinate takes
-    `dim / k` features, and `k` must divide `dim`.
-
-    Examples
-    --------
-    >>> position_encoding(torch.tensor([[0, 0], [1, 0]]), 4)
-    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
-            [0.8415, 0.5403, 0.0000, 1.0000]])
-    """
-    coordinates = 1 if positions.dim() == 1 else positions.shape[1]
-    if coordinates < 1 or dim % coordinates:
-        raise ValueError(f"{dim} features do not divide into {coordinates} coordinates")
-    return coordinate_signal(positions, dim // coordinates, dtype).reshape(positions.shape[0], dim)
 
 
 def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:

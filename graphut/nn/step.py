@@ -100,18 +100,38 @@ class UniversalTransformerStep(nn.Module):
         if copy_gate is not None and norm != "post":
             raise ValueError(f"norm must be 'post' where there is a copy_gate, got {norm!r}")
         feats = attention.in_feats[1]
-        _check_widths(attention, transition, cross_attention, copy_gate)
         self.norm = norm
         self.attention = attention
         self.cross_attention = cross_attention
         self.transition = transition
         self.copy_gate = copy_gate
+        self._check_widths()
         self.dropout = nn.Dropout(dropout)
         layer_norm = partial(nn.LayerNorm, feats, eps=norm_eps)
         self.attention_norm = layer_norm()
         self.cross_norm = layer_norm() if cross_attention is not None else None
         self.transition_norm = layer_norm()
         self.output_norm = layer_norm() if norm == "pre" and output_norm else None
+
+    def _check_widths(self) -> None:
+        """Raise unless all parts have states of the same width."""
+        source, width = self.attention.in_feats
+        widths = {
+            "sources of attention": source,
+            "output of attention": self.attention.out_feats,
+            "transition": self.transition.in_feats,
+        }
+        if self.copy_gate is not None:
+            widths["copy_gate"] = self.copy_gate.in_feats
+        if self.cross_attention is not None:
+            widths["destinations of cross_attention"] = self.cross_attention.in_feats[1]
+            widths["output of cross_attention"] = self.cross_attention.out_feats
+        for name, found in widths.items():
+            if found != width:
+                raise ValueError(
+                    "all parts of a step need states as wide: destinations of attention have "
+                    f"{width} features, and the {name} {found}"
+                )
 
     def reset_parameters(self) -> None:
         """Draw the parameters of all layers anew."""
@@ -306,29 +326,3 @@ class CalledStep:
         finally:
             self.step.loop_context = None
         return out
-
-
-def _check_widths(
-    attention: MultiHeadAttention,
-    transition: Transition,
-    cross_attention: MultiHeadAttention | None,
-    copy_gate: CopyGate | None,
-) -> None:
-    """Raise unless all parts have states of the same width."""
-    source, width = attention.in_feats
-    widths = {
-        "sources of attention": source,
-        "output of attention": attention.out_feats,
-        "transition": transition.in_feats,
-    }
-    if copy_gate is not None:
-        widths["copy_gate"] = copy_gate.in_feats
-    if cross_attention is not None:
-        widths["destinations of cross_attention"] = cross_attention.in_feats[1]
-        widths["output of cross_attention"] = cross_attention.out_feats
-    for name, found in widths.items():
-        if found != width:
-            raise ValueError(
-                f"all parts of a step need states as wide: destinations of attention have {width} "
-                f"features, and the {name} {found}"
-            )

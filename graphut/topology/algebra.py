@@ -200,13 +200,7 @@ def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
 
 
 def contains(ascending: Tensor, values: Tensor) -> Tensor:
-    """Return a mask of those values that are in an ascending list.
-
-    Examples
-    --------
-    >>> contains(torch.tensor([1, 4, 6]), torch.tensor([4, 5, 9]))
-    tensor([ True, False, False])
-    """
+    """Return a mask of those values that are in an ascending list."""
     if ascending.numel() == 0:
         return torch.zeros_like(values, dtype=torch.bool)
     position = torch.searchsorted(ascending, values).clamp(max=ascending.numel() - 1)
@@ -214,13 +208,7 @@ def contains(ascending: Tensor, values: Tensor) -> Tensor:
 
 
 def merge(one: Tensor, other: Tensor) -> Tensor:
-    """Return the union of two ascending lists without repetitions, as such a list.
-
-    Examples
-    --------
-    >>> merge(torch.tensor([1, 4, 6]), torch.tensor([0, 4, 5]))
-    tensor([0, 1, 4, 5, 6])
-    """
+    """Return the union of two ascending lists without repetitions, as such a list."""
     long, short = (one, other) if one.numel() >= other.numel() else (other, one)
     short = short[~contains(long, short)]
     position = torch.searchsorted(long, short) + torch.arange(short.numel())

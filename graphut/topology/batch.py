@@ -47,24 +47,12 @@ def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
 
 
 def starts(lengths: Tensor) -> Tensor:
-    """Return the first node of each sentence, `(batch,)`.
-
-    Examples
-    --------
-    >>> starts(torch.tensor([3, 1, 2]))
-    tensor([0, 3, 4])
-    """
+    """Return the first node of each sentence, `(batch,)`."""
     return lengths.cumsum(0) - lengths
 
 
 def positions(lengths: Tensor) -> Tensor:
-    """Return the position of each node in its sentence, from 0, `(num_nodes,)`.
-
-    Examples
-    --------
-    >>> positions(torch.tensor([3, 1, 2]))
-    tensor([0, 1, 2, 0, 0, 1])
-    """
+    """Return the position of each node in its sentence, from 0, `(num_nodes,)`."""
     first = torch.repeat_interleave(starts(lengths), lengths)
     return torch.arange(first.numel()) - first
 
@@ -84,11 +72,6 @@ def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
     """Add up the values of each row, `(rows, ...)`: always in the same order, to the same bits.
 
     `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`.
-
-    Examples
-    --------
-    >>> row_sums(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1, 0, 1]), 3)
-    tensor([2., 5., 0.])
     """
     sums = values.new_zeros(rows, *values.shape[1:])
     if values.is_cuda:  # where `index_add` adds in whatever order threads come; this one sorts
@@ -101,12 +84,6 @@ def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
 
     The layouts, by `(source type, edge type, destination type)`, are in canonical order; those that
     share a node type agree on its lengths. The graph keeps them, for `graphut.attention.as_layout`.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal
-    >>> graph_from_layouts({("token", "sees", "token"): Causal().layout([3])}).num_edges("sees")
-    6
     """
     edges, lengths = {}, {}
     for etype, layout in layouts.items():

@@ -19,13 +19,6 @@ def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) 
     The arguments are `topology.layout(lengths)`, the tokens of each sentence, `(batch,)` int64,
     and `topology.extra_starts`. If no edge between tokens leads from a later one, no path does.
     Extra nodes have no place in that order: for each, the latest token that can reach it is found.
-
-    Examples
-    --------
-    >>> from graphut.topology import Star
-    >>> lengths = torch.tensor([4, 2])
-    >>> sees_future(Star().layout(lengths), lengths, Star().extra_starts)
-    True
     """
     if layout.extra_nodes:
         return _sees_future_through_extras(layout, lengths, extra_starts)

@@ -119,11 +119,6 @@ def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
     """Return integers uniform in `0, ..., 2^32 - 1`: a function of a seed and of some keys.
 
     The seed is any integer; the keys are integers or tensors, whose shapes are broadcast.
-
-    Examples
-    --------
-    >>> torch.equal(random_bits(7, torch.arange(5), 1)[3], random_bits(7, torch.tensor(3), 1))
-    True
     """
     low, high = (torch.tensor(half & 0xFFFFFFFF) for half in (seed, seed >> 32))
     bits = mix(low ^ mix(high))

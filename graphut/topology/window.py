@@ -141,24 +141,12 @@ class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
 
 
 def capped_sum(n: int, cap: int) -> int:
-    """Return `min(0, cap) + ... + min(n - 1, cap)`: the edges from one side of a window.
-
-    Examples
-    --------
-    >>> capped_sum(5, 2)
-    7
-    """
+    """Return `min(0, cap) + ... + min(n - 1, cap)`: the edges from one side of a window."""
     rising = min(n, cap + 1)
     return rising * (rising - 1) // 2 + (n - rising) * cap
 
 
 def count_pairs(short: int, long: int, radius: int) -> int:
-    """Count pairs `(i, j)` at most `radius` apart, `i < short` and `j < long`, `short <= long`.
-
-    Examples
-    --------
-    >>> count_pairs(2, 3, 1)
-    5
-    """
+    """Count pairs `(i, j)` at most `radius` apart, `i < short` and `j < long`, `short <= long`."""
     above = capped_sum(long, radius) - capped_sum(long - short, radius)
     return short + capped_sum(short, radius) + above

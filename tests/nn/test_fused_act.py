@@ -26,10 +26,10 @@ from graphut.nn import (
     finite_checks,
 )
 from graphut.nn.finite_checks import AsyncFiniteChecks
-from graphut.nn.frontier import DeviceFrontier
+from graphut.nn.frontier import DeviceFrontier, HaltedOutputs
 from graphut.nn.fused_act import FusedFrontier
 from graphut.nn.halting import ScheduledHalting
-from graphut.nn.loop import AdaptiveLoop, _Halting, _StepEndByRule
+from graphut.nn.loop import AdaptiveLoop, _Run
 from graphut.nn.rules.base import RuleState
 from graphut.topology import Complete
 from tests.attention.triton.bfloat16 import mend_bfloat16
@@ -88,11 +88,11 @@ class Trial:
                 *([], self.unit, self.rule, self.cap, "copied"),
                 *(None, None, False, None, False),
             )
-            frontier = DeviceFrontier(*given)
             state = RuleState(self.rule, self.feat[:num_dst])
-            end = _StepEndByRule(
-                _Halting(loop, state, checks, None), frontier, num_dst + 1, num_dst
-            )
+            nothing: Any = None
+            end = _Run(loop, nothing, self.feat, nothing, num_dst, state, checks, None, False)
+            frontier = end.frontier = DeviceFrontier(*given)
+            end.outputs = HaltedOutputs()
             loop.__dict__["readout"] = lambda x: x
         shown = []
         for step in range(1, self.cap + 1):

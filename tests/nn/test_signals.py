@@ -16,7 +16,7 @@ from graphut.nn import (
     coordinate_signal,
     dense_recurrence,
 )
-from graphut.nn.signals import _sinusoid, encode, make_signal, position_encoding, step_signals
+from graphut.nn.signals import _sinusoid, encode, make_signal, step_signals
 from tests.helpers import assert_same, covering, name_of, normal, relative_error
 from tests.nn.cases import FEATS, MODES, SIGNALS, build_case, build_step, engine
 from tests.nn.naive import naive_recurrence
@@ -185,15 +185,16 @@ def test_coordinates_off_the_cpu_no_value_is_looked_at(shape: tuple[int, ...]) -
 
 def test_several_coordinates_stand_side_by_side() -> None:
     places = torch.tensor([[1, 9], [4, 0], [2, 2]])
-    found = position_encoding(places, 12, torch.float64)
+    signal = SinusoidalSignal(12)
+    found = signal(places)
     halves = [coordinate_signal(column, 6, torch.float64) for column in places.T]
     assert torch.equal(found, torch.cat(halves, 1))
-    assert torch.equal(position_encoding(places[:, 0], 12), coordinate_signal(places[:, 0], 12))
-    assert torch.equal(position_encoding(places[:, :1], 12), coordinate_signal(places[:, 0], 12))
+    alone = coordinate_signal(places[:, 0], 12, torch.float64)
+    assert torch.equal(signal(places[:, 0]), alone) and torch.equal(signal(places[:, :1]), alone)
     with pytest.raises(ValueError, match="9 features do not divide into 2 coordinates"):
-        position_encoding(places, 9)
+        SinusoidalSignal(9)(places)
     with pytest.raises(ValueError, match="9 features do not divide into 0 coordinates"):
-        position_encoding(places[:, :0], 9)
+        SinusoidalSignal(9)(places[:, :0])
 
 
 @pytest.mark.parametrize("dim", [0, -4])

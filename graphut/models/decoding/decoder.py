@@ -84,18 +84,9 @@ class TokenDecoder(ABC):
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each.
 
-        Parameters
-        ----------
-        parents : Tensor
-            `(B,)` int64, the row of the hypothesis that each new one extends; in the first call,
-            the source sentence that it answers.
-        tokens : Tensor
-            `(B,)` int64, the tokens to add.
-
-        Returns
-        -------
-        tuple of Tensor
-            `(B, vocabulary)` logits of the next token, and `(B,)` ponder steps of the added one.
+        `parents`, `(B,)` int64, are the rows of the hypotheses that the new ones extend; in the
+        first call, the source sentences that they answer. `tokens`, `(B,)` int64, are added. The
+        result is `(B, vocabulary)` logits of the next token, and `(B,)` steps of the added one.
         """
 
 

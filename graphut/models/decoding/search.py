@@ -69,18 +69,9 @@ def sample(
 ) -> list[Hypothesis]:
     """Return a hypothesis for each sentence, of drawn tokens or of the likeliest ones (greedy).
 
-    Parameters
-    ----------
-    decoder : TokenDecoder
-        Extends the hypotheses.
-    first : Tensor
-        `(sentences,)` int64, the token that begins each sentence.
-    options : SearchOptions
-        With a `temperature`, which divides the logits, or a `top_p` tokens are drawn: of the
-        likeliest that together have this probability (nucleus sampling, arXiv 1904.09751).
-        Without them decoding is greedy.
-    never : int, optional
-        A token that is not taken, whatever its probability is.
+    `first`, `(sentences,)` int64, begins the sentences, and the token `never` is not taken. With a
+    `temperature`, which divides the logits, or a `top_p` tokens are drawn: of the likeliest that
+    together have this probability (nucleus sampling, arXiv 1904.09751).
     """
     found = [Hypothesis() for _ in range(len(first))]
     active = list(range(len(first)))

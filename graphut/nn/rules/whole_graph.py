@@ -9,14 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.nn.rules.act import ACT
-from graphut.nn.rules.base import (
-    Decision,
-    GraphMembers,
-    HaltingRule,
-    Memory,
-    StepRows,
-    parse_rule,
-)
+from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows, parse_rule
 
 
 @dataclass(frozen=True)
