@@ -23,6 +23,7 @@ from graphut.experiments.results.run_setup import option_fields
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.folder_lock import FolderLock
+from graphut.experiments.training.gradient import bfloat16_gain, multiplies_bfloat16
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.processes import is_first, joined_processes, wait_for_all
 from graphut.experiments.training.run import RUN
@@ -31,6 +32,7 @@ from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig, with_rule
 from graphut.models.pretrained import load_weights, read_config
 
+_WORTH_IT = 1.1  # so many times as fast, bfloat16 is taken
 MAY_GROW = ("epochs", "patience")  # in a run that is resumed
 _RUN_OPTIONS = ("task", "out", "resume", "device", "minutes", "preset", "init_from", "accumulate")
 
@@ -63,7 +65,7 @@ def _train(argv: Sequence[str]) -> int:
         arguments = {**preset_of(name, preset), **arguments}
     if resume and init_from is not None:
         raise ValueError("--init-from begins a run: leave out --resume, and give another --out")
-    begin = _resumed if resume else partial(_begun, init_from)
+    begin = _resumed if resume else partial(_begun, init_from, target)
     task, open_run = (begin if is_first() else _followed)(folder, name, arguments)
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
@@ -93,7 +95,11 @@ def _train(argv: Sequence[str]) -> int:
 
 
 def _begun(
-    init_from: str | None, folder: str, name: str, options: Mapping[str, Any]
+    init_from: str | None,
+    device: torch.device,
+    folder: str,
+    name: str,
+    options: Mapping[str, Any],
 ) -> tuple[Task, Opener]:
     """Return the task, with its data read, and a function that makes the run's folder."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
@@ -107,6 +113,12 @@ def _begun(
     task.check_lengths(config)
     model = _first_model(learner, config, training.seed)
     history = [] if init_from is None else [_take_weights(init_from, model, task)]
+    if device.type == "cpu" and training.precision == "auto" and multiplies_bfloat16():
+        batch = task.train(training.seed, 0)[: training.batch_size]
+        gain = bfloat16_gain(model, learner, batch, training)
+        # It is written into the folder, so that the run stays with it when it is resumed.
+        training = replace(training, precision="bfloat16" if gain > _WORTH_IT else "float32")
+        print(f"precision {training.precision}: bfloat16 is {gain:.2f} times as fast as float32")
     return task, lambda lock: Run.create(folder, task, training, model, lock, history)
 
 

@@ -56,8 +56,9 @@ class TrainingConfig(CheckedConfig):
     )
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto",
-        "of the forward pass (auto: bfloat16 on a GPU, and else float32); weights and gradients "
-        "are float32 whatever it is",
+        "of the forward pass; weights and gradients are float32 whatever it is (auto: bfloat16 on "
+        "a GPU, and on a CPU with instructions for it, if graphut train measures that it is faster "
+        "there; else float32)",
     )
     seed: int = option(
         0, "of the training examples and their order; graphut train: of weights and dropout too"

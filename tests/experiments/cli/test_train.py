@@ -21,7 +21,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from graphut.experiments.cli import main
+from graphut.experiments.cli import main, train
 from graphut.experiments.tasks import TASK_PRESETS, Sort
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
@@ -53,6 +53,29 @@ def test_train_repeats_a_run_by_its_options(tmp_path: Path) -> None:
         assert Path(again, name).read_bytes() == Path(first, name).read_bytes()
     assert main([*argv, other, "--epochs", "1"]) == 0
     assert Run.open(other).options == Run.open(first).options | {"epochs": 1}
+
+
+@pytest.mark.parametrize(("gain", "taken"), [(2.5, "bfloat16"), (1.05, "float32")])
+def test_train_takes_bfloat16_where_it_is_faster_and_says_so(
+    gain: float,
+    taken: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(train, "multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr(train, "bfloat16_gain", lambda *given: gain)
+    measured, asked = str(tmp_path / "measured"), str(tmp_path / "asked")
+    argv = ["train", "copy", *TINY, "--device", "cpu", "--out"]
+    assert main([*argv, measured]) == 0
+    assert f"precision {taken}: bfloat16 is {gain:.2f} times as fast" in capsys.readouterr().out
+    assert Run.open(measured).training.precision == taken
+    assert main([*argv, asked, "--precision", taken]) == 0
+    assert "times as fast" not in capsys.readouterr().out
+    assert_same_run(Path(measured), Path(asked))
+    monkeypatch.setattr(train, "bfloat16_gain", lambda *given: 1 / gain)
+    assert main([*argv, measured, "--resume", "--epochs", "3"]) == 0
+    assert Run.open(measured).training.precision == taken  # a run stays with what it began with
 
 
 def test_train_repeats_a_run_that_began_with_the_weights_of_another(
