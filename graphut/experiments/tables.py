@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any
 
 NOT_MEASURED = "-"
@@ -119,13 +119,13 @@ def mean_cells(rows: Sequence[Mapping[str, Any]], *names: str) -> list[str]:
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
-    """Return the mean of some numbers, with their standard deviation if they are several.
+    """Return the mean of some numbers, with the sample's standard deviation if they are several.
 
     Examples
     --------
     >>> mean_and_deviation([0.5, 1.0]), mean_and_deviation([0.5]), mean_and_deviation([])
-    ('.750 ± .250', '.500', '')
+    ('.750 ± .354', '.500', '')
     """
     if len(values) < 2:
         return "".join(map(form, values))
-    return f"{form(fmean(values))} ± {form(pstdev(values))}"
+    return f"{form(fmean(values))} ± {form(stdev(values))}"

@@ -26,5 +26,5 @@ def test_three_digits(value: float, text: str) -> None:
 
 def test_mean_cells_leaves_out_what_a_row_does_not_have() -> None:
     rows = [{"steps": 0.5, "work": None}, {"steps": 1.0, "work": 0.25}]
-    assert mean_cells(rows, "steps", "work") == [".750 ± .250", ".250"]
+    assert mean_cells(rows, "steps", "work") == [".750 ± .354", ".250"]
     assert mean_cells([], "steps") == [""]

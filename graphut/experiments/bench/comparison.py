@@ -15,7 +15,13 @@ from graphut._dgl import DGLGraph
 from graphut.experiments.bench.timing import Times, interleaved
 from graphut.experiments.bench.workloads import CPU
 from graphut.experiments.machine import dated_machine
-from graphut.experiments.tables import milliseconds, plain_table, three_digits
+from graphut.experiments.tables import (
+    mean_and_deviation,
+    milliseconds,
+    plain_table,
+    three_digits,
+    two_decimals,
+)
 from graphut.experiments.tasks import PairTask
 from graphut.experiments.training import Evaluation, Run, Trainer, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner, graph_outcome
@@ -157,12 +163,12 @@ class ComparisonRow:
         """Return a line of the table."""
         return [
             str(self.topology),
-            _spread(self.values("sequence_accuracy", 100), "%"),
-            _spread(self.values("token_accuracy", 100), "%"),
+            mean_and_deviation(self.values("sequence_accuracy"), "{:.2%}".format),
+            mean_and_deviation(self.values("token_accuracy"), "{:.2%}".format),
             three_digits(self.edges),
             milliseconds(self.seconds),
-            _spread(self.values("encoder_steps")),
-            _spread(self.values("decoder_steps")),
+            mean_and_deviation(self.values("encoder_steps"), two_decimals),
+            mean_and_deviation(self.values("decoder_steps"), two_decimals),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -242,8 +248,3 @@ def _bars(axes: Axes, title: str, series: Mapping[str, list[list[float]]]) -> No
     axes.tick_params(axis="y", length=0)
     if len(series) > 1:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
-
-
-def _spread(values: Sequence[float], unit: str = "") -> str:
-    mean = f"{statistics.mean(values):.2f}{unit}"
-    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.2f}"

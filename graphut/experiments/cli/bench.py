@@ -96,7 +96,6 @@ def _sizes(nodes: int | None, sentences: int | None, lengths: tuple[int, int] | 
 
 
 def _layers(*, repeats: int, **problem: Any) -> Report:
-    del problem["device"]  # the layers run on the CPU
     return bench_layers(LayerProblem(**problem), repeats=repeats)
 
 
@@ -157,7 +156,7 @@ def _add_layers(parser: Parser) -> None:
     option("--seeds", type=int, metavar="N",
            help="two layers over sampled blocks of 10 in-neighbours that end at so many nodes")
     option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
-    _add_common(parser, repeats=5, heads=4)
+    _add_figures(parser, repeats=5, heads=4)  # the layers run on the CPU
 
 
 def _add_model(parser: Parser) -> None:

@@ -125,7 +125,7 @@ def test_comparison_report_text(report: ComparisonReport) -> None:
     assert title == "encoder topologies on sort, at most 40 epochs, seeds 0 and 7"
     assert head.split("  ")[0] == "encoder topology"
     assert first.split("  ")[0] == "complete"
-    assert "75.00% ± 35.36  87.50% ± 17.68    225        12.3" in first
+    assert "75.00% ± 35.36%  87.50% ± 17.68%    225        12.3" in first
     assert second.endswith("12.3    1.50 ± 0.00    2.50 ± 0.00")
 
 

@@ -84,7 +84,7 @@ def test_babi_table_shows_mean_and_deviation_of_the_seeds() -> None:
     runs += make_runs("1k", {1: 0.1, 2: 0.04}, seed=4) + make_runs("1k", {1: 0.9}, seed=5)
     table = babi_table(runs, "1k", joint=False)
     assert row(table, "qa2")["small"] == "4.00 ± 0.00 at 2.50, 4.00"
-    assert row(table, "average error, %")["small"] == "9.50 ± 2.50 (2 tasks)"
+    assert row(table, "average error, %")["small"] == "9.50 ± 3.54 (2 tasks)"
     assert row(table, "failed (over 5%)")["small"] == "1 (2 tasks)"
     assert "seeds 3 (2 runs), 4 (2 runs), 5 (1 run)" in table
 

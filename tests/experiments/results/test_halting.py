@@ -82,7 +82,7 @@ def judged_everywhere() -> dict[str, Any]:
 def test_ways_table_has_means_and_deviations_of_seeds() -> None:
     table = ways_table([run_of("act", 0.25), run_of("act", 0.75, seed=3)])
     found = row(table, "act")
-    assert found["4-24 nodes"] == "1.000 ± .000" and found["1000 nodes"] == ".500 ± .250"
+    assert found["4-24 nodes"] == "1.000 ± .000" and found["1000 nodes"] == ".500 ± .354"
     assert (found["seeds"], found["minutes"]) == ("0, 3", "1.50")
     assert found["command"].endswith("--ways act --seeds 0 3 --out RUNS`")
     missing = row(table, "gin")
@@ -135,7 +135,7 @@ def test_families_table_has_a_row_for_each_test_family() -> None:
     ]
     assert family_runs([*runs, run_of("threshold")]) == runs
     [_, found] = cells(families_table(runs))
-    assert (*found[:3], found[7]) == ("near,path", "path-1000", ".500 ± .250", "1, 3")
+    assert (*found[:3], found[7]) == ("near,path", "path-1000", ".500 ± .354", "1, 3")
 
 
 def test_givens_table_takes_puzzles_of_like_difficulty_together() -> None:
