@@ -54,17 +54,13 @@ class GraphBatch:
         shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
         source, target = torch.from_numpy(np.concatenate(shifted, 1))
         nodes, lengths = int(sizes.sum()), torch.from_numpy(sizes)
+        layout = layout_from_edges(
+            source, target, num_src=nodes, num_dst=nodes, src_lengths=lengths, dst_lengths=lengths
+        )
         labels = torch.from_numpy(np.concatenate([graph.labels for graph in graphs]))
         placed = [graph.positions for graph in graphs if graph.positions is not None]
         return cls(
-            layout=layout_from_edges(
-                source,
-                target,
-                num_src=nodes,
-                num_dst=nodes,
-                src_lengths=lengths,
-                dst_lengths=lengths,
-            ),
+            layout=layout,
             nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
             positions=torch.from_numpy(np.concatenate(placed)) if placed else None,
             labels=labels,
