@@ -26,6 +26,7 @@ from graphut.nn.rules import ACT, FixedDepth, GraphMembers, HaltingRule
 from graphut.nn.rules.base import graph_members
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import CalledStep, UniversalTransformerStep
+from graphut.nn.transition import SeparableConvTransition
 
 HALTED = ("copied", "frozen", "stale", "running")
 
@@ -543,7 +544,7 @@ def _block_layouts(
             raise ValueError(f"{name} has {len(given)} entries for {len(blocks)} blocks")
     if step.cross_attention is not None:
         raise ValueError("a decoder step takes one graph for all steps, not a list of blocks")
-    if step.transition.reads_neighbours:
+    if isinstance(step.transition, SeparableConvTransition):
         raise ValueError("a convolution reads along sentences, and blocks have none")
     for block in blocks:
         check_same_nodes(block)

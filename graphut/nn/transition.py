@@ -12,8 +12,6 @@ from graphut.attention import EdgeLayout, as_layout
 class _Transition(nn.Module):
     """The part of both transitions: two linear maps with an activation and dropout between."""
 
-    reads_neighbours: bool
-
     def __init__(
         self, in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
     ) -> None:
@@ -66,8 +64,6 @@ class PositionwiseTransition(_Transition):
     >>> PositionwiseTransition(8, 32)(Complete().graph([3]), torch.randn(3, 8)).shape
     torch.Size([3, 8])
     """
-
-    reads_neighbours = False
 
     def __init__(
         self,
@@ -137,8 +133,6 @@ class SeparableConvTransition(_Transition):
     >>> conv(Complete().graph([3, 2]), torch.randn(5, 8)).shape
     torch.Size([5, 8])
     """
-
-    reads_neighbours = True
 
     def __init__(
         self,
@@ -246,8 +240,6 @@ class CopyGate(_Transition):
     >>> CopyGate(8)(torch.zeros(1, 8))[0, 0]
     tensor(0.0474, grad_fn=<SelectBackward0>)
     """
-
-    reads_neighbours = False
 
     def __init__(self, in_feats: int, *, dropout: float = 0.0) -> None:
         super().__init__(in_feats, in_feats, None, dropout)
