@@ -13,6 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.util.inspect import stringify_signature
 
 from graphut import __version__
+from graphut.models import outputs
 from graphut.models.config import ModelConfig
 from graphut.topology import Topology
 
@@ -63,8 +64,11 @@ def write_math(translator: Any, node: Element) -> None:
 
 
 def skip(app: Sphinx, what: str, name: str, value: object, skipped: bool, options: Any) -> bool:
-    """Leave out `extra_repr`."""
-    return skipped or name == "extra_repr"
+    """Leave out `extra_repr`, and the fields of outputs, which their classes describe."""
+    described = type(value).__name__ == "_tuplegetter" and any(
+        getattr(kind, name, None) is value for kind in vars(outputs).values()
+    )
+    return skipped or described or name == "extra_repr"
 
 
 def plain_signature(

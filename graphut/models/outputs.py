@@ -13,85 +13,167 @@ from graphut.nn.ponder import steps_html
 
 
 class SequenceOutput(NamedTuple):
-    """The output of a `UniversalTransformer` for a batch."""
+    """The output of a `UniversalTransformer` for a batch.
 
-    #: `(target tokens, target vocabulary)`, of the token that comes next at each target token;
-    #: `graphut.sentences.target_labels` are the right ones
+    Parameters
+    ----------
+    logits : Tensor
+        `(target tokens, target vocabulary)`, of the token that comes next at each target token;
+        `graphut.sentences.target_labels` are the right ones.
+    encoder, decoder : Ponder
+        Records of the source and the target nodes, the extra nodes of a topology included.
+    """
+
     logits: Tensor
-    encoder: Ponder  #: record of the source nodes, the extra nodes of a topology included
-    decoder: Ponder  #: record of the target nodes, in the same way
+    encoder: Ponder
+    decoder: Ponder
 
 
 class LMOutput(NamedTuple):
-    """The output of a `UniversalTransformerLM` for a batch."""
+    """The output of a `UniversalTransformerLM` for a batch.
 
-    logits: Tensor  #: `(tokens, vocabulary)`, of the token that comes next at each input token
-    labels: Tensor  #: `(tokens,)` int64, the token that does come next
-    ponder: Ponder  #: record of the tokens, and of the extra nodes of the topology
-    steps: Tensor  #: `(tokens,)` int64, the steps of the tokens alone
-    lengths: Tensor  #: `(batch,)` int64 on the CPU, the number of tokens of each text
+    Parameters
+    ----------
+    logits : Tensor
+        `(tokens, vocabulary)`, of the token that comes next at each input token.
+    labels : Tensor
+        `(tokens,)` int64, the token that does come next.
+    ponder : Ponder
+        Record of the nodes: the tokens, and the extra nodes of the topology.
+    steps : Tensor
+        `(tokens,)` int64, the steps of the tokens alone.
+    lengths : Tensor
+        `(batch,)` int64 on the CPU, the number of tokens of each text.
+    """
+
+    logits: Tensor
+    labels: Tensor
+    ponder: Ponder
+    steps: Tensor
+    lengths: Tensor
 
 
 class ClassifierOutput(NamedTuple):
-    """The output of a `UniversalTransformerClassifier` for a batch of documents."""
+    """The output of a `UniversalTransformerClassifier` for a batch of documents.
 
-    logits: Tensor  #: `(batch, classes)`
-    ponder: Ponder  #: record of the sentences, and of the extra nodes of the topology
-    steps: Tensor  #: `(sentences,)` int64, the steps of the sentences alone
-    lengths: Tensor  #: `(batch,)` int64 on the CPU, the number of sentences of each document
+    Parameters
+    ----------
+    logits : Tensor
+        `(batch, classes)`
+    ponder, steps, lengths
+        As for `LMOutput`, of the sentences of each document.
+    """
+
+    logits: Tensor
+    ponder: Ponder
+    steps: Tensor
+    lengths: Tensor
 
 
 class PointerOutput(NamedTuple):
-    """The output of a `UniversalTransformerPointer` for a batch of passages."""
+    """The output of a `UniversalTransformerPointer` for a batch of passages.
 
-    scores: Tensor  #: `(tokens,)`, log-probabilities of positions, normalised over each passage
-    tokens: Tensor  #: `(tokens,)` int64, the word at each position
-    ponder: Ponder  #: record of the words, and of the extra nodes of the topology
-    steps: Tensor  #: `(tokens,)` int64, the steps of the words alone
-    lengths: Tensor  #: `(batch,)` int64 on the CPU, the number of words of each passage
+    Parameters
+    ----------
+    scores : Tensor
+        `(tokens,)`, the log-probability of each position, normalised over its passage.
+    tokens : Tensor
+        `(tokens,)` int64, the word at each position.
+    ponder, steps, lengths
+        As for `LMOutput`, of the words of each passage.
+    """
+
+    scores: Tensor
+    tokens: Tensor
+    ponder: Ponder
+    steps: Tensor
+    lengths: Tensor
 
 
 class GraphOutput(NamedTuple):
-    """The output of a `UniversalGraphTransformer` for a graph or a batch of them."""
+    """The output of a `UniversalGraphTransformer` for a graph or a batch of them.
 
-    #: `(nodes, classes)`, `(graphs, classes)`, or `(edges,)`, the log-probability of each edge
-    #: among the in-edges of its destination
+    Parameters
+    ----------
+    logits : Tensor
+        `(nodes, classes)`, `(graphs, classes)`, or `(edges,)`: the log-probability of each edge
+        among the in-edges of its destination.
+    ponder : Ponder
+        Record of the nodes.
+    steps : list of FrontierRows, optional
+        The active nodes of each step, see `AdaptiveRecurrence`; if asked for.
+    """
+
     logits: Tensor
-    ponder: Ponder  #: record of the nodes
-    #: the active nodes of each step, see `AdaptiveRecurrence`; if asked for
+    ponder: Ponder
     steps: list[FrontierRows] | None = None
 
 
 @dataclass(frozen=True)
 class ClassifierPrediction:
-    """The likeliest class of a document."""
+    """The likeliest class of a document.
 
-    label: int  #: the likeliest class
-    log_probabilities: list[float]  #: the log-probability of each class, in nats
-    steps: list[int]  #: ponder steps of each sentence
+    Parameters
+    ----------
+    label : int
+        The likeliest class.
+    log_probabilities : list of float
+        The log-probability of each class, in nats.
+    steps : list of int
+        Ponder steps of each sentence.
+    """
+
+    label: int
+    log_probabilities: list[float]
+    steps: list[int]
 
 
 @dataclass(frozen=True)
 class PointerPrediction:
-    """The likeliest word of a passage."""
+    """The likeliest word of a passage.
 
-    word: int  #: the likeliest word, over all of its positions
-    log_probability: float  #: the log-probability of `word`, in nats
-    probabilities: list[float]  #: the probability of each position of the passage
-    steps: list[int]  #: ponder steps of each word
+    Parameters
+    ----------
+    word : int
+        The likeliest word, over all of its positions.
+    log_probability : float
+        The log-probability of `word`, in nats.
+    probabilities : list of float
+        The probability of each position of the passage.
+    steps : list of int
+        Ponder steps of each word.
+    """
+
+    word: int
+    log_probability: float
+    probabilities: list[float]
+    steps: list[int]
 
 
 @dataclass(frozen=True)
 class Generation:
-    """One generated sequence."""
+    """One generated sequence.
 
-    tokens: list[int]  #: the generated tokens, without `bos` and `eos`
-    score: float  #: log-probability of the sequence, in nats, `eos` included if it came
-    steps: list[int]  #: ponder steps of each generated token, `eos` included if it came
-    source_steps: list[int]  #: ponder steps of each source token, or of each token of the prompt
-    #: record of the source's nodes, with the attention weights, if asked for
+    Parameters
+    ----------
+    tokens : list of int
+        The generated tokens, without `bos` and `eos`.
+    score : float
+        Log-probability of the sequence, in nats, `eos` included if it came.
+    steps : list of int
+        Ponder steps of each generated token, `eos` included if it came.
+    source_steps : list of int
+        Ponder steps of each source token, or of each token of the prompt.
+    encoder, decoder : Ponder, optional
+        Records of the nodes of the sequence, with the attention weights, if asked for. A language
+        model has no encoder.
+    """
+
+    tokens: list[int]
+    score: float
+    steps: list[int]
+    source_steps: list[int]
     encoder: Ponder | None = field(default=None, compare=False, repr=False)
-    #: record of the generated sequence's nodes; of a language model, with those of the prompt
     decoder: Ponder | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -29,6 +29,35 @@ class Work:
 class Ponder:
     """The record of one adaptive recurrence: tensors, and sums that are made only when asked.
 
+    Parameters
+    ----------
+    steps : Tensor
+        `(N,)` int64, the step `N_i` at which each node halted.
+    remainder : Tensor
+        `(N,)`, the remainder `R_i`, for rules that have one; else zero.
+    cost : Tensor
+        Ponder cost, a scalar: the mean over nodes of the rule's cost. By `ACT` this is `N_i + R_i`
+        (arXiv 1603.08983, Eq. 12), and `R_i` carries its gradient.
+    max_steps : int
+        The step at which every node halts.
+    work : Work
+        The rows and edges that were computed.
+    layouts : sequence of EdgeLayout
+        Edges of self-attention in each of `max_steps` steps.
+    cross_layout : EdgeLayout or None
+        Edges of cross-attention.
+    node_flops, key_value_flops, edge_flops : int
+        Floating-point operations of a step for each computed node, for each projection, and for
+        each in-edge of a computed node.
+    encoded_flops : int
+        Floating-point operations to project the encoder's output, for a decoder.
+    attention, cross_attention : AttentionRecord, optional
+        The weights of self-attention and of cross-attention in each step, if they were asked for
+        with `get_attention=True`; not of sampled blocks.
+    halting : Tensor, optional
+        With them: `(steps done, N)`, the halting probabilities, NaN where a node had halted. `None`
+        without a halting module.
+
     Examples
     --------
     >>> import torch
@@ -44,25 +73,19 @@ class Ponder:
     (tensor(18), tensor(36))
     """
 
-    steps: Tensor  #: `(N,)` int64, the step `N_i` at which each node halted
-    remainder: Tensor  #: `(N,)`, the remainder `R_i`, for rules that have one; else zero
-    #: ponder cost, a scalar, the mean over nodes of the rule's cost; by `ACT` this is `N_i + R_i`
-    #: (arXiv 1603.08983, Eq. 12), and `R_i` carries its gradient
+    steps: Tensor
+    remainder: Tensor
     cost: Tensor
-    max_steps: int  #: the step at which every node halts
-    work: Work  #: the rows and edges that were computed
-    layouts: Sequence[EdgeLayout]  #: edges of self-attention in each of `max_steps` steps
-    cross_layout: EdgeLayout | None = None  #: edges of cross-attention
-    node_flops: int  #: floating-point operations of a step for each computed node
-    key_value_flops: int  #: the same for each projection to keys and values
-    edge_flops: int  #: the same for each in-edge of a computed node
-    encoded_flops: int = 0  #: the same to project the encoder's output, for a decoder
-    #: weights of self-attention in each step, if asked for with `get_attention=True`; not of
-    #: sampled blocks
+    max_steps: int
+    work: Work
+    layouts: Sequence[EdgeLayout]
+    cross_layout: EdgeLayout | None = None
+    node_flops: int
+    key_value_flops: int
+    edge_flops: int
+    encoded_flops: int = 0
     attention: AttentionRecord | None = None
-    cross_attention: AttentionRecord | None = None  #: those of cross-attention
-    #: with them, `(steps done, N)` halting probabilities, NaN where a node had halted; `None`
-    #: without a halting module
+    cross_attention: AttentionRecord | None = None
     halting: Tensor | None = None
 
     @property
@@ -146,6 +169,15 @@ def _count_edges(layout: EdgeLayout, nodes: Tensor | None) -> int | Tensor:
 class AttentionRecord:
     """The attention weights of one layer in each step, along the edges that they belong to.
 
+    Parameters
+    ----------
+    layout : EdgeLayout
+        The edges; `layout.in_edges()` names destination, source and id of each.
+    weights : sequence of Tensor
+        `(E, H)` for each step that was done, by edge id: of each head, the weights of all
+        in-edges of a node sum to one, but for dropout in training. They are zero where the step
+        did not compute the node.
+
     Examples
     --------
     >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit
@@ -160,9 +192,7 @@ class AttentionRecord:
     torch.Size([3, 2, 2, 2])
     """
 
-    layout: EdgeLayout  #: the edges; `layout.in_edges()` names destination, source and id of each
-    #: `(E, H)` for each step that was done, by edge id; of each head, the weights of all in-edges
-    #: of a node sum to one, but for dropout in training; zero where the step did not compute it
+    layout: EdgeLayout
     weights: Sequence[Tensor]
 
     def dense(self, sentence: int = 0) -> Tensor:
@@ -202,6 +232,12 @@ def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int]]]) -> st
     """Return rows of tokens, each shaded by its steps, which stand at its foot.
 
     A row has a name, tokens and their steps. Whatever is in a token stays text.
+
+    Examples
+    --------
+    >>> html = steps_html({"output": (["<b>", "c"], [1, 3])})
+    >>> "&lt;b&gt;<sub>1</sub>" in html, "c<sub>3</sub>" in html
+    (True, True)
     """
     most = max((max(steps, default=1) for _, steps in rows.values()), default=1)
     lines = []
