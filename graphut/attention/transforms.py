@@ -70,7 +70,8 @@ def outside_transforms() -> AbstractContextManager[Any]:
 def outside_autocast(device: str) -> AbstractContextManager[Any]:
     """Return a context in which torch takes the dtypes that are given, on a type of devices."""
     # Where nothing is to be left, torch's own context takes longer than the checks of a call.
-    inside = is_compiling() or torch.is_autocast_enabled(device)
+    known = torch.amp.is_autocast_available(device)  # not "meta", whose tensors have no numbers
+    inside = is_compiling() or (known and torch.is_autocast_enabled(device))
     return torch.autocast(device, enabled=False) if inside else nullcontext()
 
 

@@ -11,7 +11,13 @@ from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import BACKENDS, as_layout, edge_attention
-from graphut.attention.transforms import in_transform, in_vmap, outside_transforms, plain
+from graphut.attention.transforms import (
+    in_transform,
+    in_vmap,
+    outside_autocast,
+    outside_transforms,
+    plain,
+)
 from graphut.nn import AdaptiveRecurrence, EdgeIndexLayer, MultiHeadAttention
 from graphut.topology import Causal
 from tests.attention.naive import inputs
@@ -201,3 +207,14 @@ def test_plain_takes_wrappers_off_and_refuses_a_batch() -> None:
     assert found[0].tolist() == [1, 2] and plain(index) is index
     with pytest.raises(ValueError, match=r"vmap goes over graphs or frontiers.*dgl.batch"):
         vmap(plain)(index)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_outside_autocast_dtypes_are_those_that_are_given(device: str) -> None:
+    x = torch.ones(2, 2, device=device)
+    with torch.autocast("cpu", torch.bfloat16):
+        with outside_autocast(device):
+            assert (x @ x).dtype == torch.float32
+        assert (x @ x).dtype == (torch.bfloat16 if device == "cpu" else torch.float32)
+    with outside_autocast(device):
+        assert (x @ x).dtype == torch.float32
