@@ -38,7 +38,9 @@ class Parser(ArgumentParser):
         """Parse a command line; exit with status 2 if it has unknown arguments."""
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            advice = did_you_mean(unknown[0].partition("=")[0], self.flags())
+            given, flags = unknown[0].partition("=")[0], [*self.flags()]
+            others = f"; other commands have {given}"
+            advice = others if given in flags else did_you_mean(given, flags)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
         return found
 
