@@ -112,7 +112,7 @@ class TranslationTask(PairTask):
 
     @property
     def _tokenized(self) -> bool:
-        """Whether spaces in the sentences are between tokens."""
+        """True if spaces in the sentences are between tokens."""
         return False
 
     @abstractmethod
