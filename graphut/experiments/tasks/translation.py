@@ -37,7 +37,7 @@ _MULTI30K_DATA = {
         {
             name: checksum
             for name, checksum in published_checksums("multi30k").items()
-            if name.startswith(file[:3])
+            if name.startswith(file.partition("{")[0])  # of its folder
         },
     )
     for text, file in _MULTI30K_FILES.items()

@@ -184,7 +184,7 @@ def search(
 
 
 def every_sequence(vocabulary: int, max_length: int) -> list[tuple[int, ...]]:
-    """Those that end in `eos`, and those of `max_length` without."""
+    """Return all token sequences that end in `eos`, and those of `max_length` without."""
     others = [token for token in range(vocabulary) if token != EOS]
     ended = [(*tokens, EOS) for n in range(max_length) for tokens in product(others, repeat=n)]
     return ended + list(product(others, repeat=max_length))
