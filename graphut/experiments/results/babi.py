@@ -24,8 +24,6 @@ _PATHS = {"data": "DATA/tasks_1-20_v1-2"}
 _DEFAULTS = {"tasks": "1", "size": "1k"}
 # 150 passes over ten times the questions would take a core most of five hours, all together.
 _CPU_OPTIONS: Mapping[str, dict[str, Any]] = {"1k": {}, "10k": {"epochs": 40}}
-# Where there are more than a hundred questions to validate on, the usual metrics do.
-_MANY = {"choose_by": "task"}
 # The training file of qa3 in 10k is not among the data that is at hand.
 _ALL = {"1k": "all", "10k": "1,2,4-20"}
 
@@ -34,9 +32,7 @@ def babi_entry(tasks: str, size: str) -> Entry:
     """Return the entry of some tasks, in a size; options that are defaults are left out."""
     chosen = {"tasks": tasks, "size": size}
     options = {name: value for name, value in chosen.items() if value != _DEFAULTS[name]}
-    few = size == "1k" and tasks.isdecimal()
-    cpu_options = _CPU_OPTIONS[size] | ({} if few else _MANY)
-    return Entry("babi", options, _PATHS, cpu_options=cpu_options, baselines=size == "1k",
+    return Entry("babi", options, _PATHS, cpu_options=_CPU_OPTIONS[size], baselines=size == "1k",
                  keys=["tasks", "size"])  # fmt: skip
 
 

@@ -34,8 +34,6 @@ _SMALL = (
     | model_size(64, 256, 6)
     | {"positions": "end", "max_offset": 20, "dropout": 0.1, "weight_decay": 0.1}
     | {"batch_size": 32, "warmup": 500, "epochs": 150, "patience": 150, "target_accuracy": 0.999}
-    # A hundred questions, as many as there are for one task, seldom tell epochs apart otherwise.
-    | {"choose_by": "log_probability"}
 )
 # As many weights with the few words of one task, and with those of all.
 _LAYERS = model_size(40, 80, 4)

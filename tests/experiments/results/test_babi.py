@@ -24,15 +24,10 @@ def make_runs(
 
 def test_babi_table_without_runs() -> None:
     table = babi_table([], "10k", joint=False)
-    assert (
-        row(table, "average error, %")["small --epochs 40 --choose-by task"] == "not measured yet"
-    )
+    assert row(table, "average error, %")["small --epochs 40"] == "not measured yet"
     assert row(table, "average error, %")["published"] == "0.21 (0.20 without qa3)"
     assert len(cells(table)) == 3  # no row for a task
-    assert (
-        "- small --epochs 40 --choose-by task: not measured yet; `graphut train babi --preset small"
-        in table
-    )
+    assert "- small --epochs 40: not measured yet; `graphut train babi --preset small" in table
     assert "--size 10k" in table
 
 
@@ -64,11 +59,11 @@ def test_babi_table_leaves_out_other_depths() -> None:
 
 
 def test_babi_table_of_10k_has_fewer_epochs_and_no_baselines() -> None:
-    options = {"epochs": 40, "choose_by": "task"}
+    options = {"epochs": 40}
     runs = make_runs("10k", {1: 0.5}, options=options)
     runs += make_runs("10k", {1: 0.25}, preset="fixed", options=options)
     table = babi_table(runs, "10k", joint=False)
-    assert row(table, "qa1")["small --epochs 40 --choose-by task"] == "50.00 at 2.50, 4.00"
+    assert row(table, "qa1")["small --epochs 40"] == "50.00 at 2.50, 4.00"
     assert "--epochs 40" in babi_table([], "10k", joint=True)
     assert "fixed" not in table and "transformer" not in table
 
@@ -93,16 +88,15 @@ def test_babi_table_of_joint_runs() -> None:
     groups = [{"group": f"qa{n}", "error": n / 100, **STEPS} for n in range(1, 21)]
     record = make_record(
         "babi",
-        options={"data": "DATA/x", "tasks": "all", "choose_by": "task"},
+        options={"data": "DATA/x", "tasks": "all"},
         test={"by_group": groups},
     )
-    task = "--choose-by task"
     table = babi_table([record], "1k", joint=True)
-    assert row(table, "qa7")[f"small {task}"] == "7.00 at 2.50, 4.00"
+    assert row(table, "qa7")["small"] == "7.00 at 2.50, 4.00"
     assert row(table, "average error, %") == {
-        "task": "average error, %", f"small {task}": "10.50", f"fixed {task}": "not measured yet",
-        f"transformer {task}": "not measured yet", "published": "7.85",
+        "task": "average error, %", "small": "10.50", "fixed": "not measured yet",
+        "transformer": "not measured yet", "published": "7.85",
     }  # fmt: skip
     assert "--tasks all" in table
     average = row(babi_table([record], "10k", joint=True), "average error, %")
-    assert average["small --epochs 40 --choose-by task"] == "not measured yet"
+    assert average["small --epochs 40"] == "not measured yet"

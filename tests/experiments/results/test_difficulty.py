@@ -12,7 +12,6 @@ from tests.experiments.results.tiny import PAIRS, cells, make_record, row
 def test_difficulty_table_by_supporting_facts() -> None:
     rows = [{"supporting": n, "steps": n / 2, "question_steps": n + 0.25} for n in (1, 2, 3)]
     options = {"data": "DATA/x", "tasks": "1,2,4-20", "size": "10k", "epochs": 40}
-    options["choose_by"] = "task"
     record = make_record("babi", options=options, test={"by_supporting": rows})
     found = row(difficulty_table([record]), "bAbI, 10k, joint")
     assert (found["from easy to hard"], found["mean steps"]) == ("1, 2, 3", "0.50, 1.00, 1.50")

@@ -27,10 +27,10 @@ def test_summary_table_marks_one_run_and_names_other_options() -> None:
 def test_summary_table_has_the_average_of_babi() -> None:
     steps = {"steps": 2.5, "question_steps": 4.0}
     groups = [{"group": f"qa{n}", "error": n / 100, **steps} for n in range(1, 21)]
-    options = {"data": "DATA/x", "tasks": "all", "choose_by": "task"}
+    options = {"data": "DATA/x", "tasks": "all"}
     table = summary_table([make_record("babi", options=options, test={"by_group": groups})])
     found = row(table, "bAbI, 1k, all together")
-    assert found["ours"] == "10.50 (small --choose-by task, one run)"
+    assert found["ours"] == "10.50 (small, one run)"
     assert found["best published"] == "UT 7.85"
     assert row(table, "bAbI, 1k, one by one")["ours"] == "not measured yet"
 

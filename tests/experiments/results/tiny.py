@@ -17,7 +17,7 @@ _SORT = {**_TINY, "mean_length": 3, "length_deviation": 1, "epoch_size": 16, "he
 TINY_PRESETS = {
     "sort": with_baselines(_SORT, {"d_model": 4}),
     "copy": with_baselines(_SORT, {"d_model": 4}),
-    "babi": with_baselines({**_TINY, "choose_by": "log_probability"}, {"d_model": 4}),
+    "babi": with_baselines(_TINY, {"d_model": 4}),
     "char-lm": with_baselines(_TINY, {"d_model": 4}),
     "algorithmic-copy": with_baselines(_TINY, {"d_model": 4}),
     "agreement": with_baselines(_TINY, {"d_model": 4}),
