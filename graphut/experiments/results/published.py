@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 PAPER = "arXiv 1807.03819"
 DGL = "DGL's examples/pytorch/transformer"
+TINY = "github.com/LividWo/Revisit-MMT"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ PUBLISHED: Mapping[str, list[Published]] = {
     "multi30k": [
         Published("DGL's example, 6 layers", {"BLEU": "35.41"}, DGL),
         Published("DGL's example, 2 layers", {"BLEU": "36.45"}, DGL),
+    ],
+    "multi30k, small letters, tokens": [
+        Published("Transformer-tiny, beam of 5", {"BLEU": "41.02"}, f"{TINY}, README-baseline.md")
     ],
     "wmt14": [Published("paper (base, no halting)", {"BLEU": "28.9"}, f"{PAPER}, section 3.6")],
 }  # fmt: skip
