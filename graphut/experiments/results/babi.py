@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
@@ -52,9 +52,11 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     """Return the table of errors and steps of each variant on each task.
 
     Of several seeds it has mean and deviation. If `joint`, one model has learned all tasks of the
-    size ("1k" or "10k"); else each task has its own model.
+    size ("1k" or "10k"); else each task has its own model. What was tried beside the presets stands
+    in the table of `babi_trials`.
     """
-    columns = list(_columns(_entries(size, joint=joint), runs))
+    found = _columns(_entries(size, joint=joint), runs)
+    columns = [column for column in found if not column.is_trial]
     head = ["task", *(column.title for column in columns), "published"]
     measured = [task for task in TASKS if any(task in column.by_task for column in columns)]
     rows = [[f"qa{task}", *(column.cell(task) for column in columns), ""] for task in measured]
@@ -63,6 +65,24 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     rows.append(["failed (over 5%)", *failed, ""])
     notes = "\n".join(f"- {column.note()}" for column in columns)
     return f"{tables.markdown_table(head, rows)}\n\n{notes}"
+
+
+def babi_trials(runs: Sequence[RunRecord]) -> str:
+    """Return the table of what was tried: options that differ from a preset, and their errors.
+
+    The last column is the error of the preset itself, on the same tasks.
+    """
+    head = ["questions", "tried", "error, %", "mean", "mean of the preset"]
+    rows = []
+    for size, joint in BABI_ERROR:
+        columns = list(_columns(_entries(size, joint=joint), runs))
+        presets = {column.preset: column for column in columns if not column.is_trial}
+        how = "together" if joint else "one by one"
+        for column in (column for column in columns if column.is_trial):
+            each = ", ".join(f"qa{n} {tables.percent(column.error(n))}" for n in column.by_task)
+            means = [own.mean_of(column.by_task) for own in (column, presets[column.preset])]
+            rows.append([f"{size}, {how}", column.title, each, *means])
+    return tables.markdown_table(head, rows)
 
 
 def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
@@ -82,11 +102,23 @@ def _entries(size: str, *, joint: bool) -> list[Entry]:
 class _Column:
     """The runs of one variant."""
 
+    preset: str | None
+    is_trial: bool  # True if it has options beside those with which the preset is measured
     title: str
     by_task: Mapping[int, Sequence[Mapping[str, Any]]]  # error and steps of each seed
     seeds: Sequence[int]
     commands: Sequence[str]  # of the first run
     missing: str  # the text where there is no run
+
+    def error(self, task: int) -> float:
+        """Return the mean error of the seeds."""
+        return fmean(row["error"] for row in self.by_task[task])
+
+    def mean_of(self, tasks: Collection[int]) -> str:
+        """Return the mean error on some tasks."""
+        if not self.by_task.keys() >= set(tasks):
+            return tables.NOT_MEASURED
+        return tables.percent(fmean(map(self.error, tasks)))
 
     def cell(self, task: int) -> str:
         """Return the error, and the mean steps of a sentence and of the question."""
@@ -107,7 +139,7 @@ class _Column:
             return self.missing, ""
         errors = [[row["error"] for row in rows] for rows in self.by_task.values()]
         of_tasks = "" if len(errors) == len(TASKS) else f" ({counted(len(errors), 'task')})"
-        failed = sum(fmean(of_seeds) > FAILED for of_seeds in errors)
+        failed = sum(self.error(task) > FAILED for task in self.by_task)
         averages = [*map(fmean, zip(*errors, strict=False))]
         return tables.mean_and_deviation(averages, tables.percent) + of_tasks, f"{failed}{of_tasks}"
 
@@ -130,6 +162,8 @@ def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_C
                 by_task.setdefault(int(row["group"].removeprefix("qa")), []).append(row)
         first = next((records[0] for records in by_entry if records), None)
         yield _Column(
+            variant[0],
+            variant != entries[0].variant(variant[0]),
             variant_name(variant),
             by_task,
             [record.setup.seed for record in measured],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-from graphut.experiments.results.babi import ENTRIES, babi_table
+from graphut.experiments.results.babi import ENTRIES, babi_table, babi_trials
 from graphut.experiments.results.benchmark_tables import BENCHMARK_TABLES
 from graphut.experiments.results.depth import depth_chart, depth_table
 from graphut.experiments.results.difficulty import (
@@ -51,6 +51,7 @@ _TABLES: Mapping[str, Callable[[Sequence[RunRecord]], str]] = {
     "babi-1k-joint": partial(babi_table, size="1k", joint=True),
     "babi-10k": partial(babi_table, size="10k", joint=False),
     "babi-10k-joint": partial(babi_table, size="10k", joint=True),
+    "babi-trials": babi_trials,
     "nesting": nesting_table,
     "ways": ways_table,
     "distances": distances_table,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.experiments.results.babi import babi_table
+from graphut.experiments.results.babi import babi_table, babi_trials
 from tests.experiments.results.tiny import cells, make_record, row
 
 STEPS = {"steps": 2.5, "question_steps": 4.0}
@@ -51,11 +51,16 @@ def test_babi_table_leaves_out_other_depths() -> None:
         assert option.replace("_", "-") not in babi_table(runs, "1k", joint=False)
     runs = [make_record("babi", options={"data": "DATA/x", "tasks": "all", "max_steps": 1})]
     assert "max-steps" not in babi_table(runs, "1k", joint=True)
-    runs = make_runs("1k", {1: 0.5}, options={"dropout": 0.25})
-    assert (
-        row(babi_table(runs, "1k", joint=False), "qa1")["small --dropout 0.25"]
-        == "50.00 at 2.50, 4.00"
-    )
+
+
+def test_babi_trials_stand_beside_the_preset_on_the_same_tasks() -> None:
+    runs = make_runs("1k", {1: 0.5, 2: 0.25}, options={"dropout": 0.25})
+    runs += make_runs("1k", {1: 0.125, 2: 0.0, 3: 1.0})
+    assert "--dropout" not in babi_table(runs, "1k", joint=False)
+    assert cells(babi_trials(runs))[1:] == [
+        ["1k, one by one", "small --dropout 0.25", "qa1 50.00, qa2 25.00", "37.50", "6.25"]
+    ]
+    assert row(babi_trials(runs[:3]), "1k, one by one")["mean of the preset"] == "-"
 
 
 def test_babi_table_of_10k_has_fewer_epochs_and_no_baselines() -> None:
