@@ -162,29 +162,43 @@ def _by_length(record: RunRecord, measure: str) -> list[tuple[float, float]]:
 
 
 def nesting_table(runs: Sequence[RunRecord]) -> str:
-    """Return the table of right answers and steps by how deep lists are nested: means of seeds.
+    """Return the table of right answers and steps by how deep lists are nested: means of seeds."""
+    return _listops_table(runs, "by_nesting", _nesting)
 
-    Runs that were judged by an older version do not say it, and have no row.
-    """
+
+def operator_table(runs: Sequence[RunRecord]) -> str:
+    """Return the table of right answers and steps by the operator of the outermost list."""
+    return _listops_table(runs, "by_operator", lambda row: (row["operator"],))
+
+
+def _nesting(row: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the first and the last nesting of a row, once if they are the same."""
+    return tuple(sorted({max(1, row["from"]), row["to"]}))  # a digit alone counts as a list
+
+
+def _listops_table(
+    runs: Sequence[RunRecord], detail: str, column: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+) -> str:
+    """Return the table of a detail of ListOps; runs judged by an older version have no row."""
     table = TASK_TABLES["listops"]
     names = [column.test_set for column in table.columns[:-1]]  # the last one is that of steps
     rows_of: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for variant, records in table.entries[0].variants(runs).items():
         for name in names:
-            of_seeds = [
-                record.evaluations.get(name, {}).get("by_nesting", ()) for record in records
-            ]
+            of_seeds = [record.evaluations.get(name, {}).get(detail, ()) for record in records]
             if rows := [row for own in of_seeds for row in own]:
                 rows_of[variant_name(variant), name] = rows
-    ranges = sorted({(row["from"], row["to"]) for rows in rows_of.values() for row in rows})
-    body = [[*key, *(_nested(rows, ends) for ends in ranges)] for key, rows in rows_of.items()]
-    titles = [str(low) if low == high else f"{low} to {high}" for low, high in ranges]
+    columns = sorted({column(row) for rows in rows_of.values() for row in rows})
+    body = [
+        [*key, *(_in_column([row for row in rows if column(row) == own]) for own in columns)]
+        for key, rows in rows_of.items()
+    ]
+    titles = [" to ".join(map(str, ends)) for ends in columns]
     return markdown_table(["model", "test set", *titles], body)
 
 
-def _nested(rows: Sequence[Mapping[str, Any]], ends: tuple[int, int]) -> str:
+def _in_column(own: Sequence[Mapping[str, Any]]) -> str:
     """Return the share of right answers, and steps in the encoder and in the decoder."""
-    own = [row for row in rows if (row["from"], row["to"]) == ends]
     if not own:
         return ""
     right, *steps = (

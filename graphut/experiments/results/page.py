@@ -15,6 +15,7 @@ from graphut.experiments.results.difficulty import (
     difficulty_table,
     lengths_chart,
     nesting_table,
+    operator_table,
 )
 from graphut.experiments.results.halting import (
     distances_table,
@@ -53,6 +54,7 @@ _TABLES: Mapping[str, Callable[[Sequence[RunRecord]], str]] = {
     "babi-10k-joint": partial(babi_table, size="10k", joint=True),
     "babi-trials": babi_trials,
     "nesting": nesting_table,
+    "operators": operator_table,
     "ways": ways_table,
     "distances": distances_table,
     "sweep": sweep_table,

@@ -5,6 +5,7 @@ from graphut.experiments.results.difficulty import (
     difficulty_table,
     lengths_chart,
     nesting_table,
+    operator_table,
 )
 from tests.experiments.results.tiny import PAIRS, cells, make_record, row
 
@@ -102,4 +103,19 @@ def test_nesting_table_has_means_of_seeds_by_nesting() -> None:
     assert cells(nesting_table(runs)) == [
         ["model", "test set", "1", "2", "3"],
         ["small", "test", "1.000 at 1.00, 2.00", ".375 at 1.00, 2.00", ".125 at 1.00, 2.00"],
+    ]
+
+
+def test_nesting_table_counts_a_digit_alone_as_a_list() -> None:
+    rows = [{**PAIRS, "from": 0, "to": 1, "examples": 4, "sequence_accuracy": 0.25}]
+    run = make_record("listops", options={"data": "DATA/x"}, test={**PAIRS, "by_nesting": rows})
+    assert cells(nesting_table([run]))[0] == ["model", "test set", "1"]
+
+
+def test_operator_table_has_a_column_for_each_operator() -> None:
+    rows = [{**PAIRS, "operator": name, "examples": 4} for name in ("[MAX", "[SM")]
+    run = make_record("listops", options={"data": "DATA/x"}, test={**PAIRS, "by_operator": rows})
+    assert cells(operator_table([run])) == [
+        ["model", "test set", "[MAX", "[SM"],
+        ["small", "test", ".500 at 1.00, 2.00", ".500 at 1.00, 2.00"],
     ]

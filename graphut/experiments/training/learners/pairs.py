@@ -102,7 +102,8 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Decode, and compare; the details are accuracies and steps by length.
 
-        They are also by how deep sources are nested, where the vocabulary has brackets.
+        They are also by how deep sources are nested, and by the operator of the outermost list,
+        where the vocabulary has brackets.
         """
         scores = score_pairs(decode(model, examples, **options), examples)
         sides = ("source_length", "target_length")
@@ -111,6 +112,8 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         if isinstance(symbols, Brackets):
             nesting = [symbols.nesting(source) for source, _ in examples]
             details["by_nesting"] = by_number(scores, nesting)
+            first = [symbols.decode(source)[0] for source, _ in examples]
+            details["by_operator"] = by_operator(scores, first)
         return self.evaluation(**pair_metrics(scores)), details
 
     def show(self, model: UniversalTransformer, task: PairTask) -> Iterator[str]:
@@ -275,6 +278,18 @@ def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
 def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
     """Return the metrics of each range of lengths, "source_length" or "target_length"."""
     return by_number(scores, [getattr(score, length) for score in scores])
+
+
+def by_operator(scores: Sequence[PairScore], first: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the metrics for each operator, the first symbol of a list."""
+    groups: dict[str, list[PairScore]] = {}
+    for symbol, score in zip(first, scores, strict=True):
+        groups.setdefault(symbol, []).append(score)
+    return [
+        {"operator": symbol, "examples": len(own), **pair_metrics(own)}
+        for symbol, own in sorted(groups.items())
+        if symbol.startswith("[")  # not a digit alone
+    ]
 
 
 def by_number(scores: Sequence[PairScore], numbers: Sequence[int]) -> list[dict[str, Any]]:

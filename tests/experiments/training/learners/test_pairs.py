@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import digits
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,6 +82,9 @@ def test_evaluate_in_detail_of_brackets_is_by_nesting_too() -> None:
     counts = [(row["from"], row["to"], row["examples"]) for row in more["by_nesting"]]
     assert counts == [(depth, depth, depths.count(depth)) for depth in sorted({*depths})]
     assert len(counts) > 1
+    first = [task.source_vocabulary.write(source).split()[0] for source, _ in task.test]
+    operators = [(row["operator"], row["examples"]) for row in more["by_operator"]]
+    assert operators == [(name, first.count(name)) for name in sorted({*first} - {*digits})]
 
 
 def brackets_open_at_once(text: str) -> int:
