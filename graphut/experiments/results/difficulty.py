@@ -177,7 +177,9 @@ def _nesting(row: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _listops_table(
-    runs: Sequence[RunRecord], detail: str, column: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    runs: Sequence[RunRecord],
+    detail: str,
+    column_of: Callable[[Mapping[str, Any]], tuple[Any, ...]],
 ) -> str:
     """Return the table of a detail of ListOps; runs judged by an older version have no row."""
     table = TASK_TABLES["listops"]
@@ -188,9 +190,9 @@ def _listops_table(
             of_seeds = [record.evaluations.get(name, {}).get(detail, ()) for record in records]
             if rows := [row for own in of_seeds for row in own]:
                 rows_of[variant_name(variant), name] = rows
-    columns = sorted({column(row) for rows in rows_of.values() for row in rows})
+    columns = sorted({column_of(row) for rows in rows_of.values() for row in rows})
     body = [
-        [*key, *(_in_column([row for row in rows if column(row) == own]) for own in columns)]
+        [*key, *(_in_column([row for row in rows if column_of(row) == own]) for own in columns)]
         for key, rows in rows_of.items()
     ]
     titles = [" to ".join(map(str, ends)) for ends in columns]

@@ -112,7 +112,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         if isinstance(symbols, Brackets):
             nesting = [symbols.nesting(source) for source, _ in examples]
             details["by_nesting"] = by_number(scores, nesting)
-            first = [symbols.decode(source)[0] for source, _ in examples]
+            first = ["".join(symbols.decode(source[:1])) for source, _ in examples]
             details["by_operator"] = by_operator(scores, first)
         return self.evaluation(**pair_metrics(scores)), details
 
