@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +15,50 @@ from zlib import crc32
 
 from graphut.experiments.tasks import presets
 from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask, option
-from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
+from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, character_of, symbol_of
+from graphut.sentences import BOS, EOS
 
 _DIGITS = Vocabulary(digits)
 VARIABLES = "abcdefghij"
-_LETTERS = {*VARIABLES, *"printifelseforxrange"}
-_CHARACTERS = Characters(map(symbol_of, f"{digits}+-*=<>(): \n" + "".join(sorted(_LETTERS))))
+_LETTERS = sorted({*VARIABLES, *"printifelseforxrange"})
+_OTHERS = [*map(symbol_of, "+-*=<>(): \n"), *_LETTERS]
 _TRIES = 100  # examples drawn for one that is wanted, at most
 _SIZE = presets.model_size(128, 512, 6)
 _PROGRAM = presets.PAIRS | presets.DEEP | _SIZE | {"batch_size": 32, "epochs": 30}
 _PROGRAM_PRESETS = presets.with_baselines(_PROGRAM, presets.WIDE_LAYERS)
 _MEMORY_PRESETS = presets.with_baselines(presets.COPY | {"max_offset": 0}, presets.NARROW_LAYERS)
 _SIGNS = {1: "+", -1: "-"}
+
+
+class PlacedDigits(Characters):
+    """Characters, but a digit also tells its place in its number: 0 for units, 1 for tens.
+
+    A digit whose place the vocabulary does not know is a character as any other.
+
+    Examples
+    --------
+    >>> placed = PlacedDigits(["+", "40", "41", "70"])
+    >>> placed.readable(placed.read("44+7"))
+    ['41', '40', '+', '70']
+    >>> placed.write(placed.read("44+7"))
+    '44+7'
+    """
+
+    def read(self, text: str) -> list[int]:
+        """Return the token ids of the characters of a text."""
+        symbols: list[str] = []
+        for part in re.findall("[0-9]+|[^0-9]", text):
+            placed = [f"{digit}{place}" for place, digit in enumerate(part[::-1])][::-1]
+            symbols += placed if placed[0] in self else map(symbol_of, part)
+        return self.encode(symbols)
+
+    def write(self, tokens: Sequence[int]) -> str:
+        """Return the text of token ids, without the places."""
+        symbols = self.decode([token for token in tokens if token not in (BOS, EOS)])
+        return "".join(s[0] if s[0] in digits else character_of(s) for s in symbols)
+
+
+_CHARACTERS = Characters([*digits, *_OTHERS])
 
 
 class Expression(NamedTuple):
@@ -164,8 +197,6 @@ class LearningToExecute(DrawnTask, PairTask):
     the length belong to a part, its pairs cannot be drawn.
     """
 
-    source_vocabulary: ClassVar[Vocabulary] = _DIGITS
-
     length: int = option(5, "the largest length: numbers are up to 10 to this power", least=1)
     epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
@@ -198,11 +229,33 @@ class LearningToExecute(DrawnTask, PairTask):
 class ProgramTask(LearningToExecute):
     """Programs of some operations, each with the one before as an operand, and their outputs."""
 
-    vocabulary_kind = Characters
-    source_vocabulary = _CHARACTERS
     operations: ClassVar[Sequence[Operation]]
 
     nesting: int = option(2, "operations in a program, at most", least=1)
+    digit_places: bool = option(
+        False,
+        "give a digit of a program another symbol at each place of its number, counted from the "
+        "right; with --no-share-embeddings",
+    )
+
+    @property
+    def vocabulary_kind(self) -> type[Characters]:
+        """The class of its vocabularies."""
+        return PlacedDigits if self.digit_places else Characters
+
+    @property
+    def source_vocabulary(self) -> Characters:
+        """The characters of programs."""
+        if not self.digit_places:
+            return _CHARACTERS
+        places = range(self.length + 1)
+        placed = [f"{digit}{place}" for place in places for digit in digits]
+        return PlacedDigits([*placed, *_OTHERS])
+
+    @property
+    def target_vocabulary(self) -> Characters:
+        """The characters of programs; digits of outputs do not tell their places."""
+        return self.vocabulary_kind(_CHARACTERS.symbols)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -264,6 +317,8 @@ class LteAddition(ProgramTask):
 @dataclass(frozen=True)
 class MemoryTask(LearningToExecute):
     """Random digits, to be written down."""
+
+    source_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
     length: int = option(55, "digits in the longest source", least=1)
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -55,6 +57,28 @@ def test_program_task_has_the_output_of_python(name: str) -> None:
     for pairs in parts(task):
         for program, output in (text(task, pair) for pair in pairs):
             assert run_python(program) == output
+
+
+@pytest.mark.parametrize("length", [1, 5, 12])
+def test_digits_of_programs_tell_their_places(length: int) -> None:
+    plain, placed = (LteProgram(length=length, digit_places=own) for own in (False, True))
+    for (source, target), (own_source, own_target) in zip(plain.test, placed.test, strict=True):
+        program = plain.source_vocabulary.write(source)
+        assert placed.source_vocabulary.write(own_source) == program
+        assert own_target == target
+        symbols = placed.source_vocabulary.readable(own_source)
+        for number in re.finditer("[0-9]+", program):
+            places = [int(symbol[1:]) for symbol in symbols[slice(*number.span())]]
+            assert places == [*range(len(number[0]))][::-1]
+
+
+def test_run_with_places_reads_its_vocabularies_again(tmp_path: Path) -> None:
+    task = LteProgram(digit_places=True)
+    for name, vocabulary in task.vocabularies.items():
+        vocabulary.save(tmp_path / name)
+        loaded = task.vocabulary_kind.load(tmp_path / name)
+        assert loaded.read("a=305") == vocabulary.read("a=305")
+        assert loaded.write(loaded.read("a=305")) == "a=305"
 
 
 @pytest.mark.parametrize("name", PROGRAMS + MEMORY)
