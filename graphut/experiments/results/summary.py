@@ -59,7 +59,8 @@ HEADLINES = (
     Headline("listops", "listops", "official d20s", "Ordered Memory .999 (1910.13466)",
              "trained on at most 100 symbols; Ordered Memory has a stack"),
 )  # fmt: skip
-# Both figures of the memory network stand in github.com/vinhkhuc/MemN2N-babi-python, `bechmarks`.
+# The figures of the memory network, and of its port, stand in the folder `bechmarks` (so it is
+# spelled) of github.com/vinhkhuc/MemN2N-babi-python.
 _MEMORY = "; a memory network {} (the authors' code of 1503.08895)"
 _PORT = "the memory network: {} (MemN2N-babi-python)"
 _TEN = "900 questions to train on, in the paper 1000"

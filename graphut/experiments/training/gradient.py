@@ -97,8 +97,8 @@ def bfloat16_gain(
 ) -> float:
     """Return how many times as fast a gradient is with its forward pass in bfloat16.
 
-    Measured on a batch, in turns with float32. The shortest times count: they are those in which no
-    other program ran. Model and random state stay as they are.
+    Measured on a batch, in turns with float32. The shortest times count: other programs on the
+    machine only make them longer. Model and random state stay as they are.
     """
     trial = deepcopy(model)
     seconds: dict[Literal["float32", "bfloat16"], list[float]] = {"float32": [], "bfloat16": []}
