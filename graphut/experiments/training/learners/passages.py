@@ -99,8 +99,10 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         return self.evaluation(**passage_metrics(score_passages(model, examples))), {}
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
-        """Return the words of a text."""
-        return Reading(text.split(), vocabularies["text"].read(text))
+        """Return the words of a text; of letters without spaces between them, each letter."""
+        vocabulary = vocabularies["text"]
+        names, tokens = text.split(), vocabulary.read(text)
+        return Reading(names if len(names) == len(tokens) else vocabulary.readable(tokens), tokens)
 
     def reading(self, example: Passage, task: PassageTask) -> tuple[Reading, str]:
         """Return the words of a passage, and the word that is to come next."""

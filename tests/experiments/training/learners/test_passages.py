@@ -153,6 +153,12 @@ def test_passage_learner_learns_and_answers(tmp_path: Path) -> None:
     assert [block.rpartition("right: ")[2] for block in shown] == right
 
 
+def test_letters_may_stand_without_spaces() -> None:
+    assert LEARNER.parse("cabha", TASK.vocabularies) == LEARNER.parse(
+        "c a b h a", TASK.vocabularies
+    )
+
+
 def test_look_inside_gives_the_word_and_the_steps_of_the_others() -> None:
     model, text = make_model(), "c a b h a"
     answer, [part] = LEARNER.look_inside(model, TASK.vocabularies, text, NoOptions())
