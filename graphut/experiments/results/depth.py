@@ -54,16 +54,20 @@ def depth_chart(runs: Sequence[RunRecord]) -> Chart:
 
 
 def _variants(task: DepthComparison, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
-    """Return the fixed depths, from 1 on, and then other runs whose steps share weights."""
+    """Return the fixed depths, from 1 on, and then the other runs of the same model.
+
+    Its steps share weights, and nothing but the choice of the depth differs from the presets.
+    """
     found = task.entry.variants(runs)
     fixed: dict[Variant, list[RunRecord]] = {
         variant: found.pop(variant, []) for variant in _fixed_depths(task.entry)
     }
+    adaptive = task.entry.variant("small")
     others = {
         variant: records
         for variant, records in found.items()
-        if variant == task.entry.variant("small")
-        or any(record.model["share_weights"] for record in records)
+        if {name for name, _ in {*variant[1]} ^ {*adaptive[1]}} <= DEPTH_OPTIONS
+        and (variant == adaptive or any(record.model["share_weights"] for record in records))
     }
     return fixed | others
 

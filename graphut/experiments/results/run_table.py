@@ -76,6 +76,12 @@ class Entry:
         """Return the variant in which a preset is measured."""
         return preset, () if _needs_gpu(preset) else tuple(self.cpu_options.items())
 
+    @property
+    def asked(self) -> list[Variant]:
+        """The variants that are to be measured."""
+        also: list[Variant] = [(SMALL, tuple(self.also.items()))] if self.also else []
+        return [*map(self.variant, self.presets), *also]
+
     def missing(self, preset: str | None) -> str:
         """Return the text that stands in place of a measurement: there is none, and why."""
         reason = self.reason
@@ -86,9 +92,7 @@ class Entry:
 
     def variants(self, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
         """Return the runs of this entry, by variant: the variants to be measured, then others."""
-        found: dict[Variant, list[RunRecord]] = {self.variant(name): [] for name in self.presets}
-        if self.also:
-            found[SMALL, tuple(self.also.items())] = []
+        found: dict[Variant, list[RunRecord]] = {variant: [] for variant in self.asked}
         asked = self._key_options({**self.options, **self.paths})
         for record in runs:
             setup = record.setup

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.results.babi import babi_table, babi_trials, published_errors
+from graphut.experiments.results import babi as module
+from graphut.experiments.results.babi import (
+    babi_summary,
+    babi_table,
+    babi_trials,
+    published_errors,
+)
 from tests.experiments.results.tiny import cells, make_record, row
 
 STEPS = {"steps": 2.5, "question_steps": 4.0}
@@ -63,6 +69,26 @@ def test_babi_trials_stand_beside_the_preset_on_the_same_tasks() -> None:
         ["1k, one by one", "small --dropout 0.25", "qa1 50.00, qa2 25.00", "37.50", "6.25"]
     ]
     assert row(babi_trials(runs[:3]), "1k, one by one")["mean of the preset"] == "-"
+
+
+def test_babi_table_has_the_setting_for_few_questions_beside_the_presets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_FEW_QUESTIONS", {"dropout": 0.25})
+    runs = make_runs("1k", {1: 0.5, 2: 0.25}, options={"dropout": 0.25})
+    runs += make_runs("1k", {1: 0.75, 2: 0.0})
+    table = babi_table(runs, "1k", joint=False)
+    assert row(table, "qa1")["small"] == "75.00 at 2.50, 4.00"
+    assert row(table, "qa1")["small --dropout 0.25"] == "50.00 at 2.50, 4.00"
+    assert len(cells(babi_trials(runs))) == 1  # no trial
+    for size, joint in (("1k", True), ("10k", False)):
+        assert "--dropout" not in babi_table(runs, size, joint=joint)
+    ours, _ = babi_summary(runs, "1k", joint=False)
+    own, other = (
+        "37.50 (2 tasks) (small, one run)",
+        "37.50 (2 tasks) (small --dropout 0.25, one run)",
+    )
+    assert ours == f"{own}; {other}"
 
 
 def test_babi_table_of_10k_has_fewer_epochs_and_no_baselines() -> None:
