@@ -6,6 +6,7 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout, geometric
 from graphut.attention.geometric import geometric_bias
+from graphut.attention.layout import layout_from_edges
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import assert_same, gradients, normal, pairs_of
 from tests.nn.cases import rows_graph
@@ -16,6 +17,14 @@ LAYOUTS: dict[str, EdgeLayout] = {
     "causal": Causal().layout([4, 1, 5]),
     "window": Window(2).layout([7, 2]),
     "rows": rows_graph([4, 1, 5]),  # parallel edges
+    "across": layout_from_edges(
+        torch.tensor([9, 0, 5, 3, 2, 7, 8]),
+        torch.tensor([0, 1, 2, 6, 6, 8, 9]),
+        num_src=10,
+        num_dst=10,
+        src_lengths=torch.tensor([4, 6]),
+        dst_lengths=torch.tensor([5, 5]),
+    ),
 }
 
 
@@ -36,11 +45,12 @@ def naive_weights(layout: EdgeLayout, query: Tensor, key: Tensor, toward: Tensor
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@pytest.mark.parametrize("edges", [8, 1 << 20])
+@pytest.mark.parametrize(("edges", "pairs"), [(8, 4), (1 << 20, 4), (1 << 20, 0)])
 def test_geometric_bias_is_the_logarithm_of_the_weights(
-    name: str, edges: int, monkeypatch: pytest.MonkeyPatch
+    name: str, edges: int, pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(geometric, "_EDGES", edges)  # computed at a time
+    monkeypatch.setattr(geometric, "_PAIRS_AN_EDGE", pairs)  # 0: no table of pairs
     layout = LAYOUTS[name]
     size = layout.num_dst
     inputs = [
