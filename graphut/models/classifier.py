@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from graphut.attention.layout import upload
 from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.encoder_model import EncoderModel
-from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
+from graphut.models.outputs import ClassifierOutput, ClassifierPrediction, StepAnswers
 from graphut.sentences import Sentences, flatten
 from graphut.topology.batch import ragged_arange, row_sums
 
@@ -57,7 +57,11 @@ class UniversalTransformerClassifier(EncoderModel):
         nn.init.normal_(self.mask, mean=1.0, std=float(self.config.mask_init == "normal"))
 
     def forward(
-        self, documents: Sequence[Sentences], *, get_attention: bool = False
+        self,
+        documents: Sequence[Sentences],
+        *,
+        get_attention: bool = False,
+        get_steps: bool = False,
     ) -> ClassifierOutput:
         """Compute the logits of the classes of each document.
 
@@ -67,6 +71,8 @@ class UniversalTransformerClassifier(EncoderModel):
             The words of each sentence of each document, as token ids.
         get_attention : bool
             Also keep the attention weights between sentences, as `output.ponder.attention`.
+        get_steps : bool
+            Also return the answers after every step, for a loss at each of them.
 
         Raises
         ------
@@ -79,11 +85,26 @@ class UniversalTransformerClassifier(EncoderModel):
         """
         words, sizes, lengths = self._read(documents)
         feat = self._first_states(words, sizes)
-        states, read, steps, ponder = self._encode(feat, lengths, get_attention)
-        if self.config.readout == "mean":
-            document = torch.repeat_interleave(lengths).to(self.device)
-            read = row_sums(states, document, len(lengths)) / lengths.to(states)[:, None]
-        return ClassifierOutput(self.output(read), ponder, steps, lengths)
+        encoded = self._encode(feat, lengths, get_attention, get_steps)
+        logits, steps = self._read_out(encoded.states, lengths), encoded.steps
+        if encoded.by_step is None:
+            return ClassifierOutput(logits, encoded.ponder, steps, lengths)
+        answers = [
+            StepAnswers(active, self._read_out(states, lengths)[active])
+            for states, active in encoded.by_step
+        ]
+        return ClassifierOutput(logits, encoded.ponder, steps, lengths, answers)
+
+    def _read_out(self, states: Tensor, lengths: Tensor) -> Tensor:
+        """Return the logits of documents whose sentences have these states."""
+        sizes = lengths.to(states.device)
+        if self.config.readout == "last":
+            logits: Tensor = self.output(states[sizes.cumsum(0) - 1])
+            return logits
+        document = torch.repeat_interleave(sizes)
+        mean = row_sums(states, document, len(sizes)) / sizes[:, None]
+        logits = self.output(mean)
+        return logits
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:

@@ -345,11 +345,15 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
     readout: Literal["last", "mean"] = option(
         "last", "what the class is read from: the last state, or the mean of all"
     )
+    step_loss_weight: float = option(
+        0.0, "weight of the loss of the answers after every step, beside that of the final ones"
+    )
 
     def _check_values(self) -> None:
         super()._check_values()
         self._check("classes", self.classes >= 2, "at least 2")
         self._check("longest_sentence", self.longest_sentence >= 1, "at least 1")
+        self._check("step_loss_weight", self.step_loss_weight >= 0, "0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)

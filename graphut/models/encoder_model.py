@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import torch
 from torch import Tensor
 
 from graphut.attention.layout import upload
@@ -10,7 +13,25 @@ from graphut.models.config import EncoderConfig
 from graphut.models.nodes import SentenceNodes
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
+from graphut.nn.loop import FrontierRows
 from graphut.topology import node_positions, parse
+
+
+class Encoded(NamedTuple):
+    """A batch of texts after the encoder."""
+
+    states: Tensor  # (nodes, d)
+    last: Tensor  # (batch, d), the last state of each text
+    steps: Tensor  # (nodes,) int64
+    ponder: Ponder  # of all nodes, with the extra nodes of the topology
+    by_step: list[StepStates] | None  # if asked for
+
+
+class StepStates(NamedTuple):
+    """The states after a step; those of nodes that have halted are their last ones."""
+
+    states: Tensor  # (nodes, d)
+    active: Tensor  # int64, the texts whose last node has taken this step
 
 
 class EncoderModel(AdaptiveModel):
@@ -29,12 +50,11 @@ class EncoderModel(AdaptiveModel):
         self.encoder = make_recurrence(config)
 
     def _encode(
-        self, feat: Tensor, lengths: Tensor, get_attention: bool
-    ) -> tuple[Tensor, Tensor, Tensor, Ponder]:
-        """Return states, the last state of each text, steps, and the record of all nodes.
+        self, feat: Tensor, lengths: Tensor, get_attention: bool, get_steps: bool = False
+    ) -> Encoded:
+        """Encode texts from first states `feat`, `(nodes, d)`.
 
-        `feat`, `(nodes, d)`, are first states, and `lengths`, `(batch,)` int64 on the CPU, the
-        numbers of nodes of the texts. Only the record has the extra nodes of the topology.
+        `lengths`, `(batch,)` int64 on the CPU, are the numbers of nodes of the texts.
         """
         position = node_positions(self.topology, lengths)
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
@@ -47,8 +67,25 @@ class EncoderModel(AdaptiveModel):
         position = nodes.positions(self._drawn_positions(lengths), position)
         last = lengths.cumsum(0) - 1
         layout, position, last = upload([layout, position, last], self.device)
-        out, ponder, *_ = self.encoder(
-            layout, nodes.first_states(feat), positions=position, get_attention=get_attention
+        out, ponder, *more = self.encoder(
+            layout,
+            nodes.first_states(feat),
+            positions=position,
+            get_attention=get_attention,
+            get_steps=get_steps,
         )
         states = nodes.select_tokens(out)
-        return states, states[last], nodes.select_tokens(ponder.steps), ponder
+        by_step = _by_step(nodes, torch.zeros_like(out), more[-1], last) if get_steps else None
+        return Encoded(states, states[last], nodes.select_tokens(ponder.steps), ponder, by_step)
+
+
+def _by_step(
+    nodes: SentenceNodes, states: Tensor, steps: list[FrontierRows], last: Tensor
+) -> list[StepStates]:
+    own = nodes.select_tokens(torch.arange(len(states), device=states.device))[last]
+    found = []
+    for rows in steps:
+        states = states.index_copy(0, rows.nodes, rows.states)
+        active = torch.isin(own, rows.nodes).nonzero()[:, 0]
+        found.append(StepStates(nodes.select_tokens(states), active))
+    return found

@@ -53,6 +53,21 @@ class LMOutput(NamedTuple):
     lengths: Tensor
 
 
+class StepAnswers(NamedTuple):
+    """The answers of a `UniversalTransformerClassifier` after one step.
+
+    Parameters
+    ----------
+    documents : Tensor
+        int64, the documents whose last sentence has taken this step.
+    logits : Tensor
+        `(documents, classes)`
+    """
+
+    documents: Tensor
+    logits: Tensor
+
+
 class ClassifierOutput(NamedTuple):
     """The output of a `UniversalTransformerClassifier` for a batch of documents.
 
@@ -62,12 +77,15 @@ class ClassifierOutput(NamedTuple):
         `(batch, classes)`
     ponder, steps, lengths
         As for `LMOutput`, of the sentences of each document.
+    answers : list of StepAnswers, optional
+        The answers after every step, if asked for.
     """
 
     logits: Tensor
     ponder: Ponder
     steps: Tensor
     lengths: Tensor
+    answers: list[StepAnswers] | None = None
 
 
 class PointerOutput(NamedTuple):

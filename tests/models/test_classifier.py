@@ -98,6 +98,37 @@ def test_classifier_gradients_reach_every_parameter(row: dict[str, Any]) -> None
     assert all(g.abs().sum() > 1e-9 for g in found)
 
 
+@pytest.mark.parametrize("readout", ["last", "mean"])
+@pytest.mark.parametrize("topology", ["complete", "(window:1|virtual:2)"])
+def test_classifier_answers_after_every_step_as_with_no_more_steps(
+    readout: str, topology: str
+) -> None:
+    model = build_classifier(readout=readout, topology=topology, rule="fixed", max_steps=4)
+    answers = model(DOCUMENTS, get_steps=True).answers
+    assert answers is not None and len(answers) == 4 and model(DOCUMENTS).answers is None
+    for step, (documents, logits) in enumerate(answers, 1):
+        model.max_steps = step
+        assert documents.tolist() == [0, 1, 2]
+        assert_same([logits], [model(DOCUMENTS).logits])
+
+
+@pytest.mark.parametrize("readout", ["last", "mean"])
+@pytest.mark.parametrize("topology", ["complete", "(window:1|virtual:2)"])
+def test_classifier_answers_while_the_last_sentence_is_active(readout: str, topology: str) -> None:
+    model = build_classifier(readout=readout, topology=topology, rule="act:weighting=last")
+    output = model(DOCUMENTS, get_steps=True)
+    assert output.answers is not None
+    steps, needed = output.steps.split([3, 1, 2]), len(output.answers)
+    assert needed == int(output.ponder.steps.max())
+    compared = 0
+    for step, (documents, logits) in enumerate(output.answers, 1):
+        assert documents.tolist() == [n for n, own in enumerate(steps) if own[-1] >= step]
+        done = [n for n in documents.tolist() if step == (own := steps[n])[-1] == own.max()]
+        assert_same([logits[[documents.tolist().index(n) for n in done]]], [output.logits[done]])
+        compared += len(done)
+    assert compared
+
+
 def test_classifier_tells_word_order_only_by_different_masks() -> None:
     model = build_classifier()
     one, other = [[[2, 3, 4], [5]]], [[[4, 2, 3], [5]]]
@@ -180,6 +211,7 @@ def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
         ("vocab_size", 2, "vocab_size must be at least 3"),
         ("classes", 1, "classes must be at least 2; got 1"),
         ("longest_sentence", 0, "longest_sentence must be at least 1; got 0"),
+        ("step_loss_weight", -1.0, "step_loss_weight must be 0 or more; got -1.0"),
         ("topology", "zigzag", "zigzag"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import exp
 from statistics import fmean
@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch.nn.functional import cross_entropy
 
 from graphut._files import blaming
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
@@ -85,10 +86,22 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def outcome(
         self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of the answers."""
-        output = model([document(question) for question in batch])
+        """Return the loss of the answers; with `step_loss_weight` also of those of every step.
+
+        The loss of a question after a step in which it is active is divided by `max_steps`.
+        """
+        weight = model.config.step_loss_weight
+        output = model([document(question) for question in batch], get_steps=weight > 0)
         labels = torch.tensor([question.answer for question in batch], device=model.device)
-        return Outcome.of(output.logits, labels, label_smoothing, encoder=output.ponder)
+        outcome = Outcome.of(output.logits, labels, label_smoothing, encoder=output.ponder)
+        if output.answers is None:
+            return outcome
+        each = [
+            cross_entropy(logits, labels[asked], label_smoothing=label_smoothing, reduction="sum")
+            for asked, logits in output.answers
+        ]
+        by_step = torch.stack(each).sum() / (len(labels) * model.max_steps)
+        return replace(outcome, loss=outcome.loss + weight * by_step)
 
     def counts(
         self, model: UniversalTransformerClassifier, batch: list[Question]

@@ -60,6 +60,22 @@ def test_outcome_is_the_formula(smoothing: float) -> None:
     assert found.ponders["encoder"].cost == output.ponder.cost
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_outcome_with_a_loss_at_every_step_is_the_formula(smoothing: float) -> None:
+    model, plain, batch = make_model(step_loss_weight=0.5), make_model(), TASK.test[:7]
+    found = LEARNER.outcome(model, batch, smoothing)
+    output = model([document(q) for q in batch], get_steps=True)
+    expected = LEARNER.outcome(plain, batch, smoothing).loss
+    steps = [own[-1] for own in output.steps.split(output.lengths.tolist())]
+    assert output.answers is not None and len({*map(int, steps)}) > 1
+    for answered, logits in output.answers:
+        for number, row in zip(answered.tolist(), logits.log_softmax(-1), strict=True):
+            likely = (1 - smoothing) * row[batch[number].answer] + smoothing * row.mean()
+            expected = expected - 0.5 * likely / (7 * 3)
+    assert sum(len(answered) for answered, _ in output.answers) == sum(map(int, steps))
+    torch.testing.assert_close(found.loss, expected)
+
+
 def test_score_questions_compares_what_the_model_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH", 3)
     model = make_model()
