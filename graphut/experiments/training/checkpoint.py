@@ -28,6 +28,7 @@ class TrainingState(NamedTuple):
     model: nn.Module
     optimizer: Optimizer
     scheduler: LRScheduler
+    average: nn.Module | None = None  # of the weights
 
     @property
     def device(self) -> torch.device:
@@ -39,6 +40,9 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
     """Write a checkpoint, atomically, with `torch`'s random state and the progress as JSON."""
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
+    if trained.average is not None:
+        own = trained.average.state_dict()
+        tensors |= {f"average.{name}": value for name, value in own.items()}
     for index, state in optimizer["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
     tensors["random.cpu"] = torch.get_rng_state()
@@ -76,6 +80,8 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
     with blaming(path, "belongs to another model or optimizer"):
         groups = [{**group, "fused": fused} for group in header["optimizer"]]
         trained.model.load_state_dict(_under("model.", tensors))
+        if trained.average is not None:
+            trained.average.load_state_dict(_under("average.", tensors))
         trained.optimizer.load_state_dict(
             {"state": _optimizer_state(tensors), "param_groups": groups}
         )

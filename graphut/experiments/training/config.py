@@ -26,6 +26,11 @@ class TrainingConfig(CheckedConfig):
     )
     weight_decay: float = option(0.01, "per unit of the learning rate (adam: added to gradients)")
     clip_norm: float = option(1.0, "largest norm of the gradient; above it, it is scaled down")
+    ema: float = option(
+        0.0,
+        "decay, at each update, of an exponential moving average of the weights; it is what is "
+        "validated and kept (0: the weights themselves)",
+    )
     label_smoothing: float = option(0.0, "share of the target spread evenly over the vocabulary")
     ponder_weight: float = option(0.001, "loss for each step that a token takes, on average")
     ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0")
@@ -73,6 +78,7 @@ class TrainingConfig(CheckedConfig):
         self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         best = self.choose_by != "last" or not self.ponder_wait
         self._check("ponder_wait", best, "0 where choose_by is 'last'")
+        self._check("ema", 0 <= self.ema < 1, "in [0, 1)")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from graphut._files import blaming
@@ -129,7 +130,10 @@ class Trainer:
         self.updates = len(self._batches())  # of an epoch
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
         self._gradient = BatchGradient(model, self.learner, config, accumulate)
-        self._state = TrainingState(model, self.optimizer, self.scheduler)
+        self._average: AveragedModel | None = None
+        if config.ema:
+            self._average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema))
+        self._state = TrainingState(model, self.optimizer, self.scheduler, self._average)
         self._saved_at = self._counted_at = time.monotonic()
 
     def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
@@ -330,12 +334,16 @@ class Trainer:
             )
         self.optimizer.step()
         self.scheduler.step()
+        if self._average is not None:
+            self._average.update_parameters(self.model)
         return read
 
     def _end_epoch(self) -> None:
         progress, totals = self.progress, self.progress.totals
+        kept = self.model if self._average is None else self._average.module
+        assert isinstance(kept, AdaptiveModel)
         with self._advising():
-            evaluation = evaluate(self.model, self.task, self.task.validation)
+            evaluation = evaluate(kept, self.task, self.task.validation)
         if is_first():
             self._check_before_saving()
             self._check_files()
@@ -345,7 +353,7 @@ class Trainer:
         better = progress.update_best(evaluation, self.config)
         if is_first():
             if better:
-                self.model.save_pretrained(self.folder)
+                kept.save_pretrained(self.folder)
             self._log(totals, evaluation)
 
     def _log(self, totals: Totals, evaluation: Evaluation) -> None:

@@ -29,6 +29,8 @@ from graphut.experiments.training import TrainingConfig
         ("ponder_wait", 20),  # as long as patience
         ("min_steps", -1),
         ("seed", -1),
+        ("ema", 1.0),
+        ("ema", -0.1),
         ("label_smoothing", 1.0),
         ("target_accuracy", 0.0),
         ("target_accuracy", 1.5),

@@ -67,19 +67,23 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def assert_same_end(first: Trainer, second: Trainer) -> None:
-    for name, value in first.model.state_dict().items():
-        assert torch.equal(second.model.state_dict()[name], value), name
+    kept = (load_file(trainer.folder / "model.safetensors") for trainer in (first, second))
+    for one, other in ((first.model.state_dict(), second.model.state_dict()), tuple(kept)):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            assert torch.equal(other[name], value), name
     assert metrics(first.folder) == metrics(second.folder)
     seconds = {"seconds": 0.0}
     assert first.progress.to_dict() | seconds == second.progress.to_dict() | seconds
 
 
-DRAWN = TrainingConfig(**vars(CONFIG) | {"min_steps": 1, "ponder_wait": 1})
+DRAWN = replace(CONFIG, min_steps=1, ponder_wait=1)
+AVERAGED = replace(CONFIG, ema=0.5)
 
 
 @pytest.mark.parametrize(
     ("updates", "config", "noise"),
-    [(n, CONFIG, 0.0) for n in (0, 1, 3, 5, 8)] + [(5, DRAWN, 0.3)],
+    [(n, CONFIG, 0.0) for n in (0, 1, 3, 5, 8)] + [(5, DRAWN, 0.3), (5, AVERAGED, 0.0)],
 )
 def test_trainer_resumes_a_stopped_run_to_the_last_bit(
     tmp_path: Path, updates: int, config: TrainingConfig, noise: float
@@ -308,6 +312,31 @@ def test_trainer_keeps_the_best_model(tmp_path: Path) -> None:
     result = evaluate(kept, TASK, TASK.validation)
     assert result == trainer.progress.best
     assert result.metrics in [line["validation"] for line in metrics(tmp_path)]
+
+
+def test_trainer_validates_and_keeps_the_average_of_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make(tmp_path, replace(AVERAGED, epochs=1, choose_by="last"))
+    averages: list[dict[str, torch.Tensor]] = []
+    step = trainer._step
+
+    def step_and_average(numbers: torch.Tensor) -> list[float]:
+        read = step(numbers)
+        now = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+        averages.append({k: (averages[-1][k] + x) / 2 for k, x in now.items()} if averages else now)
+        return read
+
+    monkeypatch.setattr(trainer, "_step", step_and_average)
+    assert trainer.fit()
+    kept = UniversalTransformer.from_pretrained(tmp_path)
+    for name, value in kept.state_dict().items():
+        torch.testing.assert_close(value, averages[-1][name])
+    assert len(averages) == 3
+    last = trainer.model.state_dict()
+    assert not all(torch.equal(last[name], value) for name, value in kept.state_dict().items())
+    [line] = metrics(tmp_path)
+    assert line["validation"] == evaluate(kept, TASK, TASK.validation).metrics
 
 
 def test_trainer_stops_when_nothing_gets_better(
