@@ -10,7 +10,9 @@ from tests.conftest import DATA
 
 def unpack(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as members:
-        members.extractall(folder, filter="data")
+        # Python 3.11.3 and older have no filters.
+        members.extraction_filter = getattr(tarfile, "data_filter", None)
+        members.extractall(folder)
     return folder
 
 
