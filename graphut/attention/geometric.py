@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import mul
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -84,11 +86,12 @@ def _products(
     """
     dst_cuts, src_cuts = layout.derive(sentence_cuts)
     rows, sources = torch.searchsorted(nodes, dst_cuts).diff(), src_cuts.diff()
-    many = int((rows * sources).sum()) > _PAIRS_AN_EDGE * len(row)
+    sizes = torch.stack([rows, sources]).tolist()  # one wait for the device
+    many = sum(map(mul, *sizes)) > _PAIRS_AN_EDGE * len(row)
     if many or not layout.derive(_stays_in_sentences):
         return edge_dot(query, key, row, source)
-    queries, keys = query.split(rows.tolist()), key.split(sources.tolist())
-    products = (torch.einsum("ahd,nhd->anh", *pair) for pair in zip(queries, keys, strict=True))
+    each = zip(query.split(sizes[0]), key.split(sizes[1]), strict=True)
+    products = (torch.einsum("ahd,nhd->anh", *pair) for pair in each)
     table = torch.cat([product.flatten(0, 1) for product in products])
     width = torch.repeat_interleave(sources, rows)
     before = width.cumsum(0) - width - torch.repeat_interleave(src_cuts[:-1], rows)

@@ -85,25 +85,22 @@ class UniversalTransformerClassifier(EncoderModel):
         """
         words, sizes, lengths = self._read(documents)
         feat = self._first_states(words, sizes)
-        encoded = self._encode(feat, lengths, get_attention, get_steps)
-        logits, steps = self._read_out(encoded.states, lengths), encoded.steps
-        if encoded.by_step is None:
-            return ClassifierOutput(logits, encoded.ponder, steps, lengths)
-        answers = [
-            StepAnswers(active, self._read_out(states, lengths)[active])
-            for states, active in encoded.by_step
-        ]
-        return ClassifierOutput(logits, encoded.ponder, steps, lengths, answers)
+        states, last, steps, ponder, by_step = self._encode(feat, lengths, get_attention, get_steps)
+        answers = None
+        if by_step is not None:
+            answers = [
+                StepAnswers(active, self._read_out(after, last)[active])
+                for after, active in by_step
+            ]
+        return ClassifierOutput(self._read_out(states, last), ponder, steps, lengths, answers)
 
-    def _read_out(self, states: Tensor, lengths: Tensor) -> Tensor:
-        """Return the logits of documents whose sentences have these states."""
-        sizes = lengths.to(states.device)
-        if self.config.readout == "last":
-            logits: Tensor = self.output(states[sizes.cumsum(0) - 1])
-            return logits
-        document = torch.repeat_interleave(sizes)
-        mean = row_sums(states, document, len(sizes)) / sizes[:, None]
-        logits = self.output(mean)
+    def _read_out(self, states: Tensor, last: Tensor) -> Tensor:
+        """Return the logits of documents, of which `last` are the last sentences."""
+        read = states[last]
+        if self.config.readout == "mean":
+            sizes = last.diff(prepend=last.new_full((1,), -1))
+            read = row_sums(states, torch.repeat_interleave(sizes), len(sizes)) / sizes[:, None]
+        logits: Tensor = self.output(read)
         return logits
 
     @torch.no_grad()

@@ -21,7 +21,7 @@ class Encoded(NamedTuple):
     """A batch of texts after the encoder."""
 
     states: Tensor  # (nodes, d)
-    last: Tensor  # (batch, d), the last state of each text
+    last: Tensor  # (batch,) int64, the last node of each text
     steps: Tensor  # (nodes,) int64
     ponder: Ponder  # of all nodes, with the extra nodes of the topology
     by_step: list[StepStates] | None  # if asked for
@@ -76,7 +76,7 @@ class EncoderModel(AdaptiveModel):
         )
         states = nodes.select_tokens(out)
         by_step = _by_step(nodes, torch.zeros_like(out), more[-1], last) if get_steps else None
-        return Encoded(states, states[last], nodes.select_tokens(ponder.steps), ponder, by_step)
+        return Encoded(states, last, nodes.select_tokens(ponder.steps), ponder, by_step)
 
 
 def _by_step(

@@ -68,7 +68,7 @@ class UniversalTransformerPointer(EncoderModel):
         tokens, passage = upload([tokens, torch.repeat_interleave(lengths)], self.device)
         feat = self._embed(self.embedding, tokens)
         states, last, steps, ponder, _ = self._encode(feat, lengths, get_attention)
-        scores = (states * self.question(last)[passage]).sum(-1) * self.config.d_model**-0.5
+        scores = (states * self.question(states[last])[passage]).sum(-1) * self.config.d_model**-0.5
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         scores = scores - _log_sum(scores, passage, len(lengths))[passage]
         return PointerOutput(scores, tokens, ponder, steps, lengths)
