@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from operator import mul
-
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from graphut.attention.edge_sums import edge_dot
-from graphut.attention.layout import EdgeLayout, sentence_cuts
+from graphut.attention.layout import EdgeLayout
 
 _EDGES = 1 << 20  # computed at a time: sums in float64 take memory
-# A table of all pairs in a sentence is computed where it has at most so many pairs an edge.
-_PAIRS_AN_EDGE = 4
 
 
 def geometric_bias(
@@ -68,44 +64,13 @@ def _log_weights(
     node = nodes[row]
     itself, side = (source == node)[:, None], 2 * row + (source > node)
     toward = direction.transpose(1, 2).flatten(0, 1).index_select(0, side)
-    score = _products(layout, query, key, nodes, row, source) + toward
+    score = edge_dot(query, key, row, source) + toward
     missed = logsigmoid(-score).masked_fill(itself, 0.0)
     total = missed.cumsum(0, dtype=torch.float64)
     start = (total - missed).index_select(0, first[row])
     # The logarithm of p is that of 1 - p, plus the score.
     weight = score + (total - start).to(score.dtype)
     return weight.masked_fill(itself, -torch.inf), edge
-
-
-def _products(
-    layout: EdgeLayout, query: Tensor, key: Tensor, nodes: Tensor, row: Tensor, source: Tensor
-) -> Tensor:
-    """Return `edge_dot(query, key, row, source)`, by a matrix product a sentence if that is less.
-
-    `nodes`, `(A,)`, are the sorted destinations whose queries these are.
-    """
-    dst_cuts, src_cuts = layout.derive(sentence_cuts)
-    rows, sources = torch.searchsorted(nodes, dst_cuts).diff(), src_cuts.diff()
-    sizes = torch.stack([rows, sources]).tolist()  # one wait for the device
-    many = sum(map(mul, *sizes)) > _PAIRS_AN_EDGE * len(row)
-    if many or not layout.derive(_stays_in_sentences):
-        return edge_dot(query, key, row, source)
-    each = zip(query.split(sizes[0]), key.split(sizes[1]), strict=True)
-    products = (torch.einsum("ahd,nhd->anh", *pair) for pair in each)
-    table = torch.cat([product.flatten(0, 1) for product in products])
-    width = torch.repeat_interleave(sources, rows)
-    before = width.cumsum(0) - width - torch.repeat_interleave(src_cuts[:-1], rows)
-    return table.index_select(0, before[row] + source)
-
-
-def _stays_in_sentences(layout: EdgeLayout) -> bool:
-    """Return whether no edge joins two sentences."""
-    row, source, _ = layout.in_edges()
-    dst, src = (
-        torch.searchsorted(cuts, node, right=True)
-        for cuts, node in zip(layout.derive(sentence_cuts), (row, source), strict=True)
-    )
-    return torch.equal(dst, src)
 
 
 def _nearest_first(layout: EdgeLayout) -> tuple[Tensor, Tensor]:

@@ -64,10 +64,16 @@ class Library:
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
         same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
-        if not (same and hasattr(self._dll, "graphut_square_sums")):
+        if not (same and hasattr(self._dll, "graphut_geometric")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
         for function in (self._dll.graphut_forward, self._dll.graphut_backward):
             function.argtypes = (POINTER(Call), c_int)
+        for function, tables in (
+            (self._dll.graphut_geometric, 2),
+            (self._dll.graphut_geometric_backward, 3),
+        ):
+            function.argtypes = (POINTER(Call), *[c_void_p] * tables, c_int)
+            function.restype = None
         self._dll.graphut_square_sums.argtypes = (POINTER(Table), c_int64, c_int64, c_int)
         self._dll.graphut_square_sums.restype = None
         sizes, pointers = (c_int64, c_int64), (c_void_p, c_void_p)
@@ -85,6 +91,17 @@ class Library:
     def backward(self, call: Call, dtype: torch.dtype) -> None:
         """Write the gradients."""
         self._dll.graphut_backward(call, DTYPES[dtype])
+
+    def geometric(self, call: Call, direction: Tensor, bias: Tensor) -> None:
+        """Write the entries of `bias` that are the call's edges."""
+        self._dll.graphut_geometric(call, direction.data_ptr(), bias.data_ptr(), DTYPES[bias.dtype])
+
+    def geometric_backward(
+        self, call: Call, direction: Tensor, bias_grad: Tensor, direction_grad: Tensor
+    ) -> None:
+        """Write the gradients of query, key and `direction`."""
+        tables = (table.data_ptr() for table in (direction, bias_grad, direction_grad))
+        self._dll.graphut_geometric_backward(call, *tables, DTYPES[bias_grad.dtype])
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return what `graphut.attention.sorting.sort_edges` does, of contiguous tensors."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,6 +10,8 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, geometric
 from graphut.attention.geometric import geometric_bias
 from graphut.attention.layout import layout_from_edges
+from graphut.attention.native import geometric as module
+from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import assert_same, gradients, normal, pairs_of
 from tests.nn.cases import rows_graph
@@ -44,21 +49,24 @@ def naive_weights(layout: EdgeLayout, query: Tensor, key: Tensor, toward: Tensor
     return torch.stack(weights)
 
 
+Biases = Callable[..., Tensor]
+BIASES = [geometric_bias, fast_geometric_bias]
+
+
+def make_inputs(size: int, feats: int = FEATS) -> list[Tensor]:
+    return [normal(size, HEADS, n, seed=seed) for seed, n in enumerate((feats, feats, 2))]
+
+
 @pytest.mark.parametrize("name", LAYOUTS)
-@pytest.mark.parametrize(("edges", "pairs"), [(8, 4), (1 << 20, 4), (1 << 20, 0)])
+@pytest.mark.parametrize("bias", BIASES)
+@pytest.mark.parametrize(("edges", "feats"), [(8, FEATS), (1 << 20, FEATS), (1 << 20, 19)])
 def test_geometric_bias_is_the_logarithm_of_the_weights(
-    name: str, edges: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+    name: str, bias: Biases, edges: int, feats: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(geometric, "_EDGES", edges)  # computed at a time
-    monkeypatch.setattr(geometric, "_PAIRS_AN_EDGE", pairs)  # 0: no table of pairs
     layout = LAYOUTS[name]
-    size = layout.num_dst
-    inputs = [
-        normal(size, HEADS, FEATS),
-        normal(size, HEADS, FEATS, seed=1),
-        normal(size, HEADS, 2),
-    ]
-    found = geometric_bias(layout, *inputs, None).exp()
+    inputs = make_inputs(layout.num_dst, feats)
+    found = bias(layout, *inputs, None).exp()
     expected = naive_weights(layout, *inputs)
     assert_same([found], [expected])
     assert_same(gradients([found], inputs), gradients([expected], inputs))
@@ -67,22 +75,71 @@ def test_geometric_bias_is_the_logarithm_of_the_weights(
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_geometric_bias_of_a_frontier_is_that_of_its_edges(name: str) -> None:
+@pytest.mark.parametrize("bias", BIASES)
+def test_geometric_bias_of_a_frontier_is_that_of_its_edges(name: str, bias: Biases) -> None:
     layout, frontier = LAYOUTS[name], torch.tensor([1, 2, 6, 8])
-    query, key, toward = (normal(layout.num_dst, HEADS, n, seed=n) for n in (FEATS, FEATS, 2))
-    whole = geometric_bias(layout, query, key, toward, None)
-    part = geometric_bias(layout, query[frontier], key, toward[frontier], frontier)
+    query, key, toward = inputs = make_inputs(layout.num_dst)
     edge = layout.in_edges(frontier)[2]
-    assert torch.equal(part[edge].exp(), whole[edge].exp()) or torch.allclose(
-        part[edge].exp(), whole[edge].exp(), atol=1e-14
+    whole = bias(layout, *inputs, None)[edge].exp()
+    part = bias(layout, query[frontier], key, toward[frontier], frontier)
+    assert_same([part[edge].exp()], [whole])
+    assert_same(gradients([part[edge].exp()], inputs), gradients([whole], inputs))
+    others = torch.ones(layout.num_edges, dtype=torch.bool).index_fill(0, edge, False)
+    assert bool((part[others] == 0).all())
+
+
+@pytest.mark.parametrize("bias", BIASES)
+@pytest.mark.parametrize("frontier", [torch.empty(0, dtype=torch.int64), torch.tensor([4])])
+def test_geometric_bias_of_no_edges(bias: Biases, frontier: Tensor) -> None:
+    layout = Complete().layout([4, 1])
+    query, key, toward = inputs = make_inputs(5)
+    found = bias(layout, query[frontier], key, toward[frontier], frontier)
+    assert found.shape == (17, HEADS)
+    assert [bool((g == 0).all()) for g in gradients([found.exp()], inputs)] == [True] * 3
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_geometric_bias_has_second_derivatives(name: str) -> None:
+    layout, seen = LAYOUTS[name], [True, False, True]
+    inputs = [x.requires_grad_(y) for x, y in zip(make_inputs(layout.num_dst), seen, strict=True)]
+    assert torch.autograd.gradgradcheck(
+        lambda *given: fast_geometric_bias(layout, *given, None).exp(), inputs
     )
 
 
-def test_geometric_bias_does_not_lose_digits_in_long_batches() -> None:
+def test_geometric_bias_is_that_of_the_kernels_where_they_can_be_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layout, inputs, calls = Complete().layout([3]), make_inputs(3), []
+
+    def plain(*given: Any) -> Tensor:
+        calls.append(given)
+        return geometric_bias(*given)
+
+    monkeypatch.setattr(module, "geometric_bias", plain)
+    expected = fast_geometric_bias(layout, *inputs, None).exp()
+    assert not calls
+    torch.vmap(lambda query: fast_geometric_bias(layout, query, *inputs[1:], None))(inputs[0][None])
+    monkeypatch.setattr(module, "compiled", lambda: None)
+    assert_same([fast_geometric_bias(layout, *inputs, None).exp()], [expected])
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_geometric_bias_does_not_lose_digits_in_long_batches(bias: Biases) -> None:
     layout = Complete().layout([40] * 40)
     query, key = (normal(1600, HEADS, FEATS, seed=n) for n in (0, 1))
     zeros = torch.zeros(1600, HEADS, 2)
     exact = geometric_bias(layout, query, key, zeros.double(), None)[-1600:].exp()
-    found = geometric_bias(layout, query.float(), key.float(), zeros, None)[-1600:].exp()
+    found = bias(layout, query.float(), key.float(), zeros, None)[-1600:].exp()
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), exact, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_geometric_bias_of_large_scores_is_exact(bias: Biases) -> None:
+    layout, one = Complete().layout([3]), torch.ones(3, 1, 1)
+    for score in (-200.0, 200.0):
+        found = bias(layout, one * score, one, torch.zeros(3, 1, 2), None)[:3, 0]
+        near, far = (0.0, -200.0) if score > 0 else (-200.0, -200.0)
+        assert found.tolist() == [-torch.inf, near, far]

@@ -19,11 +19,13 @@ import torch
 from graphut.attention import edge_attention, library
 from graphut.attention.backends import candidates
 from graphut.attention.call import AttentionCall
+from graphut.attention.geometric import geometric_bias
 from graphut.attention.library import DTYPES, Call, Library, compiled, find_library
 from graphut.attention.native import ops
+from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.topology import Causal
 from tests.attention.naive import inputs
-from tests.helpers import assert_same, normal
+from tests.helpers import assert_same, gradients, normal
 
 BUILDS = {"AVX512": ["avx512", "avx2", "base"], "AVX2": ["avx2", "base"], "DEFAULT": ["base"]}
 
@@ -157,12 +159,19 @@ def test_library_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         upstream = torch.ones_like(out)
         found = torch.autograd.grad(out, tables, upstream)
         assert_same([out, *found], [expected, *torch.autograd.grad(expected, tables, upstream)])
+    query, key, _ = tables
+    given = (layout, query, key, query[..., :2], None)
+    fast, plain = (make(*given).exp() for make in (fast_geometric_bias, geometric_bias))
+    assert_same([fast, *gradients([fast], tables[:2])], [plain, *gradients([plain], tables[:2])])
 
 
 FLAGS = {
     "AVX512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"],
     "AVX2": ["-mavx2", "-mfma"],
 }
+KERNEL_TESTS = [
+    str(Path(__file__).parent / name) for name in ("native/test_attention.py", "test_geometric.py")
+]
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
 
 
@@ -191,10 +200,7 @@ def test_library_has_no_fault_under_address_sanitizer(tmp_path: Path) -> None:
     # The sanitizer stops at an exception of C++ if it does not find what throws when it starts.
     names = ("libasan.so", "libstdc++.so")
     runtime = " ".join(run(["g++", f"-print-file-name={name}"]).strip() for name in names)
-    files = [
-        str(Path(__file__).parent / "native" / "test_attention.py"),
-        str(Path(__file__).parent / "test_key_value_memory.py"),
-    ]
+    files = (*KERNEL_TESTS, str(Path(__file__).parent / "test_key_value_memory.py"))
     said = run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-m", "full or not full", *files],
         GRAPHUT_NATIVE=str(build),
@@ -211,8 +217,7 @@ def test_library_of_vectors_as_wide_as_those_of_avx512(tmp_path: Path) -> None:
     build, source = tmp_path / "kernels.so", str(Path(ops.__file__).parent / "kernels.cpp")
     wide = ["-D__AVX512F__=1", "-Wno-psabi", "-fopenmp", "-fPIC", "-shared"]
     run(compiler(*wide, source, "-o", str(build)))
-    file = str(Path(__file__).parent / "native" / "test_attention.py")
-    said = run([sys.executable, "-m", "pytest", "-q", file], GRAPHUT_NATIVE=str(build))
+    said = run([sys.executable, "-m", "pytest", "-q", *KERNEL_TESTS], GRAPHUT_NATIVE=str(build))
     assert "passed" in said
     assert Library(build).lanes(torch.float32) == 16
 

@@ -74,7 +74,7 @@ def attend(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tens
     """Return what `forward` does, and whether all of it is finite."""
     tables = _contiguous(tables)
     out, lse = _results(tables)
-    call = _call(tables, edges, numbers)
+    call = make_call(tables, edges, numbers)
     call.out, call.lse = Rows.of(out), lse.data_ptr()
     return out, lse, _library().forward(call, tables.query.dtype)
 
@@ -138,7 +138,7 @@ def write_gradients(
     """Return the query's gradient, and write those of key and value, or add them to `sums`."""
     tables, out_grad = _contiguous(tables), _side_by_side(out_grad)
     query_grad = torch.empty_like(tables.query, memory_format=torch.contiguous_format)
-    call = _call(tables, edges, numbers)
+    call = make_call(tables, edges, numbers)
     call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
     call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
@@ -240,7 +240,8 @@ class EdgeAttention(torch.autograd.Function):
         return (*_by_table(given, grads), None, None)
 
 
-def _call(given: Tables, edges: Edges, numbers: Numbers) -> Call:
+def make_call(given: Tables, edges: Edges, numbers: Numbers) -> Call:
+    """Return the arguments of a kernel, but for the room for what it finds."""
     # Field by field: arguments by name take twice as long, and a call is short.
     call = Call(scale=numbers.scale, kernel=KERNELS[numbers.kernel], keep=1.0)
     call.rows, call.heads, call.key_feats = given.query.shape

@@ -103,9 +103,7 @@ class RowKernel {
                        static_cast<T>(call_.scale), adds);
     }
 
-    int64_t period() const { return period_; }
-
-  private:
+  protected:
     static int64_t shift(int64_t heads) {
         int64_t bits = 0;
         while (int64_t(1) << bits < heads) ++bits;

@@ -1,0 +1,152 @@
+// The logarithms of the weights of geometric attention, row by row: see ../geometric.py.
+#pragma once
+
+#include "rows.h"
+
+namespace graphut {
+
+template <class T>
+class GeometricKernel : RowKernel<T, T> {
+    using Base = RowKernel<T, T>;
+    using Base::call_, Base::edges_, Base::heads_, Base::period_, Base::key_width_, Base::lanes;
+    static constexpr int W = LANES<T>;
+
+  public:
+    using Base::Base, Base::period;
+
+    void forward(int64_t row, const T* direction, T* bias) {
+        const int64_t own = score(row, direction), count = static_cast<int64_t>(edges_.size());
+        double* missed = sum_.zeros(heads_);
+        for (int64_t e = 0; e < count; ++e) {
+            const T *scores = scores_ + e * period_, *misses = misses_ + e * period_;
+            T* to = bias + edges_[e].id * heads_;
+            for (int64_t h = 0; h < heads_; ++h) {
+                to[h] = e < own ? T(-INFINITY) : scores[h] + static_cast<T>(missed[h] + misses[h]);
+                missed[h] += misses[h];
+            }
+        }
+    }
+
+    // The gradients of a query and its directions, and in a table of `period` lanes an edge, which
+    // begins at the row's first, those of the scores.
+    void backward_row(int64_t row, const T* direction, const T* bias_grad, T* direction_grad,
+                      T* grads) {
+        const int64_t own = score(row, direction), count = static_cast<int64_t>(edges_.size());
+        for (int64_t l = 0; l < lanes(count); l += W)
+            store<T>(scores_ + l, exp<T>(load<T>(scores_ + l) + load<T>(misses_ + l)));
+        T* to = direction_grad + row * heads_ * 2;
+        std::fill(to, to + heads_ * 2, T(0));
+        double* farther = sum_.zeros(heads_);  // with this edge, the gradients of all farther ones
+        for (int64_t e = count - 1; e >= 0; --e) {
+            const T *hits = scores_ + e * period_, *from = bias_grad + edges_[e].id * heads_;
+            T* grad = grads + edges_[e].slot * period_;
+            for (int64_t h = 0; h < heads_; ++h) {
+                if (e >= own) farther[h] += from[h];
+                grad[h] = e < own ? T(0) : from[h] - hits[h] * static_cast<T>(farther[h]);
+                to[2 * h + (edges_[e].other > call_.node(row))] += grad[h];
+            }
+        }
+        T* sums = this->sums_.zeros(heads_ * key_width_);
+        this->add_weighted(grads, call_.key, call_.key_feats, key_width_, count, sums);
+        for (int64_t h = 0; h < heads_; ++h)
+            store(call_.query_grad.template at<T>(row, h), sums + h * key_width_, call_.key_feats);
+    }
+
+    void backward_source(int64_t source, const std::vector<Edge>& edges, const T* grads) {
+        edges_.assign(edges.begin(), edges.end());
+        this->gather_and_add(source, grads, call_.query, call_.key_feats, key_width_,
+                             call_.key_grad, T(1), false);
+    }
+
+  private:
+    // The scores of a row's edges and the logarithms of missing each, `period` lanes an edge, the
+    // nearest first. Returns how many edges join the node to itself: they are never missed.
+    int64_t score(int64_t row, const T* direction) {
+        const int64_t node = call_.node(row), own = list_nearest(node);
+        const int64_t count = static_cast<int64_t>(edges_.size());
+        const T* query =
+            this->load_row(call_.query, row, call_.key_feats, key_width_, this->query_, T(1));
+        scores_ = this->Base::scores_.get(lanes(count));
+        misses_ = this->Base::inner_.get(lanes(count));
+        this->products(query, key_width_, call_.key, call_.key_feats, count, scores_);
+        const T* toward = direction + row * heads_ * 2;
+        for (int64_t e = 0; e < count; ++e)
+            for (int64_t h = 0; h < heads_; ++h)
+                scores_[e * period_ + h] += toward[2 * h + (edges_[e].other > node)];
+        for (int64_t l = 0; l < lanes(count); l += W) {
+            const Vec<T> s = load<T>(scores_ + l), none{};
+            const Vec<T> above = s > none ? s : none, size = s > none ? s : -s;
+            store<T>(misses_ + l, -above - log<T>(exp<T>(-size) + T(1)));
+        }
+        std::fill(misses_, misses_ + own * period_, T(0));
+        return own;
+    }
+
+    // Of two sources as near, the one to the right is first; parallel edges are as they come.
+    int64_t list_nearest(int64_t node) {
+        const int64_t count = call_.degree(node), start = call_.start[node];
+        const auto source = [&](int64_t e) {
+            return call_.indices ? call_.indices[start + e] : start + e;
+        };
+        edges_.clear();
+        const auto list = [&](int64_t e) {
+            edges_.push_back({source(e), call_.edge_id(node, e), e});
+        };
+        int64_t left = 0;  // edges to the left that are not listed yet
+        while (left < count && source(left) < node) ++left;
+        int64_t right = left;
+        while (right < count && source(right) == node) list(right++);
+        const int64_t own = right - left;
+        while (left || right < count) {
+            if (right < count && (!left || source(right) - node <= node - source(left - 1))) {
+                list(right++);
+                continue;
+            }
+            int64_t first = left - 1;
+            while (first && source(first - 1) == source(left - 1)) --first;
+            for (int64_t e = first; e < left; ++e) list(e);
+            left = first;
+        }
+        return own;
+    }
+
+    T *scores_ = nullptr, *misses_ = nullptr;
+    Buffer<double> sum_;
+};
+
+template <class T>
+void geometric_forward(const Call& call, const T* direction, T* bias) {
+#pragma omp parallel num_threads(call.threads)
+    {
+        GeometricKernel<T> kernel(call);
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t row = 0; row < call.rows; ++row) kernel.forward(row, direction, bias);
+    }
+}
+
+template <class T>
+void geometric_backward(const Call& call, const T* direction, const T* bias_grad,
+                        T* direction_grad) {
+    const std::vector<int64_t> slots = first_slots(call);
+    Columns columns(call, slots);
+    columns.advance({0, call.rows});
+    Buffer<T> grad_table;
+    const int64_t period = GeometricKernel<T>::period(call.heads);
+    T* grads = grad_table.get(slots.back() * period);
+#pragma omp parallel num_threads(call.threads)
+    {
+        GeometricKernel<T> kernel(call);
+        std::vector<Edge> edges;
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t row = 0; row < call.rows; ++row)
+            kernel.backward_row(row, direction, bias_grad, direction_grad,
+                                grads + slots[row] * period);
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t source = 0; source < call.sources; ++source) {
+            columns.list(source, edges);
+            kernel.backward_source(source, edges, grads);
+        }
+    }
+}
+
+}  // namespace graphut
