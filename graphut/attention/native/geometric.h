@@ -15,30 +15,30 @@ class GeometricKernel : RowKernel<T, T> {
     using Base::Base, Base::period;
 
     void forward(int64_t row, const T* direction, T* bias) {
-        const int64_t own = score(row, direction), count = static_cast<int64_t>(edges_.size());
+        const int64_t own = find_logits(row, direction), count = static_cast<int64_t>(edges_.size());
         double* missed = sum_.zeros(heads_);
         for (int64_t e = 0; e < count; ++e) {
-            const T *scores = scores_ + e * period_, *misses = misses_ + e * period_;
+            const T *logits = logits_ + e * period_, *misses = misses_ + e * period_;
             T* to = bias + edges_[e].id * heads_;
             for (int64_t h = 0; h < heads_; ++h) {
-                to[h] = e < own ? T(-INFINITY) : scores[h] + static_cast<T>(missed[h] + misses[h]);
+                to[h] = e < own ? T(-INFINITY) : logits[h] + static_cast<T>(missed[h] + misses[h]);
                 missed[h] += misses[h];
             }
         }
     }
 
     // The gradients of a query and its directions, and in a table of `period` lanes an edge, which
-    // begins at the row's first, those of the scores.
+    // begins at the row's first, those of the logits.
     void backward_row(int64_t row, const T* direction, const T* bias_grad, T* direction_grad,
                       T* grads) {
-        const int64_t own = score(row, direction), count = static_cast<int64_t>(edges_.size());
+        const int64_t own = find_logits(row, direction), count = static_cast<int64_t>(edges_.size());
         for (int64_t l = 0; l < lanes(count); l += W)
-            store<T>(scores_ + l, exp<T>(load<T>(scores_ + l) + load<T>(misses_ + l)));
+            store<T>(logits_ + l, exp<T>(load<T>(logits_ + l) + load<T>(misses_ + l)));
         T* to = direction_grad + row * heads_ * 2;
         std::fill(to, to + heads_ * 2, T(0));
         double* farther = sum_.zeros(heads_);  // with this edge, the gradients of all farther ones
         for (int64_t e = count - 1; e >= 0; --e) {
-            const T *hits = scores_ + e * period_, *from = bias_grad + edges_[e].id * heads_;
+            const T *hits = logits_ + e * period_, *from = bias_grad + edges_[e].id * heads_;
             T* grad = grads + edges_[e].slot * period_;
             for (int64_t h = 0; h < heads_; ++h) {
                 if (e >= own) farther[h] += from[h];
@@ -59,22 +59,22 @@ class GeometricKernel : RowKernel<T, T> {
     }
 
   private:
-    // The scores of a row's edges and the logarithms of missing each, `period` lanes an edge, the
+    // The logits of a row's edges and the logarithms of missing each, `period` lanes an edge, the
     // nearest first. Returns how many edges join the node to itself: they are never missed.
-    int64_t score(int64_t row, const T* direction) {
+    int64_t find_logits(int64_t row, const T* direction) {
         const int64_t node = call_.node(row), own = list_nearest(node);
         const int64_t count = static_cast<int64_t>(edges_.size());
         const T* query =
             this->load_row(call_.query, row, call_.key_feats, key_width_, this->query_, T(1));
-        scores_ = this->Base::scores_.get(lanes(count));
-        misses_ = this->Base::inner_.get(lanes(count));
-        this->products(query, key_width_, call_.key, call_.key_feats, count, scores_);
+        logits_ = this->scores_.get(lanes(count));
+        misses_ = this->inner_.get(lanes(count));
+        this->products(query, key_width_, call_.key, call_.key_feats, count, logits_);
         const T* toward = direction + row * heads_ * 2;
         for (int64_t e = 0; e < count; ++e)
             for (int64_t h = 0; h < heads_; ++h)
-                scores_[e * period_ + h] += toward[2 * h + (edges_[e].other > node)];
+                logits_[e * period_ + h] += toward[2 * h + (edges_[e].other > node)];
         for (int64_t l = 0; l < lanes(count); l += W) {
-            const Vec<T> s = load<T>(scores_ + l), none{};
+            const Vec<T> s = load<T>(logits_ + l), none{};
             const Vec<T> above = s > none ? s : none, size = s > none ? s : -s;
             store<T>(misses_ + l, -above - log<T>(exp<T>(-size) + T(1)));
         }
@@ -110,7 +110,7 @@ class GeometricKernel : RowKernel<T, T> {
         return own;
     }
 
-    T *scores_ = nullptr, *misses_ = nullptr;
+    T *logits_ = nullptr, *misses_ = nullptr;
     Buffer<double> sum_;
 };
 
