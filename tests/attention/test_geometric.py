@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, geometric
 from graphut.attention.geometric import geometric_bias
 from graphut.attention.layout import layout_from_edges
-from graphut.attention.native import geometric as module
 from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import assert_same, gradients, normal, pairs_of
@@ -96,33 +94,6 @@ def test_geometric_bias_of_no_edges(bias: Biases, frontier: Tensor) -> None:
     found = bias(layout, query[frontier], key, toward[frontier], frontier)
     assert found.shape == (17, HEADS)
     assert [bool((g == 0).all()) for g in gradients([found.exp()], inputs)] == [True] * 3
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_geometric_bias_has_second_derivatives(name: str) -> None:
-    layout, seen = LAYOUTS[name], [True, False, True]
-    inputs = [x.requires_grad_(y) for x, y in zip(make_inputs(layout.num_dst), seen, strict=True)]
-    assert torch.autograd.gradgradcheck(
-        lambda *given: fast_geometric_bias(layout, *given, None).exp(), inputs
-    )
-
-
-def test_geometric_bias_is_that_of_the_kernels_where_they_can_be_called(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    layout, inputs, calls = Complete().layout([3]), make_inputs(3), []
-
-    def plain(*given: Any) -> Tensor:
-        calls.append(given)
-        return geometric_bias(*given)
-
-    monkeypatch.setattr(module, "geometric_bias", plain)
-    expected = fast_geometric_bias(layout, *inputs, None).exp()
-    assert not calls
-    torch.vmap(lambda query: fast_geometric_bias(layout, query, *inputs[1:], None))(inputs[0][None])
-    monkeypatch.setattr(module, "compiled", lambda: None)
-    assert_same([fast_geometric_bias(layout, *inputs, None).exp()], [expected])
-    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("bias", BIASES)
