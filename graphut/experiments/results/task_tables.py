@@ -49,6 +49,9 @@ _SPLIT = ["split"]
 _MULTI30K = _data("multi30k-task1")
 _NO_NOVELS = "no training novels"
 _SIZES = (("mixed", "test"), ("hardest", "hardest"))
+# How the neural data router (2110.07732) does ListOps.
+_NEAREST = {"norm": "post", "geometric_attention": True, "copy_gate": True,
+            "position_signal": "none", "step_signal": "none"}  # fmt: skip
 _LTE = ("program", "control", "addition", "copy", "double", "reverse")
 
 # fmt: off
@@ -139,7 +142,7 @@ TASK_TABLES: Mapping[str, RunTable] = {
         _pairs({"test": "test"}),
     ),
     "listops": RunTable(
-        [Entry("listops", paths=_data("listops"))],
+        [Entry("listops", paths=_data("listops"), also=_NEAREST)],
         [
             Column("test", "test", _numbers("sequence_accuracy")),
             Column("official d20s", "official-d20s", _numbers("sequence_accuracy")),

@@ -24,6 +24,18 @@ def test_summary_table_marks_one_run_and_names_other_options() -> None:
     assert ours == ".500 / .500 (small --max-steps 9, one run)"
 
 
+def test_summary_table_has_the_other_run_that_the_task_asks_for() -> None:
+    [entry] = TASK_TABLES["listops"].entries
+    options = [{}, {"max_steps": 9}, {**entry.also}]
+    shares = [{**PAIRS, "sequence_accuracy": share} for share in (0.25, 0.5, 0.75)]
+    runs = [
+        make_record("listops", options={"data": "DATA/listops", **more}, official_d20s=found)
+        for more, found in zip(options, shares, strict=True)
+    ]
+    ours = row(summary_table(runs), "listops")["ours"]
+    assert ours.startswith(".250 (small, one run); .750 (small --norm post ") and ".500" not in ours
+
+
 def test_summary_table_has_the_average_of_babi() -> None:
     steps = {"steps": 2.5, "question_steps": 4.0}
     groups = [{"group": f"qa{n}", "error": n / 100, **steps} for n in range(1, 21)]
