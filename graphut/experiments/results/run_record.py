@@ -86,7 +86,11 @@ class RunRecord:
         """All options, by name."""
         from_task = learner_of(TASKS[self.task]).from_task
         model = {k: value for k, value in with_rule(self.model).items() if k not in from_task}
-        return {**self.task_options, **self.training, **model}
+        options = {**self.task_options, **self.training, **model}
+        on_cpu = all(machine["gpu"] is None for machine in self.machines)
+        if options["precision"] == "float32" and on_cpu:
+            options["precision"] = "auto"  # what a run in float32 on a CPU has if none is asked for
+        return options
 
     @cached_property
     def setup(self) -> Setup:
@@ -150,10 +154,12 @@ def best_run(records: Sequence[RunRecord]) -> RunRecord:
 def did_not_train(record: RunRecord, others: Sequence[RunRecord]) -> bool:
     """Return whether a run has not learned what another one has, on the same data.
 
-    Of `others`, compare with the run that got the most training labels right: this one got fewer
-    than `TRAINED` times as many right, and is also worse on the validation set.
+    Of `others` that may take no more epochs, compare with the run that got the most training labels
+    right: this one got fewer than `TRAINED` times as many right, and is also worse on the
+    validation set.
     """
-    most = max(others, key=lambda other: other.training_accuracy)
+    fair = [other for other in others if other.training["epochs"] <= record.training["epochs"]]
+    most = max(fair, key=lambda other: other.training_accuracy, default=record)
     fewer = record.training_accuracy < TRAINED * most.training_accuracy
     return fewer and record.rank < most.rank
 

@@ -52,7 +52,7 @@ _SIZES = (("mixed", "test"), ("hardest", "hardest"))
 # How the neural data router (2110.07732) does ListOps.
 _NEAREST = {"norm": "post", "geometric_attention": True, "copy_gate": True,
             "position_signal": "none", "step_signal": "none"}  # fmt: skip
-_LTE = ("program", "control", "addition", "copy", "double", "reverse")
+_LONG = {"epochs": 120, "ponder_weight": 0.001, "patience": 120, "precision": "bfloat16"}
 
 # fmt: off
 TASK_TABLES: Mapping[str, RunTable] = {
@@ -61,7 +61,11 @@ TASK_TABLES: Mapping[str, RunTable] = {
         _pairs({"to 40": "test", "up to 400": "up-to-400", "exactly 400": "exactly-400"}),
     ),
     "lte": RunTable(
-        [Entry(f"lte-{name}") for name in _LTE],
+        [
+            Entry("lte-program", also=_LONG),
+            *(Entry(f"lte-{name}")
+              for name in ("control", "addition", "copy", "double", "reverse")),
+        ],
         [
             *(Column(f"{title}, prefix given", name, _newer("fed_accuracy"))
               for title, name in _SIZES),

@@ -83,6 +83,14 @@ def test_run_table_says_that_a_run_did_not_train(
     assert found["updates"] == "2,000"
 
 
+def test_run_table_does_not_compare_with_a_longer_training() -> None:
+    judged = {"sequence_accuracy": 0.25}
+    runs = [make_record("sort", training_accuracy=0.5, validation=judged, test=PAIRS)]
+    longer = {"epochs": 600}
+    runs.append(make_record("sort", options=longer, training_accuracy=0.9, test=PAIRS))
+    assert row(LETTERS.markdown(runs), "sort", "small")["test"] == ".500 / .500"
+
+
 def test_run_table_shows_untied_layers_where_they_were_measured() -> None:
     assert "untied" not in LETTERS.markdown([])
     table = LETTERS.markdown([make_record("sort", "untied", test=PAIRS)])
@@ -104,6 +112,15 @@ def test_run_table_takes_a_run_in_bfloat16_for_that_of_the_preset() -> None:
     both = LETTERS.markdown([make_record("sort", options=o, test=PAIRS) for o in (options, {})])
     models = [own[1] for own in cells(both) if own[0] == "sort"]
     assert models == ["small", "fixed", "transformer", "small --precision bfloat16"]
+
+
+def test_run_table_takes_float32_on_a_cpu_for_what_no_option_means_there() -> None:
+    options = {"precision": "float32"}
+    runs = [
+        make_record("sort", seed=seed, options=o, test=PAIRS)
+        for seed, o in enumerate((options, {}))
+    ]
+    assert row(LETTERS.markdown(runs), "sort", "small")["seeds"] == "0, 1"
 
 
 def test_run_table_tells_entries_of_a_task_apart() -> None:
