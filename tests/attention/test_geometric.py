@@ -96,6 +96,14 @@ def test_geometric_bias_of_no_edges(bias: Biases, frontier: Tensor) -> None:
     assert [bool((g == 0).all()) for g in gradients([found.exp()], inputs)] == [True] * 3
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("bias", BIASES)
+def test_geometric_bias_has_second_derivatives(name: str, bias: Biases) -> None:
+    layout, seen = LAYOUTS[name], [True, False, True]
+    inputs = [x.requires_grad_(y) for x, y in zip(make_inputs(layout.num_dst), seen, strict=True)]
+    assert torch.autograd.gradgradcheck(lambda *given: bias(layout, *given, None).exp(), inputs)
+
+
 @pytest.mark.parametrize("bias", BIASES)
 def test_geometric_bias_does_not_lose_digits_in_long_batches(bias: Biases) -> None:
     layout = Complete().layout([40] * 40)

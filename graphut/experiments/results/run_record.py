@@ -86,16 +86,17 @@ class RunRecord:
         """All options, by name."""
         from_task = learner_of(TASKS[self.task]).from_task
         model = {k: value for k, value in with_rule(self.model).items() if k not in from_task}
-        options = {**self.task_options, **self.training, **model}
-        on_cpu = all(machine["gpu"] is None for machine in self.machines)
-        if options["precision"] == "float32" and on_cpu:
-            options["precision"] = "auto"  # what a run in float32 on a CPU has if none is asked for
-        return options
+        return {**self.task_options, **self.training, **model}
 
     @cached_property
     def setup(self) -> Setup:
         """The options in terms of today's presets."""
         return Setup.of(self.task, self.options)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether no machine trained on a GPU."""
+        return all(machine["gpu"] is None for machine in self.machines)
 
     @property
     def commands(self) -> list[str]:
@@ -159,7 +160,7 @@ def did_not_train(record: RunRecord, others: Sequence[RunRecord]) -> bool:
     validation set.
     """
     fair = [other for other in others if other.training["epochs"] <= record.training["epochs"]]
-    most = max(fair, key=lambda other: other.training_accuracy, default=record)
+    most = max(fair, key=lambda other: other.training_accuracy)
     fewer = record.training_accuracy < TRAINED * most.training_accuracy
     return fewer and record.rank < most.rank
 

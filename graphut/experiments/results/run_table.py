@@ -99,6 +99,8 @@ class Entry:
             same = setup.task == self.task and self._key_options(setup.options) == asked
             if same and all(o == self.eval_options for o in record.eval_options.values()):
                 rest = {k: v for k, v in setup.options.items() if not self._is_key(k, v)}
+                if rest.get("precision") == "float32" and record.on_cpu:
+                    del rest["precision"]  # a CPU that measures no gain takes it by itself
                 found.setdefault((setup.preset, tuple(rest.items())), []).append(record)
         return _in_any_precision(found)
 

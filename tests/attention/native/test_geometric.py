@@ -11,19 +11,10 @@ from graphut.attention.library import compiled
 from graphut.attention.native import geometric
 from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.topology import Complete
-from tests.attention.test_geometric import LAYOUTS, make_inputs
+from tests.attention.test_geometric import make_inputs
 from tests.helpers import assert_same
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_geometric_bias_has_second_derivatives(name: str) -> None:
-    layout, seen = LAYOUTS[name], [True, False, True]
-    inputs = [x.requires_grad_(y) for x, y in zip(make_inputs(layout.num_dst), seen, strict=True)]
-    assert torch.autograd.gradgradcheck(
-        lambda *given: fast_geometric_bias(layout, *given, None).exp(), inputs
-    )
 
 
 def test_geometric_bias_is_the_plain_one_where_the_kernels_cannot_be_called(

@@ -114,7 +114,7 @@ def test_run_table_takes_a_run_in_bfloat16_for_that_of_the_preset() -> None:
     assert models == ["small", "fixed", "transformer", "small --precision bfloat16"]
 
 
-def test_run_table_takes_float32_on_a_cpu_for_what_no_option_means_there() -> None:
+def test_run_table_takes_a_run_in_float32_on_a_cpu_for_that_of_the_preset() -> None:
     options = {"precision": "float32"}
     runs = [
         make_record("sort", seed=seed, options=o, test=PAIRS)
