@@ -196,9 +196,21 @@ def in_words(seeds: int) -> str:
 
 
 def seeds_of(records: Sequence[RunRecord]) -> str:
-    """Return the seeds of some runs; of one run, also that it is one."""
-    seeds = ", ".join(map(str, sorted(record.setup.seed for record in records)))
-    return seeds if len(records) > 1 else f"one run: {seeds}"
+    """Return the seeds of some runs; of one run, also that it is one.
+
+    Two runs from one seed would stand for two seeds. Raises ValueError that names their records.
+    """
+    names: dict[int, str] = {}
+    for record in sorted(records, key=lambda record: record.setup.seed):
+        seed = record.setup.seed
+        if seed in names:
+            raise ValueError(
+                f"two records of one row have seed {seed}, {names[seed]} and {record.name}: "
+                "delete one of them"
+            )
+        names[seed] = record.name
+    seeds = ", ".join(map(str, names))
+    return seeds if len(names) > 1 else f"one run: {seeds}"
 
 
 def _in_any_precision(found: dict[Variant, list[RunRecord]]) -> dict[Variant, list[RunRecord]]:

@@ -64,6 +64,12 @@ def test_run_table_shows_mean_and_deviation_of_the_seeds() -> None:
     assert "--seed 1 " in found["command"]
 
 
+def test_run_table_does_not_take_two_runs_of_a_seed_for_two_seeds() -> None:
+    runs = [make_record("sort", options=o, test=PAIRS) for o in ({}, {"precision": "float32"})]
+    with pytest.raises(ValueError, match=r"two records of one row have seed 0, .* delete one"):
+        LETTERS.markdown(runs)
+
+
 @pytest.mark.parametrize(
     ("training", "validation", "trained"),
     [(0.7, 0.25, False), (0.73, 0.25, True), (0.7, 0.75, True)],
