@@ -95,7 +95,7 @@ class RunRecord:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether no machine trained on a GPU."""
+        """True if the whole run was trained on CPUs."""
         return all(machine["gpu"] is None for machine in self.machines)
 
     @property

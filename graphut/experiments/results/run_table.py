@@ -91,7 +91,10 @@ class Entry:
         return f"not measured yet ({reason})" if reason else "not measured yet"
 
     def variants(self, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
-        """Return the runs of this entry, by variant: the variants to be measured, then others."""
+        """Return the runs of this entry, by variant: the variants to be measured, then others.
+
+        Raises ValueError if two records are of the same run.
+        """
         found: dict[Variant, list[RunRecord]] = {variant: [] for variant in self.asked}
         asked = self._key_options({**self.options, **self.paths})
         for record in runs:
@@ -102,6 +105,8 @@ class Entry:
                 if rest.get("precision") == "float32" and record.on_cpu:
                     del rest["precision"]  # a CPU that measures no gain takes it by itself
                 found.setdefault((setup.preset, tuple(rest.items())), []).append(record)
+        for records in found.values():
+            _check_seeds(records)
         return _in_any_precision(found)
 
     def best(self, variant: Variant, test_set: str, runs: Sequence[RunRecord]) -> RunRecord | None:
@@ -196,21 +201,21 @@ def in_words(seeds: int) -> str:
 
 
 def seeds_of(records: Sequence[RunRecord]) -> str:
-    """Return the seeds of some runs; of one run, also that it is one.
+    """Return the seeds of some runs; of one run, also that it is one."""
+    seeds = ", ".join(map(str, sorted(record.setup.seed for record in records)))
+    return seeds if len(records) > 1 else f"one run: {seeds}"
 
-    Two runs from one seed would stand for two seeds. Raises ValueError that names their records.
-    """
+
+def _check_seeds(records: Sequence[RunRecord]) -> None:
+    """Raise ValueError if two runs of a variant have one seed: they would stand for two seeds."""
     names: dict[int, str] = {}
-    for record in sorted(records, key=lambda record: record.setup.seed):
-        seed = record.setup.seed
-        if seed in names:
+    for record in records:
+        other = names.setdefault(record.setup.seed, record.name)
+        if other != record.name:
             raise ValueError(
-                f"two records of one row have seed {seed}, {names[seed]} and {record.name}: "
-                "delete one of them"
+                f"{other} and {record.name} are the same run, from the same seed: delete one of "
+                "these records"
             )
-        names[seed] = record.name
-    seeds = ", ".join(map(str, names))
-    return seeds if len(names) > 1 else f"one run: {seeds}"
 
 
 def _in_any_precision(found: dict[Variant, list[RunRecord]]) -> dict[Variant, list[RunRecord]]:
