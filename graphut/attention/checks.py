@@ -34,16 +34,9 @@ def check_call(
             raise ValueError(
                 f"{name} must be (nodes, heads, features), got shape {tuple(tensor.shape)}"
             )
-    if not query.is_floating_point():
-        raise TypeError(f"query must be floating point, got {query.dtype}; convert it first")
-    others = {
-        "frontier": frontier,
-        "edge_bias": edge_bias,
-        "relative_bias": relative_bias,
-        "edge_weight": edge_weight,
-        "scale": scale,
-    }
-    for name, other in {**tensors, **others}.items():
+    by_edge = {"edge_bias": edge_bias, "relative_bias": relative_bias, "edge_weight": edge_weight}
+    _check_floating(query=query, **by_edge)
+    for name, other in {**tensors, "frontier": frontier, **by_edge, "scale": scale}.items():
         if isinstance(other, Tensor) and other.device != query.device:
             raise ValueError(f"{name} is on {other.device}, but query is on {query.device}")
     for name, tensor in tensors.items():
@@ -73,9 +66,9 @@ def check_edge_feat(
     layout: EdgeLayout, query: Tensor, value: Tensor, edge_feat: Tensor, edge_map: Tensor | None
 ) -> None:
     """Raise unless edges have features that can be added to keys and values, or mapped to them."""
-    for name, tensor in {"edge_feat": edge_feat, "edge_map": edge_map}.items():
-        if tensor is not None and not tensor.is_floating_point():
-            raise TypeError(f"{name} must be floating point, got {tensor.dtype}; convert it first")
+    given = {"edge_feat": edge_feat, "edge_map": edge_map}
+    _check_floating(**given)
+    for name, tensor in given.items():
         if tensor is not None and tensor.device != query.device:
             raise ValueError(f"{name} is on {tensor.device}, but query is on {query.device}")
     heads, feats = query.shape[1:]
@@ -95,6 +88,20 @@ def check_edge_feat(
             f"and {None if edge_map is None else tuple(edge_map.shape)}"
         )
     _check_finite_numbers("edge_feat", edge_feat, "edge")
+
+
+def _check_floating(**given: Tensor | None) -> None:
+    """Raise `TypeError` if one is not a tensor of floating-point numbers."""
+    for name, tensor in given.items():
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__} {tensor!r}")
+        if not tensor.is_floating_point():
+            remedy = "convert it first"
+            if name == "edge_bias" and tensor.dtype == torch.bool:
+                remedy = "for a mask, give torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)"
+            raise TypeError(f"{name} must be floating point, got {tensor.dtype}; {remedy}")
 
 
 def has_no_numbers() -> bool:

@@ -36,6 +36,8 @@ def fast_geometric_bias(
     given, library = (query, key, direction), compiled()
     if library is None or is_traced() or in_transform() or not all(map(library.reads, given)):
         return geometric_bias(layout, *given, frontier)
+    if frontier is not None:
+        frontier = frontier.contiguous()  # the kernels read its numbers one after the other
     bias: Tensor = _GeometricBias.apply(*given, frontier, layout, library)  # type: ignore[no-untyped-call]
     return bias
 
