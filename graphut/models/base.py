@@ -25,7 +25,7 @@ from graphut.models.pretrained import (
     save_model,
 )
 from graphut.models.tensor_file import read_shapes
-from graphut.nn import AdaptiveRecurrence, HaltingRule, parse_rule
+from graphut.nn import AdaptiveRecurrence, Global, HaltingRule, parse_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -80,6 +80,7 @@ class AdaptiveModel(nn.Module):
 
     @rule.setter
     def rule(self, rule: HaltingRule) -> None:
+        self._check_rule(rule)
         for recurrence in self._recurrences:
             recurrence.rule = rule
 
@@ -90,6 +91,7 @@ class AdaptiveModel(nn.Module):
 
     @evaluation_rule.setter
     def evaluation_rule(self, rule: HaltingRule | None) -> None:
+        self._check_rule(rule)
         for recurrence in self._recurrences:
             recurrence.evaluation_rule = rule
 
@@ -227,6 +229,13 @@ class AdaptiveModel(nn.Module):
         """Return scaled embeddings of tokens that were checked."""
         feat: Tensor = embedding(token) * self.config.d_model**0.5
         return feat
+
+    def _check_rule(self, rule: HaltingRule | None) -> None:
+        if self.config.decodes and isinstance(rule, Global):
+            raise ValueError(
+                f"{rule} cannot halt tokens of a decoder, since later ones must not decide over "
+                "the depth of earlier ones: choose a rule for single tokens, such as ACT()"
+            )
 
     def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
         """Raise `ValueError` if a token, which the message calls `kind`, has no embedding.

@@ -74,8 +74,8 @@ class GenerativeModel(AdaptiveModel):
         Raises
         ------
         ValueError
-            If an option is out of range, the sequences do not fit the model, or a weight is not
-            a finite number.
+            If an option is out of range, the sequences do not fit the model, a weight is not a
+            finite number, or attention is asked for under a rule that draws, as `Sampled`.
 
         Examples
         --------
@@ -88,6 +88,12 @@ class GenerativeModel(AdaptiveModel):
         options = SearchOptions(
             max_length, beam_size, length_penalty, temperature, top_p, generator
         )
+        for rule in (recurrence.evaluation_rule for recurrence in self._recurrences):
+            if get_attention and rule.needs_members:
+                raise ValueError(
+                    f"get_attention=True runs each sequence once more by itself, and {rule} would "
+                    "draw other steps there: choose another evaluation_rule, as Quantile()"
+                )
         with self.evaluating():
             found = self._generate(sequences, options)
             if not get_attention:
@@ -127,10 +133,11 @@ class GenerativeModel(AdaptiveModel):
         self,
         topology: Topology,
         embed: Callable[[Tensor], Tensor],
+        sentences: Tensor,
         source: EncodedSource | None = None,
     ) -> TokenDecoder:
         """Return the cached decoder where it is exact; else warn once and return the plain one."""
-        parts = (self.decoder, source, topology, embed, self._predict)
+        parts = (self.decoder, source, topology, embed, self._predict, sentences)
         # Extra nodes may change with every token, and the cache holds tokens alone.
         cacheable = topology.stable and not topology.has_extra_nodes
         hooked = adaptive_loop(self.decoder).is_hooked

@@ -14,7 +14,7 @@ from graphut import models
 from graphut.models import UniversalTransformer, load
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
-from graphut.nn import PonderNet, Quantile, Threshold
+from graphut.nn import Global, PonderNet, Quantile, Threshold
 from tests.helpers import assert_same
 from tests.models.cases import (
     SOURCES,
@@ -48,6 +48,12 @@ def test_rules_are_those_of_all_recurrences(model: UniversalTransformer) -> None
     assert model.train().decoder.active_rule == model.encoder.rule == PonderNet()
     with pytest.raises(TypeError, match=r"a rule is a HaltingRule such as ACT.*, got 'act'"):
         model.rule = "act"  # type: ignore[assignment]
+
+
+def test_rules_of_a_decoder_are_not_global(model: UniversalTransformer) -> None:
+    for name in ("rule", "evaluation_rule"):
+        with pytest.raises(ValueError, match=r"Global\(.* cannot halt tokens of a decoder"):
+            setattr(model, name, Global())
 
 
 def test_adaptive_model_takes_another_default_dtype() -> None:

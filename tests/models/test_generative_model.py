@@ -214,3 +214,19 @@ def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
         assert torch.equal(
             text.decoder.halting.isnan()[0], torch.zeros_like(text.decoder.steps) > 0
         )
+
+
+def test_generate_draws_steps_by_the_number_of_a_text_in_the_batch() -> None:
+    sizes = {"vocab_size": 7, "d_model": 8, "num_heads": 2, "max_steps": 6}
+    rules = {"rule": "ponder_net", "evaluation_rule": "sampled"}
+    torch.manual_seed(0)
+    model = UniversalTransformerLM(UniversalTransformerLMConfig(**sizes, **rules)).eval()
+    prompts = [[5, 3, 4], [], [2, 2], [5, 5]]
+    texts = model.generate(prompts, max_length=4)
+    inputs = [[*prompt, *text.tokens] for prompt, text in zip(prompts, texts, strict=True)]
+    steps = model(inputs).ponder.steps.split([len(tokens) + 1 for tokens in inputs])
+    for text, drawn in zip(texts, steps, strict=True):
+        own = text.source_steps + text.steps
+        assert drawn.tolist()[: len(own)] == own
+    with pytest.raises(ValueError, match=r"Sampled\(.*\) would draw other steps there"):
+        model.generate(prompts, get_attention=True)

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import TokenDecoder
-from graphut.nn import Global, MultiHeadAttention
+from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.recurrence import adaptive_loop
 from graphut.nn.rules import GraphMembers
@@ -30,11 +30,9 @@ class CachedDecoder(TokenDecoder):
     It is exact where the topologies are stable: a token's in-edges stay as the sentence grows.
     """
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, sentences: Tensor) -> None:
         """Begin with empty caches."""
-        rule = self.recurrence.active_rule
-        if isinstance(rule, Global):
-            raise ValueError(f"{rule} cannot decode token by token: later ones decide over depth")
+        super().__post_init__(sentences)
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
         self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
         self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a sepconv transition

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass
 
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.nn import AdaptiveRecurrence
+from graphut.nn import AdaptiveRecurrence, Global
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
 from graphut.topology.batch import starts
 from graphut.topology.cross import check_all_see, cross_layout
@@ -48,9 +48,9 @@ class EncodedSource:
 class LiveHypotheses:
     """A batch of equally long rows of ids, one id longer with each `extend`."""
 
-    def __init__(self) -> None:
-        self.ids = torch.zeros(0, 0, dtype=torch.int64)  # (B, length), on the CPU
-        self.sentences = torch.zeros(0, dtype=torch.int64)  # (B,), that of each row, on the CPU
+    def __init__(self, sentences: Tensor) -> None:
+        self.sentences = sentences  # (B,) int64, that of each row, on the CPU
+        self.ids = sentences.new_empty(len(sentences), 0)  # (B, length), on the CPU
 
     @property
     def length(self) -> int:
@@ -58,15 +58,9 @@ class LiveHypotheses:
         return self.ids.shape[1]
 
     def extend(self, parents: Tensor, ids: Tensor) -> None:
-        """Replace the rows by those at `parents`, each an id longer.
-
-        In the first call, `parents` are sentences.
-        """
-        if self.length == 0:
-            self.ids, self.sentences = ids[:, None], parents
-        else:
-            self.ids = torch.cat([self.ids[parents], ids[:, None]], 1)
-            self.sentences = self.sentences[parents]
+        """Replace the rows by those at `parents`, each an id longer."""
+        self.ids = torch.cat([self.ids[parents], ids[:, None]], 1)
+        self.sentences = self.sentences[parents]
 
 
 @dataclass(eq=False)
@@ -78,15 +72,21 @@ class TokenDecoder(ABC):
     topology: Topology  # of self-attention, causal
     embed: Callable[[Tensor], Tensor]  # from (B,) tokens to (B, d) first states
     predict: Callable[[Tensor], Tensor]  # from (B, d) output states to logits
-    hypotheses: LiveHypotheses = field(default_factory=LiveHypotheses, init=False)
+    sentences: InitVar[Tensor]  # (S,) int64 on the CPU, the numbers of the sentences in the batch
+
+    def __post_init__(self, sentences: Tensor) -> None:
+        """Begin with an empty hypothesis for each sentence."""
+        rule = self.recurrence.active_rule
+        if isinstance(rule, Global):
+            raise ValueError(f"{rule} cannot decode token by token: later ones decide over depth")
+        self.hypotheses = LiveHypotheses(sentences)
 
     @abstractmethod
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each.
 
         `parents`, `(B,)` int64, are the rows of the hypotheses that the new ones extend; in the
-        first call, the source sentences that they answer. `tokens`, `(B,)` int64, are added. The
-        result is `(B, vocabulary)` logits of the next token, and `(B,)` steps of the added one.
+        first call those of the sentences. `tokens`, `(B,)` int64, are added. The result is `(B, vocabulary)` logits of the next token, and `(B,)` steps of the added one.
         """
 
 

@@ -50,7 +50,9 @@ class Setting:
     predict: Callable[[Tensor], Tensor]
 
     def decoder(self, kind: Callable[..., TokenDecoder]) -> TokenDecoder:
-        return kind(self.recurrence, self.source, self.topology, self.embed, self.predict)
+        sentences = torch.arange(len(self.source.lengths))
+        parts = (self.recurrence, self.source, self.topology, self.embed, self.predict)
+        return kind(*parts, sentences)
 
     def alone(self, sentence: int) -> Setting:
         """The same with one of the sources."""

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.parametrize import remove_parametrizations
 
 from graphut.models.decoding.cached import CachedDecoder, RaggedCache
-from graphut.models.decoding.decoder import PrefixDecoder
+from graphut.models.decoding.decoder import PrefixDecoder, TokenDecoder
 from tests.helpers import assert_same, covering, name_of
 from tests.models.decoding.cases import MODES, build_setting, growth
 from tests.nn.adapters import LowRank, halved, halving, normed
@@ -73,13 +73,14 @@ def test_cached_decoder_with_copy_gates(row: dict[str, Any]) -> None:
     check(row)
 
 
-def test_cached_decoder_refuses_global_halting() -> None:
+@pytest.mark.parametrize("kind", [CachedDecoder, PrefixDecoder])
+def test_decoders_refuse_global_halting(kind: type[TokenDecoder]) -> None:
     setting = build_setting(rule="global")
     with pytest.raises(ValueError, match=r"Global\(.*\) cannot decode token by token"):
-        setting.decoder(CachedDecoder)
+        setting.decoder(kind)
     setting.recurrence.evaluation_rule = RULES["quantile"]
     setting.recurrence.eval()
-    setting.decoder(CachedDecoder)
+    setting.decoder(kind)
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])

@@ -51,7 +51,7 @@ def test_edges_to_names_a_token_that_sees_nothing(spec: str) -> None:
 
 
 def test_live_hypotheses_follow_their_parents() -> None:
-    rows = LiveHypotheses()
+    rows = LiveHypotheses(torch.arange(3))
     assert rows.length == 0
     for parents, ids in (([2, 0, 1], [5, 6, 7]), ([1, 1, 0, 2], [8, 9, 10, 11]), ([3, 0], [1, 2])):
         rows.extend(torch.tensor(parents), torch.tensor(ids))
