@@ -214,6 +214,8 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
         flat = torch.tensor(list(chain.from_iterable(lists)))
     except (TypeError, ValueError, RuntimeError):
         _fail_on_token(lists, name)
+    if bool in set(map(type, chain.from_iterable(lists))):  # beside integers torch takes it for one
+        _fail_on_token(lists, name)
     if flat.numel() > 0:
         whole = not (flat.is_floating_point() or flat.is_complex() or flat.dtype == torch.bool)
         if flat.dim() != 1 or not whole or int(flat.min()) < 0:

@@ -144,6 +144,7 @@ def test_sentence_graph_takes_lists_tensors_and_arrays() -> None:
         ([[2], [3, -4, -1]], ValueError, r"\[1\] holds -4"),
         ([[2], [3, 2.5]], TypeError, r"\[1\] holds 2.5"),
         ([[], [True]], TypeError, r"\[1\] holds True"),
+        ([[2], [3, True]], TypeError, r"\[1\] holds True"),
         ([[2], ["a", 3]], TypeError, r"\[1\] holds 'a'"),
         ([[2], [None]], TypeError, r"\[1\] holds None"),
         ([[2], "ab"], TypeError, r"\[1\] is 'ab'"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from graphut._dgl import dgl, is_installed
 from graphut.attention.backend import AttentionResult, Backend
@@ -13,19 +16,49 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     """Attend by `u_dot_v`, edge softmax and `u_mul_e_sum` over the in-edges of the query rows."""
     row, source, _ = call.edges
     graph = dgl.create_block((source, row), call.key.shape[0], call.query.shape[0])
-    query, key, value = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
+    tables = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
+    query, key, value = map(_once, tables)
     scores = dgl.ops.u_dot_v(graph, key, query) * call.scale
     bias = call.bias()
     if bias is not None:
-        scores = scores + bias[..., None]
+        scores = scores + _once(bias)[..., None]
     lowest = torch.finfo(scores.dtype).min  # keeps the softmax of a dead row from NaN
     weights = dgl.ops.edge_softmax(graph, scores.clamp_min(lowest))
     weights = weights.masked_fill(scores == -torch.inf, 0.0)
     factors = call.weight_factors()
     if factors is not None:
-        weights = weights * factors[..., None]
+        weights = weights * _once(factors)[..., None]
     out = dgl.ops.u_mul_e_sum(graph, value, weights)
     return AttentionResult(out.to(call.value.dtype), weights[..., 0])
+
+
+class _Once(torch.autograd.Function):
+    """Pass a tensor on; what asks for a derivative of its gradient gets an error."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor) -> Tensor:
+        return table.view_as(table)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            grad = _Refusal.apply(grad.detach().requires_grad_())  # type: ignore[no-untyped-call]
+        return grad
+
+
+class _Refusal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad.view_as(grad)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        raise RuntimeError("the backend 'dgl' has no second derivatives: use backend='dense'")
+
+
+def _once(table: Tensor) -> Tensor:
+    """Return the table for `dgl.ops`, whose gradients would have wrong derivatives."""
+    return _Once.apply(table) if table.requires_grad else table  # type: ignore[no-untyped-call]
 
 
 DGL = Backend(

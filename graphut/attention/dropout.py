@@ -6,6 +6,9 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_batchedtensor
+
+from graphut.attention.transforms import in_vmap
 
 _LOW = 0xFFFFFFFF
 Bits = TypeVar("Bits", int, Tensor, int | Tensor)
@@ -14,11 +17,17 @@ Bits = TypeVar("Bits", int, Tensor, int | Tensor)
 def drawn_seed(device: torch.device) -> int | Tensor:
     """Return a new seed from torch's generator: on a GPU a tensor there, int64.
 
-    A CUDA graph that draws a seed draws another one each time it is replayed.
+    A CUDA graph that draws a seed draws another one each time it is replayed. `ValueError` if
+    `torch.func.vmap` asks for one seed an example.
     """
-    if device.type == "cuda":
-        return torch.randint(2**62, (), device=device)
-    return int(torch.randint(2**62, ()))
+    on_gpu = device.type == "cuda"
+    seed = torch.randint(2**62, (), device=device if on_gpu else "cpu")
+    if in_vmap() and is_batchedtensor(seed):
+        raise ValueError(
+            "examples of torch.func.vmap cannot have dropout or noise of their own: give vmap "
+            "randomness='same', or call the layer on one graph of all examples (dgl.batch)"
+        )
+    return seed if on_gpu else int(seed)
 
 
 def dropout_factors(

@@ -1,12 +1,12 @@
 """The transforms of torch.func, and forward-mode AD: whether one is at work, and how to leave it.
 
 Inside of `grad`, `jvp` and `vmap` each new tensor belongs to the transform, and is void after it.
-What is kept with a layout is made outside of them.
+What is kept with a layout is made outside of them, and outside of `torch.inference_mode`.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -63,8 +63,17 @@ def is_exporting() -> bool:
 
 
 def outside_transforms() -> AbstractContextManager[Any]:
-    """Return a context in which tensors that are no transform's give tensors that are none's."""
-    return temporarily_clear_interpreter_stack() if _in_torch_func() else nullcontext()
+    """Return a context in which tensors that are no transform's give tensors that are none's.
+
+    Nor are they inference tensors, which no later backward pass could use.
+    """
+    outside = ExitStack()
+    if _in_torch_func():
+        outside.enter_context(temporarily_clear_interpreter_stack())
+    if not is_compiling() and torch.is_inference_mode_enabled():
+        outside.enter_context(torch.inference_mode(False))
+        outside.enter_context(torch.no_grad())
+    return outside
 
 
 def outside_autocast(device: str) -> AbstractContextManager[Any]:

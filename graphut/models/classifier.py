@@ -116,7 +116,8 @@ class UniversalTransformerClassifier(EncoderModel):
         """
         with self.evaluating():
             output = self(documents)
-        labels, likely = output.logits.argmax(-1), output.logits.float().log_softmax(-1)
+        logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
+        labels, likely = logits.argmax(-1), logits.log_softmax(-1)
         steps = [own.tolist() for own in output.steps.split(output.lengths.tolist())]
         found = zip(labels.tolist(), likely.tolist(), steps, strict=True)
         return [ClassifierPrediction(*each) for each in found]

@@ -100,7 +100,8 @@ class UniversalTransformerLM(GenerativeModel):
         """
         with self.evaluating():
             output = self(texts, ends=ends)
-        likely = output.logits.float().log_softmax(-1).gather(1, output.labels[:, None])[:, 0]
+        logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
+        likely = logits.log_softmax(-1).gather(1, output.labels[:, None])[:, 0]
         return list(likely.split(output.lengths.tolist()))
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from graphut.attention.dropout import mix, seed_hash
+from graphut.attention.dropout import drawn_seed, mix, seed_hash
 
 PLACES = ("first", "injected", "every_step")
 
@@ -56,7 +56,7 @@ class InputNoise:
 
     def draw(self) -> DrawnNoise:
         """Return the noise of a new seed."""
-        return DrawnNoise(self.std, self.on, int(torch.randint(2**62, ())))
+        return DrawnNoise(self.std, self.on, int(drawn_seed(torch.device("cpu"))))
 
 
 @dataclass(frozen=True)

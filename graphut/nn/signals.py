@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from graphut.attention.checks import has_no_numbers
-from graphut.attention.transforms import outside_transforms
+from graphut.attention.transforms import in_transform, outside_transforms
+from graphut.nn.attention import is_hooked
 
 Signal: TypeAlias = Callable[[Tensor], Tensor]
 """Gives rows `(n, d)` for coordinates `(n,)`, or `(n, k)` where a node has several."""
@@ -129,27 +130,28 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     ValueError
         If the signal gives rows of another shape.
     """
-    if coordinates.dim() > 1 or coordinates.device.type != "cpu" or is_compiling():
+    if coordinates.dim() > 1:
         return _rows_of(signal, coordinates, like)
-    # Positions repeat from sentence to sentence: the signal is asked for each once.
-    unique, inverse = torch.unique(coordinates, return_inverse=True)
-    return _rows_of(signal, unique, like)[inverse]
+    return _for_each_once(lambda each: _rows_of(signal, each, like), coordinates)
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
     """Return the signals of steps 1, 2, ..., `(steps, d)`, in width, dtype and device of `like`."""
-    if isinstance(signal, SinusoidalSignal) and not is_compiling():
-        return _sinusoids(signal.count_from, steps, like.shape[1], like.dtype, like.device)
+    if (
+        type(signal) is SinusoidalSignal
+        and signal.dim == like.shape[1]
+        and not (is_compiling() or is_hooked(signal))
+    ):
+        return _sinusoids(signal.count_from, steps, signal.dim, like.dtype, like.device)
     return _rows_of(signal, torch.arange(1, steps + 1, device=like.device), like)
 
 
 @lru_cache(maxsize=16)
-@torch.inference_mode(False)
 def _sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Return sinusoids of `first`, `first + 1`, ...; every forward pass uses them."""
-    with torch.no_grad(), outside_transforms():
+    with outside_transforms(), torch.no_grad():
         return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
 
 
@@ -200,12 +202,19 @@ def coordinate_signal(
     """
     if dim < 1:
         raise ValueError(f"dim must be at least 1, got {dim}")
-    given = torch.as_tensor(values)
-    if given.device.type != "cpu" or is_compiling():
-        return _sinusoid(given, dim, dtype)  # the host would wait to find out how many differ
-    # Sines are slow and positions repeat from sentence to sentence: each is taken once.
-    unique, inverse = torch.unique(given, return_inverse=True)
-    return _sinusoid(unique, dim, dtype)[inverse]
+    # Sines are slow.
+    return _for_each_once(lambda each: _sinusoid(each, dim, dtype), torch.as_tensor(values))
+
+
+def _for_each_once(rows_of: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Return `rows_of(values)`. Positions repeat in a batch: it is asked for each once if it can.
+
+    A GPU would wait to find out how many differ, and `unique` has no derivative.
+    """
+    if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
+        return rows_of(values)
+    unique, inverse = torch.unique(values, return_inverse=True)
+    return rows_of(unique)[inverse]
 
 
 def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:

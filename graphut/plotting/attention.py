@@ -109,7 +109,7 @@ def _draw_lines(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]
 
     reader, read = weights.nonzero(as_tuple=True)
     ends = torch.stack([read, torch.zeros_like(read), reader, torch.ones_like(read)], 1)
-    shades = weights[reader, read].clamp_max(1.0).tolist()
+    shades = weights[reader, read].nan_to_num().abs().clamp_max(1.0).tolist()
     colours = [to_rgba(BLUE, shade) for shade in shades]
     widths = [0.5 + 2 * shade for shade in shades]
     lines = list(ends.view(-1, 2, 2).numpy())

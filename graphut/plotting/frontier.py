@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+Places: TypeAlias = "Tensor | NDArray[Any] | Mapping[int, Any] | Sequence[Any]"
 MAX_NODES = 512
 MAX_PANELS = 12
 _COLUMNS = 4  # of panels with a graph
@@ -29,7 +32,7 @@ def draw_frontier(
     steps: Sequence[int] | Tensor,
     *,
     names: Sequence[str] | None = None,
-    places: Tensor | None = None,
+    places: Places | None = None,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """Draw a sentence or a graph at each step: blue nodes are active and read along the edges.
@@ -44,9 +47,9 @@ def draw_frontier(
         `(N,)`, the steps that each node took, such as `ponder.steps`.
     names : sequence of str, optional
         Names of the nodes.
-    places : Tensor, optional
-        `(N, 2)`, where nodes are drawn: networkx finds good places, as by `kamada_kawai_layout`.
-        Without places they stand on a line, as tokens do.
+    places : Tensor, array or dict, optional
+        `(N, 2)`, where nodes are drawn; or a place for each node's id, such as those that
+        `networkx.kamada_kawai_layout` finds. Without places they stand on a line, as tokens do.
     figure : Figure or SubFigure, optional
         An empty one to draw on, and to return.
 
@@ -79,7 +82,7 @@ def animate_frontier(
     steps: Sequence[int] | Tensor,
     *,
     names: Sequence[str] | None = None,
-    places: Tensor | None = None,
+    places: Places | None = None,
 ) -> FuncAnimation:
     """Return what `draw_frontier` draws as an animation, of which each step is a frame.
 
@@ -104,11 +107,17 @@ def _scene(
     graph: DGLGraph | EdgeLayout,
     steps: Sequence[int] | Tensor,
     names: Sequence[str] | None,
-    places: Tensor | None,
+    places: Places | None,
 ) -> tuple[partial[None], int, tuple[float, float]]:
     """Return a function of axes and a step that draws, the last step, and a size in inches."""
     layout, steps = as_layout(graph).to("cpu"), torch.as_tensor(steps).cpu()
     nodes = layout.num_dst
+    if places is not None and layout.num_src != nodes:
+        raise ValueError("places are for a graph whose sources are its destinations, not a block")
+    if isinstance(places, Mapping):
+        places = [places[node] for node in sorted(places)]
+    if places is not None:
+        places = torch.as_tensor(np.asarray(places, dtype=np.float64))
     if not 0 < nodes <= MAX_NODES:
         raise ValueError(f"a picture has 1 to {MAX_NODES} nodes, and the graph {nodes}")
     names = [""] * nodes if names is None else [shortened(name, 12) for name in names]

@@ -40,7 +40,11 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"frontier": torch.tensor([-1, 1, 2])}, ValueError, "frontier names destination -1"),
     ({"frontier": torch.ones(3).bool()}, TypeError, "got shape (3,) and torch.bool"),
     ({"frontier": torch.ones(3, 1).long()}, TypeError, "got shape (3, 1) and torch.int64"),
-    ({"edge_bias": torch.ones(6).bool()}, TypeError, "for a mask, give torch.zeros(mask.shape).mas"),
+    (
+        {"edge_bias": torch.ones(6).bool()},
+        TypeError,
+        "for a mask, give torch.zeros(mask.shape).mas",
+    ),
     ({"edge_bias": [0.0] * 6}, TypeError, "edge_bias must be a tensor, got list [0.0, 0.0,"),
     ({"relative_bias": torch.ones(2, 3).long()}, TypeError, "must be floating point, got torch.in"),
     ({"edge_weight": torch.ones(6).long()}, TypeError, "edge_weight must be floating point, got"),

@@ -48,3 +48,17 @@ def test_dgl_attention_of_batches_graphs_and_blocks() -> None:
     on_block = edge_attention(block, query[rows], key[nodes], value[nodes], backend="dgl")
     whole = edge_attention(graph, query, key, value, allow_zero_in_degree=True, backend="dense")
     assert_same([on_block], [whole[rows]])
+
+
+@pytest.mark.parametrize("given", ["query", "edge_bias", "edge_weight"])
+def test_dgl_attention_has_no_second_derivatives(given: str) -> None:
+    layout = GRAPHS["causal"]
+    query, key, value = inputs(layout)
+    numbers = {name: torch.rand(layout.num_edges).double() for name in ("edge_bias", "edge_weight")}
+    tables = {"query": query.detach(), **numbers}
+    leaf = tables[given].requires_grad_()
+    query, *_ = tables.values()
+    out = edge_attention(layout, query, key.detach(), value.detach(), **numbers, backend="dgl")
+    [slope] = torch.autograd.grad(out.square().sum(), leaf, create_graph=True)
+    with pytest.raises(RuntimeError, match="'dgl' has no second derivatives: use backend='dense'"):
+        slope.square().sum().backward()

@@ -18,8 +18,15 @@ from graphut.attention.transforms import (
     outside_transforms,
     plain,
 )
-from graphut.nn import AdaptiveRecurrence, EdgeIndexLayer, MultiHeadAttention
-from graphut.topology import Causal
+from graphut.nn import (
+    ACT,
+    AdaptiveRecurrence,
+    EdgeIndexLayer,
+    Global,
+    HaltingUnit,
+    MultiHeadAttention,
+)
+from graphut.topology import Causal, Complete
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients, normal
 from tests.nn.cases import FEATS, HEADS, MODES, build_case, build_step, randomised
@@ -176,6 +183,19 @@ def test_in_transform_layouts_can_be_made() -> None:
     assert grad(loss)(FEAT).shape == vmap(grad(loss))(FEAT[None])[0].shape
     assert_same([layer(made[0], FEAT)], [layer(Causal().layout([4]), FEAT)])
     assert_same(gradients([layer(fresh(), FEAT)], [layer.query.weight]), expected)
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_what_is_kept_with_a_graph_in_inference_mode_serves_in_training(backend: str) -> None:
+    unit, rule = HaltingUnit(FEATS).double(), Global(ACT())
+    step = build_step()
+    step.attention.backend = backend
+    layer, graph = AdaptiveRecurrence(step, unit, rule=rule), Complete().graph([3, 1])
+    with torch.inference_mode():
+        before = layer(graph, FEAT)[0]
+    out = layer(graph, FEAT)[0]
+    assert torch.equal(out, before)
+    out.sum().backward()
 
 
 def test_in_vmap_a_step_takes_a_pair_of_features() -> None:

@@ -134,6 +134,12 @@ def test_graph_transformer_refuses_nodes_that_do_not_fit(
         build(inputs)(graph(), nodes)
 
 
+def test_graph_transformer_names_a_graph_without_nodes() -> None:
+    batch = dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
+    with pytest.raises(ValueError, match="graph 1 of the batch has no nodes to answer from"):
+        build(answer_at="graph")(batch, torch.zeros(1, dtype=torch.int64))
+
+
 def test_graph_transformer_names_a_node_without_in_edge() -> None:
     with pytest.raises(ValueError, match="1"):
         build()(dgl.graph(([1, 0], [0, 0])), NODES[:2])

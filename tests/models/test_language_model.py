@@ -172,6 +172,7 @@ def test_log_likelihood_equals_the_softmax() -> None:
         share = rows / rows.sum(1, keepdim=True)
         expected = [share[i, token].log() for i, token in enumerate([*text, EOS])]
         assert_same([likely.double()], [torch.stack(expected)], tolerance=1e-6)
+    assert model.double().log_likelihood(TEXTS)[0].dtype == torch.float64
 
 
 @given(text=st.lists(st.integers(2, VOCABULARY - 1), min_size=1, max_size=8), data=st.data())

@@ -132,6 +132,34 @@ def test_encode_asks_for_each_coordinate_once_and_takes_rows_of_the_right_shape_
         encode(own, torch.tensor([1, 2]), like[:, :5])
 
 
+def test_encode_has_the_derivatives_of_coordinates() -> None:
+    given, like = torch.tensor([2.5, 1.0, 2.5], dtype=torch.float64), torch.zeros(1, 4)
+    leaf = given.clone().requires_grad_()
+    slopes = torch.zeros(3, 4)
+    slopes[:, 0] = 1.0
+    encode(SinusoidalSignal(4), leaf, like).backward(slopes)
+    assert_same([leaf.grad], [given.cos()], 1e-6)
+    rows = torch.func.vmap(lambda x: encode(SinusoidalSignal(4), x, like))(given[:, None])
+    assert torch.equal(rows[:, 0], encode(SinusoidalSignal(4), given, like))
+
+
+class Doubled(SinusoidalSignal):
+    """A signal of one's own, made of the usual one."""
+
+    def forward(self, coordinates: Tensor) -> Tensor:
+        return 2 * super().forward(coordinates)
+
+
+def test_step_signals_are_what_a_call_of_the_signal_gives() -> None:
+    like, plain = torch.zeros(1, 4), SinusoidalSignal(4)
+    once, hooked = step_signals(plain, 3, like), SinusoidalSignal(4)
+    hooked.register_forward_hook(lambda *given: 2 * given[-1])
+    for signal in (Doubled(4), hooked):
+        assert torch.equal(step_signals(signal, 3, like), 2 * once)
+    with pytest.raises(ValueError, match=r"gave rows of shape \(3, 2\) .* of 4 features each"):
+        step_signals(SinusoidalSignal(2), 3, like)
+
+
 @pytest.mark.parametrize("which", ["sine", "learned"])
 def test_make_signal_names_an_argument_and_what_it_may_be(which: str) -> None:
     with pytest.raises(ValueError, match=f"position_signal must be .* got '{which}'"):

@@ -45,6 +45,12 @@ def test_draw_attention_of_a_short_sentence_has_lines_as_dark_as_weights() -> No
     assert colours == ["black", "0.75"]  # who has halted is grey
 
 
+def test_draw_attention_takes_the_weights_of_attention_without_softmax() -> None:
+    weights = torch.tensor([[[[0.5, -0.25], [torch.nan, 3.0]]]])
+    [axes] = draw_attention(weights, list("ab"), list("cd")).axes
+    np.testing.assert_allclose(lines_of(axes), [[0.5, 0.25], [0.0, 1.0]])
+
+
 def test_draw_attention_of_a_long_sentence_has_cells_with_the_weights() -> None:
     weights = make_weights(2, 2, 13, 9)
     figure = draw_attention(weights, ["q"] * 13, ["k"] * 9)

@@ -48,7 +48,9 @@ def test_draw_frontier_colours_active_nodes_and_the_edges_that_they_read() -> No
 def test_draw_frontier_puts_the_nodes_of_a_graph_at_their_places() -> None:
     graph = dgl.graph(([0, 1, 2], [1, 2, 0]))
     places = torch.tensor([[0.0, 0.0], [3.0, 1.0], [1.0, 4.0]])
-    figure = draw_frontier(graph, torch.tensor(STEPS), places=places)
+    for found in (places.numpy(), {2: (1, 4), 0: (0, 0), 1: (3, 1)}, places):
+        figure = draw_frontier(graph, torch.tensor(STEPS), places=found)
+        np.testing.assert_array_equal(figure.axes[0].collections[-1].get_offsets(), places)
     for axes in figure.axes:
         np.testing.assert_array_equal(axes.collections[-1].get_offsets(), places)
     every, read = figure.axes[2].collections[:2]
@@ -85,6 +87,10 @@ def test_draw_frontier_cuts_nothing_off(nodes: int, placed: bool) -> None:
         ({"names": ["a"]}, "the graph has 3 nodes, but there are 1 names"),
         ({"places": torch.zeros(4, 2)}, "the graph has 3 nodes, but there are 4 places"),
         ({"graph": Window(1).graph([513])}, "1 to 512 nodes, and the graph 513"),
+        (
+            {"graph": dgl.to_block(dgl.graph(([3, 3, 3], [0, 1, 2]))), "places": torch.zeros(3, 2)},
+            "places are for a graph whose sources are its destinations",
+        ),
     ],
 )
 def test_draw_frontier_refuses_what_does_not_fit(options: dict[str, Any], message: str) -> None:

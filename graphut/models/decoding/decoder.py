@@ -86,7 +86,8 @@ class TokenDecoder(ABC):
         """Extend hypotheses by a token each.
 
         `parents`, `(B,)` int64, are the rows of the hypotheses that the new ones extend; in the
-        first call those of the sentences. `tokens`, `(B,)` int64, are added. The result is `(B, vocabulary)` logits of the next token, and `(B,)` steps of the added one.
+        first call those of the sentences. `tokens`, `(B,)` int64, are added. The result is
+        `(B, vocabulary)` logits of the next token, and `(B,)` steps of the added one.
         """
 
 

@@ -27,16 +27,29 @@ class GraphMembers(NamedTuple):
     num_graphs: int  #: every id in `graph` is below it
 
     def renamed(self, graph_ids: Tensor) -> GraphMembers:
-        """Return the members of the graphs that are given, `(N,)` int64."""
+        """Return the members of the graphs that are given, `(N,)` int64.
+
+        In each graph of the batch, places are counted anew for each id.
+        """
+        if not isinstance(graph_ids, Tensor):
+            raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
         if graph_ids.shape != self.graph.shape or graph_ids.dtype != torch.int64:
             raise ValueError(
                 f"graph_ids must be {tuple(self.graph.shape)} int64, one a node; got "
                 f"{tuple(graph_ids.shape)} of {graph_ids.dtype}"
             )
+        if not graph_ids.numel():
+            return self
         least, largest = torch.stack(graph_ids.aminmax()).tolist()
         if least < 0:
             raise ValueError(f"graph_ids must be 0 or more, got {least}")
-        return self._replace(graph=graph_ids.to(self.graph.device), num_graphs=largest + 1)
+        graph_ids = graph_ids.to(self.graph.device)
+        together, order = (self.graph * (largest + 1) + graph_ids).sort(stable=True)
+        rank = torch.arange(len(order), device=order.device) - torch.searchsorted(
+            together, together
+        )
+        place = torch.empty_like(order).index_copy(0, order, rank)
+        return GraphMembers(graph_ids, place, largest + 1)
 
 
 def graph_members(layout: EdgeLayout) -> GraphMembers:

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from graphut._dgl import dgl
+from graphut.attention import as_layout
 from graphut.nn import (
     ACT,
     Convergence,
@@ -161,7 +163,13 @@ def test_graph_members_of_lengths_and_of_ids() -> None:
     graph, place, number = members = graph_members(Complete().layout([2, 1, 3]))
     assert (graph.tolist(), place.tolist(), number) == ([0, 0, 1, 2, 2, 2], [0, 1, 0, 0, 1, 2], 3)
     graph, place, number = members.renamed(torch.tensor([4, 0, 4, 4, 4, 4]))
-    assert (graph.tolist(), place.tolist(), number) == ([4, 0, 4, 4, 4, 4], [0, 1, 0, 0, 1, 2], 5)
+    # The second graph of the batch is one of three nodes and one of the same id: counted by graph.
+    assert (graph.tolist(), place.tolist(), number) == ([4, 0, 4, 4, 4, 4], [0, 0, 0, 0, 1, 2], 5)
+    whole = graph_members(Complete().layout([6]))
+    found = whole.renamed(torch.tensor([0, 0, 1, 2, 2, 2]))
+    assert all(map(torch.equal, found[:2], members[:2])) and found.num_graphs == 3
+    empty = graph_members(as_layout(dgl.graph(([], []), num_nodes=0)))
+    assert empty.renamed(torch.zeros(0, dtype=torch.int64)).num_graphs == 1
 
 
 @pytest.mark.parametrize(
@@ -175,6 +183,8 @@ def test_graph_members_of_lengths_and_of_ids() -> None:
 def test_graph_members_refuses_wrong_ids(ids: Tensor, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         graph_members(Complete().layout([3])).renamed(ids)
+    with pytest.raises(TypeError, match="graph_ids must be a tensor, got list"):
+        graph_members(Complete().layout([3])).renamed(ids.tolist())
 
 
 @dataclass(frozen=True)
