@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import partial
 
 import torch
@@ -18,6 +19,11 @@ from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import CopyGate, Transition
 
 NORMS = ("post", "pre")
+
+_CALLED: ContextVar[tuple[nn.Module, GraphContext] | None] = ContextVar("called", default=None)
+# The step that a recurrence calls as a module in this thread, and the context of the call: no
+# argument of `forward`, since hooks may copy those, and not kept with the step, which other
+# threads may call.
 
 
 class UniversalTransformerStep(nn.Module):
@@ -77,10 +83,6 @@ class UniversalTransformerStep(nn.Module):
     >>> step(Complete().graph([3, 2]), torch.randn(5, 8)).shape
     torch.Size([5, 8])
     """
-
-    # Of the recurrence that calls the step as a module, during the call: no argument of `forward`,
-    # since hooks may copy those.
-    loop_context: GraphContext | None = None
 
     def __init__(
         self,
@@ -188,7 +190,9 @@ class UniversalTransformerStep(nn.Module):
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        rows, context = feat[: layout.num_dst], self.loop_context
+        rows, called = feat[: layout.num_dst], _CALLED.get()
+        context = called[1] if called is not None and called[0] is self else None
+        in_loop = context is not None
         if frontier is not None:
             check_frontier(layout, frontier)
         if context is None:
@@ -196,7 +200,7 @@ class UniversalTransformerStep(nn.Module):
             context.edge_bias, context.edge_feat = edge_bias, edge_feat
             context.get_attention, context.frontier = get_attention, frontier
             context.combined = None if frontier is None else torch.zeros_like(rows)
-        if self.loop_context is not None or is_hooked(self.attention):
+        if in_loop or is_hooked(self.attention):
             context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
         else:
             context.write(None, self.project(feat))
@@ -320,9 +324,9 @@ class CalledStep:
         return out  # type: ignore[no-any-return]
 
     def _call(self, context: GraphContext, states: Tensor) -> Tensor:
-        self.step.loop_context = context
+        before = _CALLED.set((self.step, context))
         try:
             out: Tensor = self.step(context.layout, states, frontier=context.frontier)
         finally:
-            self.step.loop_context = None
+            _CALLED.reset(before)
         return out
