@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 from graphut import UniversalTransformerConfig
-from graphut.experiments.bench import Comparison, ComparisonReport
+from graphut.experiments.bench.comparison import Comparison, ComparisonReport
 from graphut.experiments.tasks import Reverse
 from graphut.experiments.training import TrainingConfig
 from graphut.plotting.figure import BLUE, ORANGE, new_figure
@@ -72,7 +72,5 @@ if __name__ == "__main__":
     training = TrainingConfig(epochs=options.epochs, learning_rate=4e-3, warmup=60, ponder_warmup=0)
     try:
         main(task, training, options.folder)
-    except FileExistsError as error:
-        parser.error(f"{error}: give another folder")
-    except ImportError as error:
+    except (FileExistsError, ImportError, ValueError) as error:
         parser.error(str(error))

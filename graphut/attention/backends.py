@@ -12,7 +12,7 @@ from graphut.attention.dense import DENSE
 from graphut.attention.dgl_ops import DGL
 from graphut.attention.native.attention import NATIVE
 from graphut.attention.torch_ops import TORCH
-from graphut.attention.triton import TRITON
+from graphut.attention.triton.backend import TRITON
 
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (DENSE, DGL, TORCH, NATIVE, TRITON)
@@ -49,6 +49,5 @@ def choose(name: str, call: AttentionCall) -> Backend:
         able = candidates(call)
         return BACKENDS[measured_backend(call, able) or able[0]]
     backend = BACKENDS[name]
-    chosen = backend if backend.returns_weights or not call.need_weights else TORCH
     backend.check(call.query.dtype)
-    return chosen
+    return backend if backend.returns_weights or not call.need_weights else TORCH

@@ -30,8 +30,9 @@ class Buckets:
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Return attention `(A, H, Dv)` of all buckets."""
-        queries = self.rows.pad(query).split([b * r for b, r, _ in self._shapes])
-        sizes = [b * s for b, _, s in self._shapes]
+        shapes = [part.shape for part in self.parts]
+        queries = self.rows.pad(query).split([b * r for b, r, _ in shapes])
+        sizes = [b * s for b, _, s in shapes]
         keys, values = self.sources.pad(key).split(sizes), self.sources.pad(value).split(sizes)
         parts = []
         for part, q, k, v in zip(self.parts, queries, keys, values, strict=True):
@@ -40,10 +41,6 @@ class Buckets:
             out = scaled_dot_product_attention(q, k, v, attn_mask=part.mask, scale=scale)
             parts.append(out.transpose(1, 2).flatten(0, 1))
         return self.rows.unpad(torch.cat(parts))
-
-    @property
-    def _shapes(self) -> list[tuple[int, int, int]]:
-        return [part.shape for part in self.parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +54,9 @@ class PaddedIndex:
         """Return the table of rows; gradients of padding are dropped."""
         if self.place is None:
             return rows.index_select(0, self.index)
-        padded: Tensor = _Gather.apply(  # type: ignore[no-untyped-call]
+        return _Gather.apply(  # type: ignore[no-untyped-call]
             rows, self.index, self.place
         )
-        return padded
 
     def unpad(self, table: Tensor) -> Tensor:
         """Return the rows of a table."""

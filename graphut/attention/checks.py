@@ -52,12 +52,7 @@ def check_call(
     if edge_weight is not None:
         _check_by_edge("edge_weight", layout, edge_weight, query.shape[1])
         _check_finite_numbers("edge_weight", edge_weight, "edge")
-    if isinstance(scale, Tensor) and scale.shape != query.shape[:1]:
-        raise ValueError(
-            f"scale must be a number or have one entry for each of the {query.shape[0]} query "
-            f"rows, got shape {tuple(scale.shape)}"
-        )
-    _check_scale(scale)
+    _check_scale(scale, query.shape[0])
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
 
@@ -267,13 +262,16 @@ def _check_relative_bias(layout: EdgeLayout, relative_bias: Tensor, heads: int) 
         )
 
 
-def _check_scale(scale: float | Tensor | None) -> None:
-    """Raise unless the scale is finite."""
-    if not isinstance(scale, Tensor):
-        if not isfinite(scale or 0.0):
-            raise ValueError(f"scale must be a finite number, got {scale}")
-        return
-    _check_finite_numbers("scale", scale, "query row")
+def _check_scale(scale: float | Tensor | None, rows: int) -> None:
+    if isinstance(scale, Tensor):
+        if scale.shape != (rows,):
+            raise ValueError(
+                f"scale must be a number or have one entry for each of the {rows} query rows, got "
+                f"shape {tuple(scale.shape)}"
+            )
+        _check_finite_numbers("scale", scale, "query row")
+    elif not isfinite(scale or 0.0):
+        raise ValueError(f"scale must be a finite number, got {scale}")
 
 
 def _check_numbers(name: str, bias: Tensor, row: str) -> None:

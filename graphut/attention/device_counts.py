@@ -12,7 +12,7 @@ from graphut.attention.dropout import drawn_seed
 from graphut.attention.key_value_memory import empty_call
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.transforms import outside_autocast
-from graphut.attention.triton import TRITON
+from graphut.attention.triton.backend import TRITON
 
 
 def takes_counts(

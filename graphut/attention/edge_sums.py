@@ -31,8 +31,7 @@ def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
     """
     if in_transform():
         return (a[a_rows] * b[b_rows]).sum(-1)
-    out: Tensor = _EdgeDot.apply(a, b, a_rows, b_rows)  # type: ignore[no-untyped-call]
-    return out
+    return _EdgeDot.apply(a, b, a_rows, b_rows)  # type: ignore[no-untyped-call]
 
 
 def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int) -> Tensor:
@@ -50,8 +49,7 @@ def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: 
         zeros = b.new_zeros(rows, weights.shape[1], b.shape[2])
         return zeros.index_add(0, to_rows, weights[:, :, None] * b[b_rows])
     shape = (rows, weights.shape[1], b.shape[2])
-    out: Tensor = _EdgeSum.apply(weights, b, to_rows, b_rows, shape)  # type: ignore[no-untyped-call]
-    return out
+    return _EdgeSum.apply(weights, b, to_rows, b_rows, shape)  # type: ignore[no-untyped-call]
 
 
 def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:

@@ -68,7 +68,7 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
     if index is not graph._graph or batch is not graph._batch_num_nodes:
         layouts = {}
         graph.__dict__[_KEY] = (graph._graph, graph._batch_num_nodes, layouts)
-    return layouts  # type: ignore[no-any-return]
+    return layouts
 
 
 def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:

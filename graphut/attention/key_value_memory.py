@@ -57,7 +57,7 @@ class KeyValueMemory:
         out, self._chain = _Read.apply(  # type: ignore[no-untyped-call]
             self._chain, query, call, self._table
         )
-        return out  # type: ignore[no-any-return]
+        return out
 
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:

@@ -169,8 +169,7 @@ class EdgeLayout(ABC):
         target = torch.device(device)
         if target == self.device:
             return self
-        moved: EdgeLayout = upload([self], target)[0]
-        return moved
+        return upload([self], target)[0]
 
     def _known(self, device: torch.device) -> EdgeLayout | None:
         """Return the layout on a device if it is there."""

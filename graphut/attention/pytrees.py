@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -67,7 +67,7 @@ def as_pytree(cls: T) -> T:
         unflatten,
         serialized_type_name=f"graphut.{cls.__name__}",
         flatten_with_keys_fn=flatten_with_keys,
-        to_dumpable_context=_as_list,
+        to_dumpable_context=lambda c: [c.extra_nodes, c.has_empty_rows, c.is_monotone],
         from_dumpable_context=lambda flags: _Constants(*flags),
     )
     return cls
@@ -75,7 +75,3 @@ def as_pytree(cls: T) -> T:
 
 def _same(old: Any, new: Any) -> bool:
     return old is new or (type(new) is int and old == new)
-
-
-def _as_list(constants: _Constants) -> Sequence[bool]:
-    return [constants.extra_nodes, constants.has_empty_rows, constants.is_monotone]

@@ -129,12 +129,11 @@ def _by_head(rows: Tensor) -> Tensor:
 
 def _intervals(rows: Tensor, tiles: Tiles) -> tuple[Tensor, ...]:
     """Return the rows of each tile's interval of sources."""
-    sizes = [hi - lo for lo, hi in zip(tiles.lo, tiles.hi, strict=True)]
+    ends = [*zip(tiles.lo, tiles.hi, strict=True)]
     if not tiles.partition:
-        ends = zip(tiles.lo, tiles.hi, strict=True)
         sources = [torch.arange(lo, hi, device=rows.device) for lo, hi in ends]
         rows = rows.index_select(0, torch.cat(sources))
-    parts: tuple[Tensor, ...] = rows.split(sizes)
+    parts: tuple[Tensor, ...] = rows.split([hi - lo for lo, hi in ends])
     return parts
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
+
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
+from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import IntervalLayout
-from graphut.attention.segments import segment_attention
 from graphut.attention.tiles import tile_attention
 from graphut.attention.transforms import in_transform
 
@@ -19,6 +22,33 @@ def _is_tiled(call: AttentionCall) -> bool:
     some = call.layout.num_edges > 0 and call.query.shape[0] > 0
     # torch's attention has no forward-mode derivative.
     return isinstance(call.layout, IntervalLayout) and call.is_plain and some and not in_transform()
+
+
+def segment_attention(call: AttentionCall) -> AttentionResult:
+    """Attend edge by edge: scores, softmax over the in-edges of each row, weighted sums."""
+    row, source, _ = call.edges
+    query, key, value = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
+    scores = edge_dot(query, key, row, source) * call.scale
+    bias = call.bias()
+    if bias is not None:
+        scores = scores + bias
+    weights = _segment_softmax(scores, row, query.shape[0])
+    factors = call.weight_factors()
+    if factors is not None:
+        weights = weights * factors
+    out = edge_sum(weights, value, row, source, query.shape[0])
+    return AttentionResult(out.to(call.value.dtype), weights)
+
+
+def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
+    index = row[:, None].expand_as(scores)
+    # The maximum only guards the exponential: its gradient is zero.
+    top = scores.new_full((rows, scores.shape[1]), -torch.inf)
+    top = top.scatter_reduce(0, index, scores.detach(), "amax")
+    exp = (scores - top.clamp_min(torch.finfo(top.dtype).min)[row]).exp()
+    total = exp.new_zeros(rows, scores.shape[1]).index_add(0, row, exp)
+    # A live row's total is at least 1; that of a row whose scores are all -inf is 0.
+    return exp / total.clamp_min(0.5)[row]
 
 
 TORCH = Backend(

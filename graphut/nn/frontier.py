@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from graphut.nn.context import existing
-from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.finite_checks import AsyncFiniteChecks
 from graphut.nn.noise import DrawnNoise, with_noise
 
 
@@ -123,7 +123,7 @@ class DeviceFrontier(Frontier):
     count: Tensor  # number of active nodes, on the device
 
     def __init__(
-        self, feat: Tensor, encodings: Tensor | None, num_dst: int, checks: FiniteChecks
+        self, feat: Tensor, encodings: Tensor | None, num_dst: int, checks: AsyncFiniteChecks
     ) -> None:
         self._missing = feat.shape[0]
         self._checks = checks

@@ -48,7 +48,6 @@ class FusedFrontier(DeviceFrontier):
         max_steps: int,
     ) -> None:
         super().__init__(feat, encodings, num_dst, checks)
-        self._late = checks
         self._rule = rule
         self._halting = halting
         self._max_steps = max_steps
@@ -67,7 +66,7 @@ class FusedFrontier(DeviceFrontier):
     def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
         """Let nodes halt, from the states before and after a step, and go on with the others."""
         is_last = step == self._max_steps
-        bound = 0 if is_last else self._late.next_bound()
+        bound = 0 if is_last else self._checks.next_bound()
         seen: Tensor | None = (before if self._rule.halt_from == "input" else after).contiguous()
         probability = None
         if self._unit is None:
@@ -88,12 +87,12 @@ class FusedFrontier(DeviceFrontier):
             self.nodes,
             (self._missing, step, is_last, bound, self._rule),
         )
-        self._late.note(wrong, self.nodes)
+        self._checks.note(wrong, self.nodes)
         self.num_active, self.last_nodes = bound, self.nodes
         if bound:
             self.nodes, self._spent, shown, self._active, self._own_encodings, self.count = moved
             self._last = after if shown is None else shown
-            self._late.send(self.count)
+            self._checks.send(self.count)
             self.step += 1
 
     def result(self) -> list[Tensor]:

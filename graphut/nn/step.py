@@ -321,7 +321,7 @@ class CalledStep:
 
         out, after = checkpoint(call, states, use_reentrant=False)
         context.join(after)
-        return out  # type: ignore[no-any-return]
+        return out
 
     def _call(self, context: GraphContext, states: Tensor) -> Tensor:
         before = _CALLED.set((self.step, context))

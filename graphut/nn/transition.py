@@ -161,8 +161,7 @@ class SeparableConvTransition(_Transition):
     @property
     def node_flops(self) -> int:
         """Floating-point operations for one node."""
-        maps = sum(layer.weight.numel() for layer in self._maps())
-        return 2 * (self.depthwise.numel() + maps)
+        return 2 * self.depthwise.numel() + super().node_flops
 
     @property
     def offsets(self) -> range:

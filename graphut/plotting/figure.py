@@ -34,7 +34,7 @@ def new_figure(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            f"pictures need matplotlib ({error}): pip install graphut[plot]"
+            f'pictures need matplotlib ({error}): pip install "graphut[plot]"'
         ) from None
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 

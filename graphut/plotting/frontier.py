@@ -168,9 +168,11 @@ def _draw_step(
     for place, name, is_active in zip(zip(x, y, strict=True), names, active.tolist(), strict=True):
         inside = len(name) <= 2
         axes.annotate(
-            name, place, (0, 0 if inside else -7), textcoords="offset points", size=7, ha="center",
+            name, place, (0, 0 if inside else -7), textcoords="offset points", ha="center",
+            size=min(7.0, 0.6 * size**0.5) if inside else 7.0,
             va="center" if inside else "top", parse_math=False,
             color="white" if is_active and inside else "black" if is_active else "0.45",
         )  # fmt: skip
-    axes.set_title(f"step {step}: {len(nodes)} of {len(steps)} active", size=9)
+    title = f"step {step}: {len(nodes)} of {len(steps)} active" if len(nodes) else "all have halted"
+    axes.set_title(title, size=9)
     axes.set_axis_off()

@@ -64,7 +64,7 @@ def draw_training(
                 _draw_run(axes, name, title, epochs, look)
         axes.set_ylim(bottom=0)
         if axes.collections:
-            axes.set_ylabel("mean, and 8 of 10 nodes")
+            axes.set_ylabel("mean; band: the middle 8 of 10 nodes")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:
@@ -79,7 +79,8 @@ def _draw_run(
     colour, marker, line = look
     number = [epoch["epoch"] for epoch in epochs]
     values = [_values(epoch)[title] for epoch in epochs]
-    axes.plot(number, values, marker + line, color=colour, markersize=3, label=name)
+    [drawn] = axes.plot(number, values, marker + line, color=colour, markersize=3, label=name)
+    drawn.set_clip_on(False)  # marks on an edge are not cut in half
     part = title.removesuffix(" steps")
     shares = [epoch.get("active", {}).get(part) for epoch in epochs]
     if part != title and all(shares):

@@ -38,8 +38,8 @@ def test_examples_take_help(
     ("name", "module", "advice"),
     [
         ("image_local_attention", "sklearn.datasets", "pip install scikit-learn"),
-        ("compare_topologies", "matplotlib.figure", "pip install graphut[plot]"),
-        ("custom_topology", "matplotlib.figure", "pip install graphut[plot]"),
+        ("compare_topologies", "matplotlib.figure", 'pip install "graphut[plot]"'),
+        ("custom_topology", "matplotlib.figure", 'pip install "graphut[plot]"'),
     ],
 )
 def test_examples_name_the_package_that_they_need(
@@ -65,5 +65,4 @@ def test_compare_topologies_leaves_runs_alone(
     (tmp_path / "1-seed-0").mkdir()
     (tmp_path / "1-seed-0" / "run.json").touch()
     assert run(EXAMPLES[0].with_name("compare_topologies.py"), str(tmp_path)) == 2
-    assert "there is a run in" in (said := capsys.readouterr().err)
-    assert said.endswith("already: give another folder\n")
+    assert "run.json" in capsys.readouterr().err

@@ -11,13 +11,7 @@ from graphut.attention.geometric import geometric_bias
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.library import Call, Library, Rows, compiled
 from graphut.attention.native.attention import edge_tensors
-from graphut.attention.native.ops import (
-    Numbers,
-    Tables,
-    gradient_room,
-    make_call,
-    trim_gradients,
-)
+from graphut.attention.native.ops import Numbers, Tables, gradient_room, make_call, trim_gradients
 from graphut.attention.transforms import in_transform, is_traced
 
 
@@ -38,8 +32,7 @@ def fast_geometric_bias(
         return geometric_bias(layout, *given, frontier)
     if frontier is not None:
         frontier = frontier.contiguous()  # the kernels read its numbers one after the other
-    bias: Tensor = _GeometricBias.apply(*given, frontier, layout, library)  # type: ignore[no-untyped-call]
-    return bias
+    return _GeometricBias.apply(*given, frontier, layout, library)  # type: ignore[no-untyped-call]
 
 
 class _GeometricBias(torch.autograd.Function):

@@ -3,7 +3,3 @@
 `backend.py` is the way in; `function.py` is the attention with its gradient. Kernels are under
 `kernels`, and imported when the first call is made, since Triton may not be installed.
 """
-
-from graphut.attention.triton.backend import TRITON
-
-__all__ = ["TRITON"]

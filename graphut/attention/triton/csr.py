@@ -19,8 +19,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor)
     """Write the output, what rounding took from it, and the log-sum-exp."""
     edges = inputs.layout.derive(by_destination, inputs.split)
     slot = _slot(inputs, edges)
-    shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot}
-    shared["rest"] = rest
+    shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
     parts = _launch(rows_forward, inputs.active.rows, edges, {"out": out, "lse": lse}, shared)
     if parts:
         _merge(merge_outputs, edges, slot, (parts["out"], parts["lse"], out, rest, lse))

@@ -23,60 +23,38 @@ _SPAN = 1024  # rows of a sentence that one program looks at
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor) -> None:
     """Write the output, what rounding took from it, and the log-sum-exp."""
-    rows, arguments = _prepare(inputs)
-    interval_forward[(rows.first.numel(), inputs.heads)](
-        out=out,
-        rest=rest,
-        lse=lse,
-        first=rows.first,
-        last=rows.last,
-        blocks=rows.blocks,
-        **arguments,
-    )
+    arguments = _arguments(inputs)
+    grid = arguments["first"].numel(), inputs.heads
+    interval_forward[grid](out=out, rest=rest, lse=lse, **arguments)
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
     """Write the gradients of queries and bias, and `delta`."""
-    rows, arguments = _prepare(inputs)
-    interval_query[(rows.first.numel(), inputs.heads)](
-        to_query=to_query,
-        first=rows.first,
-        last=rows.last,
-        blocks=rows.blocks,
-        **arguments,
-        **given,
-    )
+    arguments = _arguments(inputs)
+    grid = arguments["first"].numel(), inputs.heads
+    interval_query[grid](to_query=to_query, **arguments, **given)
 
 
 def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
     """Write the gradients of keys and values."""
-    _, arguments = _prepare(inputs)
+    arguments = _arguments(inputs)
+    del arguments["blocks"]  # of rows; here the blocks are of sources
     blocks = inputs.layout.derive(source_blocks, arguments["block_n"])
-    interval_source[(blocks.first.numel(), inputs.heads)](
-        to_key=to_key,
-        to_value=to_value,
-        first=blocks.first,
-        last=blocks.last,
-        rows=inputs.active.first_row(blocks.seen_by),
-        **arguments,
-        **given,
-    )
+    arguments |= {"first": blocks.first, "last": blocks.last}
+    arguments["rows"] = inputs.active.first_row(blocks.seen_by)
+    grid = blocks.first.numel(), inputs.heads
+    interval_source[grid](to_key=to_key, to_value=to_value, **arguments, **given)
 
 
-def _prepare(inputs: KernelInputs) -> tuple[RowBlocks, dict[str, Any]]:
-    """Return the blocks of rows, and the arguments that all three kernels have."""
+def _arguments(inputs: KernelInputs) -> dict[str, Any]:
+    """Return the arguments of the kernels, the blocks of rows among them."""
     by_edge = inputs.edge_bias is not None or inputs.dropout > 0
     sizes = tile_sizes(max(inputs.widths), inputs.query.dtype, by_edge=by_edge)
     rows = row_blocks(inputs.layout, inputs.active, sizes.block_m)
-    return rows, inputs.arguments() | {
-        "low": rows.low,
-        "high": rows.high,
-        "shift": rows.shift,
-        "ids": inputs.layout.edge_ids,
-        **asdict(sizes),
-    }
+    own = {"ids": inputs.layout.edge_ids, **asdict(sizes)}
+    return inputs.arguments() | vars(rows) | own
 
 
 @dataclass(frozen=True, eq=False)

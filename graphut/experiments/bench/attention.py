@@ -61,7 +61,7 @@ def bench_attention(
 
     Examples
     --------
-    >>> from graphut.experiments.bench import Sizes
+    >>> from graphut.experiments.bench.workloads import Sizes
     >>> from graphut.topology import Causal
     >>> problem = AttentionProblem(topology=Causal(), sizes=Sizes(2, 3, 5), dim=8, heads=2)
     >>> report = bench_attention(problem, backends=["torch"], peers=["padded"], repeats=1)
@@ -117,10 +117,9 @@ def prepare_backend(name: str, problem: AttentionProblem) -> Implementation:
     layout, frontier = problem.layout, problem.frontier
 
     def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:
-        out: Tensor = edge_attention(
+        return edge_attention(
             layout, query, key, value, edge_bias=bias, frontier=frontier, backend=name
         )
-        return out
 
     return Implementation(attend)
 

@@ -23,8 +23,9 @@ from graphut.experiments.tables import (
     two_decimals,
 )
 from graphut.experiments.tasks import PairTask
-from graphut.experiments.training import Evaluation, Run, Trainer, TrainingConfig
+from graphut.experiments.training import Evaluation, Run, Trainer, TrainingConfig, is_run
 from graphut.experiments.training.learners.pairs import PairLearner, graph_outcome
+from graphut.experiments.wording import counted
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.plotting.figure import BLUE, ORANGE, new_figure, shortened
 from graphut.sentences import CROSS, DECODE, ENCODE
@@ -71,8 +72,9 @@ class Comparison:
     ) -> ComparisonReport:
         """Train, judge and time a model for each topology and each seed.
 
-        The folder gets a run in `1-seed-0` for the first topology and the seed 0, and so on. Raise
-        `FileExistsError` if one of these runs is there already. `report` gets the lines of every
+        The folder gets a run in `1-seed-0` for the first topology and the seed 0, and so on. Runs
+        that are there already go on where they stopped; raise `FileExistsError` if one has other
+        options. `report` gets the lines of every
         training; there are `repeats` timed rounds.
 
         Examples
@@ -91,7 +93,7 @@ class Comparison:
         >>> [str(row.topology) for row in found.rows]
         ['complete', 'window:1']
         """
-        # All folders are made first, so that one that exists is an error before any training.
+        # All folders are made first, so that a wrong one is an error before any training.
         runs = [
             [self._begin(Path(folder, f"{n}-seed-{seed}"), topology, seed) for seed in self.seeds]
             for n, topology in enumerate(self.topologies, start=1)
@@ -128,10 +130,14 @@ class Comparison:
             model.eval()
 
     def _begin(self, folder: Path, topology: Topology, seed: int) -> Run:
-        training = replace(self.training, seed=seed)
+        training, config = replace(self.training, seed=seed), self.config_under(topology)
+        if is_run(folder):
+            run = Run.open(folder)
+            if (run.task(), run.training, run.model().config) != (self.task, training, config):
+                raise FileExistsError(f"the run in {folder} has other options: give another folder")
+            return run
         torch.manual_seed(seed)
-        model = UniversalTransformer(self.config_under(topology))
-        return Run.create(folder, self.task, training, model)
+        return Run.create(folder, self.task, training, UniversalTransformer(config))
 
     def _train(self, run: Run, report: Callable[[str], None]) -> UniversalTransformer:
         """Train a run, and return its best model."""
@@ -142,7 +148,10 @@ class Comparison:
             report(f"{topology}, seed {run.training.seed}: {line}")
 
         torch.manual_seed(run.training.seed)
-        Trainer(model, self.task, run.training, run.folder, report=report_line).fit()
+        trainer = Trainer(model, self.task, run.training, run.folder, report=report_line)
+        if run.has_begun:
+            trainer.resume()
+        trainer.fit()
         return UniversalTransformer.from_pretrained(run.folder).to(self.device)
 
 
@@ -195,10 +204,11 @@ class ComparisonReport:
         Examples
         --------
         >>> ComparisonReport("sort", "encoder", [0, 1], 40, [], {}).title
-        'encoder topologies on sort, at most 40 epochs, seeds 0 and 1'
+        'encoder topologies on sort, at most 40 epochs, seeds 0, 1'
         """
-        seeds = f"seed{'s' * (len(self.seeds) > 1)} {' and '.join(map(str, self.seeds))}"
-        return f"{self.part} topologies on {self.task}, at most {self.epochs} epochs, {seeds}"
+        seeds = f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
+        epochs = counted(self.epochs, "epoch")
+        return f"{self.part} topologies on {self.task}, at most {epochs}, {seeds}"
 
     def text(self) -> str:
         """Return the table; several seeds give a mean and its standard deviation."""

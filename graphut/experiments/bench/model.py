@@ -61,7 +61,7 @@ def bench_model(problem: ModelProblem, *, repeats: int = 9, nobody_halts: bool =
 
     Examples
     --------
-    >>> from graphut.experiments.bench import Sizes
+    >>> from graphut.experiments.bench.workloads import Sizes
     >>> from graphut.topology import Causal
     >>> report = bench_model(ModelProblem(topology=Causal(), sizes=Sizes(2, 3, 5), dim=16),
     ...                      repeats=1)

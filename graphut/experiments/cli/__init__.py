@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # 128 + SIGPIPE, as shells have it
     except (ArithmeticError, ImportError, OSError, ValueError) as error:
-        print(f"graphut: {error}", file=sys.stderr)
+        print(f"graphut: {_text_of(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -68,6 +68,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"graphut: too little memory: try a smaller --batch-size ({text})", file=sys.stderr)
         return 2
+
+
+def _text_of(error: Exception) -> str:
+    """Return what an error says, without the number that the system has for it."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def _parser() -> Parser:

@@ -14,23 +14,15 @@ from typing import Any, TypeVar
 from graphut._files import write_json
 from graphut.attention import BACKENDS
 from graphut.attention.autotune import remember as remember_choice
-from graphut.experiments.bench import (
-    PEERS,
-    AttentionProblem,
-    LayerProblem,
-    ModelProblem,
-    Sizes,
-    backend_names,
-    bench_attention,
-    bench_layers,
-    bench_model,
-    bench_processes,
-    bench_scaling,
-)
+from graphut.experiments.bench.attention import backend_names, bench_attention
 from graphut.experiments.bench.implementations import TOLERANCE
+from graphut.experiments.bench.layers import LayerProblem, bench_layers
+from graphut.experiments.bench.model import bench_model
+from graphut.experiments.bench.peers import PEERS
+from graphut.experiments.bench.processes import bench_processes
 from graphut.experiments.bench.report import Report, report_text
-from graphut.experiments.bench.scaling import NODES, WINDOW
-from graphut.experiments.bench.workloads import parse_bounds
+from graphut.experiments.bench.scaling import NODES, WINDOW, bench_scaling
+from graphut.experiments.bench.workloads import AttentionProblem, ModelProblem, Sizes, parse_bounds
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser
 from graphut.topology import Complete, parse

@@ -79,8 +79,7 @@ def _sweep(arguments: Namespace) -> int:
             model.evaluation_rule, model.max_steps = rule, max_steps
             judged, details = run.learner.evaluate_in_detail(model, run.vocabularies, examples)
             flops = {key: value for key, value in details.items() if key.startswith("flops")}
-            own = {"rule": rule.spec(), "max_steps": max_steps, **judged.metrics, **flops}
-            found.append(own)
+            found.append({"rule": rule.spec(), "max_steps": max_steps, **judged.metrics, **flops})
         head = {"graphut": __version__, "set": name, "model": model_digest(run.folder)}
         write_json(run.folder / f"sweep-{name}.json", {**head, "rows": found})
         rows = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphut._files import blaming
 from graphut.experiments.cli.options import Parser
-from graphut.experiments.results.run_setup import Setup
+from graphut.experiments.results.run_setup import training_commands
 from graphut.experiments.training import Run
 from graphut.experiments.training.progress import Progress
 from graphut.experiments.training.run_files import METRICS, read_metrics
@@ -23,7 +23,8 @@ def main(argv: Sequence[str]) -> int:
     print(f"task      {run.task_name}: {_listing(run.task_options)}")
     print(f"model     {weights:,} weights: {_listing(model.config.to_dict())}")
     print(f"training  {_listing(vars(run.training))}")
-    print(f"command   {Setup.of(run.task_name, run.options).command()}")
+    commands = training_commands(run.task_name, run.options, run.history)
+    print("\n".join(f"{'command':10}{command}" for command in commands))
     print(f"progress  {_progress(run)}")
     return 0
 

@@ -9,16 +9,15 @@ from pathlib import Path
 
 from graphut._files import write_atomically
 from graphut.experiments.cli.options import Parser
-from graphut.experiments.results import (
-    add_bench,
-    add_run,
+from graphut.experiments.results.line_chart import Chart
+from graphut.experiments.results.page import (
     make_charts,
     make_tables,
-    read_records,
     rebuild,
+    stale_tables,
+    unshown,
 )
-from graphut.experiments.results.line_chart import Chart
-from graphut.experiments.results.page import stale_tables, unshown
+from graphut.experiments.results.records import add_bench, add_run, read_records
 
 _FOLDER, _PAGE = "examples/results", "examples/RESULTS.md"
 

@@ -45,13 +45,16 @@ def main(argv: Sequence[str]) -> int:
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
     )
     check_ending(out, "gif")
+    animated = Path(out).suffix.lower() == ".gif"
+    if animated and what is not None:
+        raise ValueError("--draw is for pictures: a .gif shows who is active in each step")
     run = Run.open(folder)
     learner = run.learner
     check_options(options, field_names(learner.generation_kind), f"the task {run.task_name}")
     asked = build(learner.generation_kind, options)
     model = run.trained_model(pick_device(device))
     answer, parts = learner.look_inside(model, run.vocabularies, text, asked)
-    if Path(out).suffix.lower() == ".gif":
+    if animated:
         _animate(parts[-1], out)
     else:
         rows = []
@@ -139,10 +142,13 @@ def _parser() -> Parser:
     option = parser.add_argument
     option("folder", metavar="FOLDER", help="the folder of a run")
     option("text", metavar="TEXT", help="what to answer, as for graphut generate")
-    help = "the picture: .png, .pdf or .svg; or .gif, an animation of who is active"
+    help = (
+        "the picture: .png, .pdf or .svg; or .gif, an animation of who is active in each step, in "
+        "the decoder if there is one"
+    )
     option("--out", metavar="FILE", required=True, help=help)
     help = "what to draw: ponder, attention or all (default: all)"
-    option("--draw", choices=("ponder", "attention", "all"), default="all", help=help)
+    option("--draw", choices=("ponder", "attention", "all"), help=help)
     add_device(parser)
     group = parser.add_argument_group("where the model writes")
     for learner in LEARNERS.values():

@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graphut._files import write_json
-from graphut.experiments.bench import Comparison
-from graphut.experiments.bench.comparison import PARTS
+from graphut.experiments.bench.comparison import PARTS, Comparison
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, build
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, PairTask, preset_of
@@ -22,7 +21,7 @@ from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.wording import counted, flag
 from graphut.models import UniversalTransformerConfig
 from graphut.plotting import draw_topology
-from graphut.plotting.figure import new_figure, save_figure
+from graphut.plotting.figure import check_ending, new_figure, save_figure
 from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics
 
@@ -42,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _show(arguments: Namespace) -> None:
     topology = parse(arguments.spec)
+    if arguments.out is not None:
+        check_ending(arguments.out)
     numbers = statistics(topology, arguments.nodes)
     print(describe(topology, numbers))
     if numbers.min_in_degree == 0:
@@ -141,7 +142,8 @@ def _parser(argv: Sequence[str]) -> Parser:
         usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
         help="train the same model under several, and compare accuracy, time and steps",
         description="Train the same model under each topology with the same seeds; print "
-        "accuracy on the test set, edges, time of a batch (forward and backward), and steps.",
+        "accuracy on the test set, edges, time of a batch (forward and backward), and steps. Runs "
+        "that are in the folder already go on where they stopped.",
     )
     _add_compare(comparing, argv)
     return parser

@@ -28,6 +28,7 @@ from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.processes import is_first, joined_processes, wait_for_all
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, model_digest
+from graphut.experiments.wording import counted
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig, with_rule
 from graphut.models.pretrained import load_weights, read_config
@@ -95,11 +96,7 @@ def _train(argv: Sequence[str]) -> int:
 
 
 def _begun(
-    init_from: str | None,
-    device: torch.device,
-    folder: str,
-    name: str,
-    options: Mapping[str, Any],
+    init_from: str | None, device: torch.device, folder: str, name: str, options: Mapping[str, Any]
 ) -> tuple[Task, Opener]:
     """Return the task, with its data read, and a function that makes the run's folder."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
@@ -165,7 +162,7 @@ def _fit(
         weights = sum(parameter.numel() for parameter in trainer.model.parameters())
         print(
             f"{weights:,} weights on {trainer.model.device}; {trainer.updates:,} updates in an "
-            f"epoch, {run.training.epochs} epochs at most",
+            f"epoch, {counted(run.training.epochs, 'epoch')} at most",
             flush=True,
         )
         return trainer.fit(should_stop)

@@ -31,6 +31,8 @@ def read_options(argv: Sequence[str]) -> dict[str, Any]:
     options: dict[str, Any] = vars(parser.parse_args(argv))
     if options["config"] is not None:
         words = _words(options["config"], task, parser)
+        if options["resume"]:  # the run has the weights that it began with
+            words = [word for word in words if not word.startswith("--init-from=")]
         options = vars(parser.parse_args([*words, *argv]))
     del options["config"]
     return options

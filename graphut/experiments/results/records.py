@@ -34,7 +34,7 @@ def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
     if report.get("note"):
         raise ValueError(report["note"])
     machine = {key: value for key, value in report["machine"].items() if key not in _LEFT_OUT}
-    command = list(report["command"])
+    command = [word for word in report["command"] if not word.startswith("--out=")]
     if "--out" in command:
         index = command.index("--out")
         del command[index : index + 2]
@@ -63,9 +63,15 @@ def add_run(
 
     The folder of the records is made if it is not there. The name of the record is made of the
     run's options, if none is given. Raise `FileExistsError` if there is a record of this name with
-    other content, unless it is to be replaced.
+    other content, unless it is to be replaced, and `ValueError` if the run did not go from first
+    weights of its own to its end: the tables compare runs from scratch.
     """
     record = RunRecord.of(run, name)
+    if record.history:
+        raise ValueError(
+            f"the run in {run} began with other weights, or was made longer: no table has a place "
+            "for it, since its options alone do not make it again"
+        )
     if Path(record.name).name != record.name:
         raise ValueError(f"a record's name is that of a file, and of no other folder; got {name!r}")
     path = Path(folder, f"{record.name}.json")

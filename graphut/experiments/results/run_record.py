@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from graphut._files import read_json
-from graphut.experiments.results.run_setup import Setup, option_words, without_folders
+from graphut.experiments.results.run_setup import (
+    Setup,
+    option_words,
+    training_commands,
+    without_folders,
+)
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of, run_files
 from graphut.experiments.training.progress import Progress
@@ -47,6 +52,8 @@ class RunRecord:
     evaluations: dict[str, dict[str, Any]]  # the evaluation on each test set
     # What `graphut halting sweep` found on a test set: the evaluation under each rule.
     sweeps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    # Of a run that is no record: where its first weights are from, and how it was made longer.
+    history: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def of(cls, folder: str | Path, name: str | None = None) -> RunRecord:
@@ -78,6 +85,7 @@ class RunRecord:
             validation=rounded(lines[progress.best_epoch - 1]["validation"]),
             evaluations=rounded(_judged(run.folder, "evaluation")),
             sweeps=rounded({k: own["rows"] for k, own in _judged(run.folder, "sweep").items()}),
+            history=run.history,
         )
         return record if name else replace(record, name=record.setup.name)
 
@@ -101,12 +109,12 @@ class RunRecord:
     @property
     def commands(self) -> list[str]:
         """Command lines that make the run again, and judge it."""
-        if self.end is not None:
-            return [self.setup.command(), *_eval_commands(self.eval_options)]
-        # A run that is stopped does not judge.
-        minutes = f" --minutes {math.ceil(self.seconds / 60)}"
-        judging = _eval_commands(self.eval_options) or [eval_command({})]
-        return [self.setup.command() + minutes, *judging]
+        training = training_commands(self.task, self.options, self.history)
+        judging = _eval_commands(self.eval_options)
+        if self.end is None:  # a run that is stopped does not judge
+            training[-1] += f" --minutes {math.ceil(self.seconds / 60)}"
+            judging = judging or [eval_command({})]
+        return [*training, *judging]
 
     @property
     def eval_options(self) -> dict[str, dict[str, Any]]:
@@ -126,7 +134,9 @@ class RunRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the record's file."""
-        return {"kind": "run", "format": self.FORMAT, **asdict(self)}
+        own = asdict(self)
+        del own["history"]
+        return {"kind": "run", "format": self.FORMAT, **own}
 
     @classmethod
     def from_dict(cls, name: str, state: Mapping[str, Any]) -> RunRecord:

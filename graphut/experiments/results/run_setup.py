@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,33 @@ class Setup:
         preset = ["--preset", self.preset] if self.preset else []
         start = ["graphut", "train", self.task, *preset, *option_words(self.options)]
         return shlex.join([*start, "--seed", str(self.seed), "--out", "RUN"])
+
+
+def training_commands(
+    task: str, options: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the command lines that train a run: the first one, and those that made it longer.
+
+    `history` is that of the run.
+
+    Examples
+    --------
+    >>> longer = {"longer": {"epochs": 9}, "before": {"epochs": 8}}
+    >>> options = {**usual_options("sort", "small"), "epochs": 9, "seed": 0}
+    >>> for line in training_commands("sort", options, [{"init_from": "runs/copy"}, longer]):
+    ...     print(line)
+    graphut train sort --preset small --epochs 8 --seed 0 --out RUN --init-from DATA/copy
+    graphut train sort --resume --epochs 9 --out RUN
+    """
+    longer = [event for event in history if "longer" in event]
+    begun = {**options, **(longer[0]["before"] if longer else {})}
+    first = Setup.of(task, begun).command()
+    for event in history:
+        if "init_from" in event:
+            first += f" --init-from {shlex.quote(DATA + Path(event['init_from']).name)}"
+    resume = ["graphut", "train", task, "--resume"]
+    more = [shlex.join([*resume, *option_words(e["longer"]), "--out", "RUN"]) for e in longer]
+    return [first, *more]
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:

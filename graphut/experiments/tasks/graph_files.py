@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import networkx
 import numpy as np
@@ -17,6 +18,7 @@ from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
+Tables: TypeAlias = "dict[str, tuple[Path, list[dict[str, str]]]]"
 KIND = "node"
 """The kind of all nodes of graphs without features."""
 _MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
@@ -134,7 +136,7 @@ def _of_networkx(place: str, graph: networkx.Graph) -> GraphFile:
 
 def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
     """Return the graphs of files with the columns of DGL's CSVDataset."""
-    tables: dict[str, tuple[Path, list[dict[str, str]]]] = {}
+    tables: Tables = {}
     for file in files:
         reader = csv.DictReader(read_text(file).splitlines(), strict=True)
         with blaming(file, "is not a CSV file"):
@@ -151,16 +153,33 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
     if not {"nodes", "edges"} <= tables.keys():
         raise ValueError(f"{files[0].parent} lacks a .csv file with node_id, or one with src_id")
     by_graph = {kind: _by_graph(table) for kind, (_, table) in tables.items()}
+    _check_graph_ids(tables, by_graph)
     place, edges = str(tables["nodes"][0]), by_graph["edges"]
     labels = {key: rows[0].get("label") for key, rows in by_graph.get("graphs", {}).items()}
     graphs = []
     for key, rows in by_graph["nodes"].items():
         number = {row["node_id"]: index for index, row in enumerate(rows)}
+        if len(number) < len(rows):
+            [(twice, _)] = Counter(row["node_id"] for row in rows).most_common(1)
+            raise ValueError(f"{place} names node {twice!r} twice in graph {key!r}")
         with blaming(tables["edges"][0], "names a node that is not among the nodes"):
             ends = [(number[row["src_id"]], number[row["dst_id"]]) for row in edges.get(key, [])]
         values = {name: [row.get(name) for row in rows] for name in _ATTRIBUTES}
         graphs.append(_make(place, ends, values, labels.get(key), len(rows)))
     return graphs
+
+
+def _check_graph_ids(
+    tables: Tables, by_graph: Mapping[str, Mapping[str, list[Mapping[str, str]]]]
+) -> None:
+    """Raise `ValueError` if edges or labels are of no graph that has nodes."""
+    with_ids = {kind: "graph_id" in table[0] for kind, (_, table) in tables.items() if table}
+    for kind, (file, _) in tables.items():
+        if with_ids.get(kind, with_ids.get("nodes")) != with_ids.get("nodes"):
+            raise ValueError(f"of {file} and {tables['nodes'][0]} one alone has a column graph_id")
+        strange = by_graph[kind].keys() - by_graph["nodes"].keys()
+        if strange:
+            raise ValueError(f"{file} names graph {min(strange)!r}, which has no nodes")
 
 
 def _by_graph(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Mapping[str, str]]]:

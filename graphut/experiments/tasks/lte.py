@@ -289,13 +289,7 @@ class LteProgram(ProgramTask):
 
     name = "lte-program"
     presets = _PROGRAM_PRESETS
-    operations = (
-        add_or_subtract,
-        multiply,
-        use_variable,
-        loop,
-        choose,
-    )
+    operations = (add_or_subtract, multiply, use_variable, loop, choose)
 
 
 class LteControl(ProgramTask):

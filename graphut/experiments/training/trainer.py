@@ -44,6 +44,7 @@ from graphut.experiments.training.run_files import (
     remember_machine,
     remove_temporary_files,
 )
+from graphut.experiments.wording import counted
 from graphut.models.base import AdaptiveModel
 from graphut.nn import FixedDepth, MultiHeadAttention
 
@@ -80,7 +81,7 @@ class Trainer:
     ...     trainer = Trainer(model, task, TrainingConfig(epochs=1), folder)
     ...     trainer.fit()  # doctest: +ELLIPSIS
     epoch 1: loss ... of labels right, ...
-    done after 1 epochs: all 1 epochs are done
+    done after 1 epoch: all 1 epochs are done
     True
     >>> trainer.progress.update
     1
@@ -167,7 +168,7 @@ class Trainer:
             wait_for_all()  # until the last file is written
         if not finished:
             return False
-        self.report(f"done after {self.progress.epoch} epochs: {end}")
+        self.report(f"done after {counted(self.progress.epoch, 'epoch')}: {end}")
         return True
 
     def save(self) -> None:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.call import AttentionCall
-from graphut.attention.triton import TRITON, backend
-from graphut.attention.triton.backend import triton_attention
+from graphut.attention.triton import backend
+from graphut.attention.triton.backend import TRITON, triton_attention
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
 from tests.helpers import assert_same, layout_of

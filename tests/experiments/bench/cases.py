@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from graphut.experiments.bench import AttentionProblem, Sizes
+from graphut.experiments.bench.workloads import AttentionProblem, Sizes
 from graphut.topology import Causal, Complete, Window
 from tests.topology.brute import Comb
 

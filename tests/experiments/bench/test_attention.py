@@ -10,11 +10,16 @@ from torch import Tensor
 from graphut.attention import BACKENDS, Backend
 from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
-from graphut.experiments.bench import Sizes, attention, backend_names, bench_attention
-from graphut.experiments.bench.attention import best_backend, matrix_product
+from graphut.experiments.bench import attention
+from graphut.experiments.bench.attention import (
+    backend_names,
+    bench_attention,
+    best_backend,
+    matrix_product,
+)
 from graphut.experiments.bench.implementations import UnavailableError
 from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.bench.workloads import AttentionProblem
+from graphut.experiments.bench.workloads import AttentionProblem, Sizes
 from graphut.topology import Topology
 from tests.experiments.bench.cases import TOPOLOGIES, problem
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.bench import Comparison
-from graphut.experiments.bench.comparison import ComparisonReport, ComparisonRow
+from graphut.experiments.bench.comparison import Comparison, ComparisonReport, ComparisonRow
 from graphut.experiments.tasks import Sort
 from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners.pairs import PairLearner

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphut.experiments.bench import LayerProblem, bench_layers
+from graphut.experiments.bench.layers import LayerProblem, bench_layers
 from graphut.experiments.bench.report import report_text
 
 pytest.importorskip("torch_geometric")

@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 
-from graphut.experiments.bench import ModelProblem, Sizes, bench_model, model
-from graphut.experiments.bench.model import scheduled_depths
+from graphut.experiments.bench import model
+from graphut.experiments.bench.model import bench_model, scheduled_depths
+from graphut.experiments.bench.workloads import ModelProblem, Sizes
 from graphut.topology import Causal, Complete, Topology
 from tests.experiments.bench.cases import TOPOLOGIES
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.bench import Sizes, peers
+from graphut.experiments.bench import peers
 from graphut.experiments.bench.implementations import (
     PreparedRun,
     UnavailableError,
@@ -23,6 +23,7 @@ from graphut.experiments.bench.peers import (
     prepare_pyg,
     prepare_sentences,
 )
+from graphut.experiments.bench.workloads import Sizes
 from graphut.topology import Causal, Complete, Topology, Window
 from tests.experiments.bench.cases import SIZES, TOPOLOGIES, problem
 from tests.topology.brute import Comb

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.bench import Sizes, bench_processes
+from graphut.experiments.bench.processes import bench_processes
 from graphut.experiments.bench.report import report_text
+from graphut.experiments.bench.workloads import Sizes
 
 
 def test_bench_processes_compares_two_with_one() -> None:

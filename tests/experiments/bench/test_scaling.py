@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.bench import bench_scaling, scaling
-from graphut.experiments.bench.scaling import slopes
+from graphut.experiments.bench import scaling
+from graphut.experiments.bench.scaling import bench_scaling, slopes
 from graphut.topology import Star, Topology, Window
 
 MIB = 1 << 20

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.bench import ModelProblem, Sizes
+from graphut.experiments.bench.workloads import ModelProblem, Sizes
 from graphut.topology import Causal, Star
 from tests.experiments.bench.cases import problem
 from tests.topology.brute import Comb

@@ -10,8 +10,9 @@ import pytest
 
 from graphut.attention import BACKENDS, autotune
 from graphut.attention.backend import AttentionResult
-from graphut.experiments.bench import Sizes, backend_names
+from graphut.experiments.bench.attention import backend_names
 from graphut.experiments.bench.scaling import NODES
+from graphut.experiments.bench.workloads import Sizes
 from graphut.experiments.cli import main
 from graphut.experiments.cli.bench import bench_parser
 from graphut.topology import Causal, Complete, Window

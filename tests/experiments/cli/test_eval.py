@@ -320,6 +320,6 @@ def test_train_names_a_missing_package_before_it_writes(
     for name in ("tokenizers", "sacrebleu"):
         monkeypatch.setitem(sys.modules, name, None)
         assert main([*argv, *OPTIONS]) == 2
-        assert "pip install graphut[translation]" in capsys.readouterr().err
+        assert 'pip install "graphut[translation]"' in capsys.readouterr().err
         assert not folder.exists()
         monkeypatch.undo()

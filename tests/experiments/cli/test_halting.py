@@ -7,7 +7,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.results import RunRecord
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.training import Run
 from tests.experiments.cli.tiny import TINY
 

@@ -12,7 +12,9 @@ import pytest
 from graphut.experiments.cli import main
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.results import Records, RunRecord, make_tables, read_records
+from graphut.experiments.results.page import make_tables
+from graphut.experiments.results.records import Records, read_records
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.tasks import TASKS, preset_of
 from graphut.experiments.training import TrainingConfig, learner_of
 

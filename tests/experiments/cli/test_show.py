@@ -118,5 +118,5 @@ def test_show_says_what_is_wrong_in_one_line(
     assert "max_length must be at least 1, got 0" in said("q d", "a.png", "--max-length", "0")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for out in ("a.png", "a.gif"):
-        assert "pip install graphut[plot]" in said("q d", out)
+        assert 'pip install "graphut[plot]"' in said("q d", out)
     assert not list(tmp_path.iterdir())

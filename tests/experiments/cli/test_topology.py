@@ -76,7 +76,7 @@ def test_topology_show_needs_matplotlib_for_a_picture_only(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["topology", "show", "causal"]) == 0
     assert main(["topology", "show", "causal", "--out", "topology.png"]) == 2
-    assert "pip install graphut[plot]" in capsys.readouterr().err
+    assert 'pip install "graphut[plot]"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,16 @@ def test_compare_keeps_runs_figures_and_a_picture(
     run = Run.open(out / "2-seed-2")
     assert run.model().config.encoder_topology == "window:1|global:0"
     assert run.model().config.d_model == 8 and run.task().held_out == 4
-    assert main([*ARGV, "--seeds", "1", "2", "--out", str(out)]) == 2
-    assert "there is a run in" in capsys.readouterr().err
+    # What is there already is not trained again.
+    capsys.readouterr()
+    (out / "comparison.json").unlink()
+    assert main([*ARGV, "--seeds", "1", "2", "--out", str(out)]) == 0
+    said, again = capsys.readouterr().err, json.loads((out / "comparison.json").read_text())
+    assert "nothing is lost" in said and "epoch 1" not in said
+    for before, now in zip(found["rows"], again["rows"], strict=True):
+        assert now["evaluations"] == before["evaluations"]
+    assert main([*ARGV, "--seeds", "1", "2", "--d-model", "16", "--out", str(out)]) == 2
+    assert "has other options: give another folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -166,5 +174,5 @@ def test_compare_needs_matplotlib_before_the_training(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main([*ARGV, "--out", str(tmp_path / "found")]) == 2
-    assert "pip install graphut[plot]" in capsys.readouterr().err
+    assert 'pip install "graphut[plot]"' in capsys.readouterr().err
     assert not (tmp_path / "found").exists()

@@ -21,7 +21,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from graphut.experiments.cli import main, train
+from graphut.experiments.cli import main
+from graphut.experiments.results.records import add_run, train
 from graphut.experiments.tasks import TASK_PRESETS, Sort
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
@@ -449,9 +450,17 @@ def test_train_trains_a_finished_run_longer(
     for _ in range(2):
         assert main(argv) == 0 and Run.open(folder) == run
         assert "nothing is lost" in capsys.readouterr().out
+    assert main(["info", str(folder)]) == 0
+    first, more = re.findall("command   (.*)", capsys.readouterr().out)
+    assert "--epochs 2 " in first
+    assert more == "graphut train sort --resume --epochs 4 --patience 30 --out RUN"
+    with pytest.raises(ValueError, match="was made longer: no table has a place for it"):
+        add_run(folder, tmp_path / "records")
 
 
-def test_train_begins_with_the_weights_of_another_run(tmp_path: Path, finished_run: Path) -> None:
+def test_train_begins_with_the_weights_of_another_run(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "run"
     begin = ["train", "sort", "--out", str(folder), *TINY, "--minutes", "1e-9"]
     assert main([*begin, "--init-from", str(finished_run)]) == 0
@@ -460,7 +469,10 @@ def test_train_begins_with_the_weights_of_another_run(tmp_path: Path, finished_r
     assert all(torch.equal(v, expected[name]) for name, v in run.model().state_dict().items())
     digest = model_digest(finished_run)
     assert run.history == [{"init_from": str(finished_run.resolve()), "model": digest}]
-    assert main(["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
+    assert main(["info", str(folder)]) == 0
+    assert f" --out RUN --init-from DATA/{finished_run.name}\n" in capsys.readouterr().out
+    resume = ["--resume", "--config", str(folder / "options.yaml"), "--device", "cpu"]
+    assert main(["train", "sort", "--out", str(folder), *resume]) == 0
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphut.experiments.results import RunRecord
 from graphut.experiments.results.depth import depth_chart, depth_table
+from graphut.experiments.results.run_record import RunRecord
 from tests.experiments.results.tiny import PAIRS, make_record, row
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.results import RunRecord
 from graphut.experiments.results.halting import (
     distances_table,
     families_table,
@@ -18,6 +17,7 @@ from graphut.experiments.results.halting import (
     sweep_table,
     ways_table,
 )
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.tasks.presets import HALTING_WAYS
 from tests.experiments.results.tiny import VALIDATION, cells, make_record, row
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut._files import read_json, write_json
-from graphut.experiments.results import RunRecord, add_bench, add_run, read_records
-from graphut.experiments.results.records import short_json
+from graphut.experiments.results.records import add_bench, add_run, read_records, short_json
+from graphut.experiments.results.run_record import RunRecord
 
 REPORT: dict[str, Any] = {
     "command": ["graphut", "bench", "model", "--out", "/home/me/x.json", "--dim", "8"],

@@ -7,8 +7,8 @@ from shutil import copytree
 import pytest
 
 from graphut._files import read_json, write_json
-from graphut.experiments.results import RunRecord
 from graphut.experiments.results.run_card import run_card
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.training import Run
 from tests.experiments.results.tiny import row
 

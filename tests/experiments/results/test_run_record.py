@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
-from graphut.experiments.results import RunRecord
-from graphut.experiments.results.run_record import MOST_EPOCHS, rounded, thinned
+from graphut.experiments.results.run_record import MOST_EPOCHS, RunRecord, rounded, thinned
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.results.tiny import make_record

@@ -14,7 +14,7 @@ import torch
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.results import RunRecord
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_report import run_report
 from graphut.experiments.tables import percent, with_prefix
 from graphut.experiments.tasks import TASKS

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.results import Records
 from graphut.experiments.results.page import unshown
+from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_table import Entry, RunTable
 from graphut.experiments.results.task_tables import TASK_TABLES
 from tests.experiments.results.tiny import PAIRS, cells, make_record, row

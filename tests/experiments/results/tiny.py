@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from graphut.experiments.cli.options import build, field_names
-from graphut.experiments.results import RunRecord
+from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, GraphTask, preset_of
 from graphut.experiments.tasks.presets import with_baselines
 from graphut.experiments.training import TrainingConfig, learner_of

@@ -144,6 +144,15 @@ def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_pa
         ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a row with more or fewer columns"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
         ({"more": "node_id,label\nx,1\n"}, "nodes.csv and .*more.csv both hold nodes: one type"),
+        (
+            {"edges": "src_id,dst_id,graph_id\nx,x,0\n", "nodes": "node_id,label\nx,1\n"},
+            r"of .*edges.csv and .*nodes\.csv one alone has a column graph_id",
+        ),
+        (
+            {"edges": "src_id,dst_id,graph_id\nx,x,9\n", "nodes": "node_id,graph_id\nx,0\n"},
+            r"edges\.csv names graph '9', which has no nodes",
+        ),
+        ({"nodes": "node_id,label\nx,1\nx,0\n"}, r"nodes\.csv names node 'x' twice in graph '0'"),
     ],
 )
 def test_read_graphs_names_a_bad_csv_file(
