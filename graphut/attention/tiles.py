@@ -133,8 +133,7 @@ def _intervals(rows: Tensor, tiles: Tiles) -> tuple[Tensor, ...]:
     if not tiles.partition:
         sources = [torch.arange(lo, hi, device=rows.device) for lo, hi in ends]
         rows = rows.index_select(0, torch.cat(sources))
-    parts: tuple[Tensor, ...] = rows.split([hi - lo for lo, hi in ends])
-    return parts
+    return rows.split([hi - lo for lo, hi in ends])
 
 
 def _alike(tiles: Tiles, rows: list[int], full: bool) -> bool:

@@ -222,13 +222,11 @@ class AdaptiveModel(nn.Module):
 
     def _embed(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
         """Return first states of tokens that were checked."""
-        feat: Tensor = self.dropout(self._look_up(embedding, token))
-        return feat
+        return self.dropout(self._look_up(embedding, token))
 
     def _look_up(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
         """Return scaled embeddings of tokens that were checked."""
-        feat: Tensor = embedding(token) * self.config.d_model**0.5
-        return feat
+        return embedding(token) * self.config.d_model**0.5
 
     def _check_rule(self, rule: HaltingRule | None) -> None:
         if self.config.decodes and isinstance(rule, Global):

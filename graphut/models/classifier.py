@@ -100,8 +100,7 @@ class UniversalTransformerClassifier(EncoderModel):
         if self.config.readout == "mean":
             sizes = last.diff(prepend=last.new_full((1,), -1))
             read = row_sums(states, torch.repeat_interleave(sizes), len(sizes)) / sizes[:, None]
-        logits: Tensor = self.output(read)
-        return logits
+        return self.output(read)
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:
@@ -145,5 +144,4 @@ class UniversalTransformerClassifier(EncoderModel):
         words, sentence, position = upload([words, *ragged_arange(sizes)], self.device)
         embedded = self._look_up(self.embedding, words)
         total = row_sums(embedded * self.mask[position], sentence, len(sizes))
-        feat: Tensor = self.dropout(total)
-        return feat
+        return self.dropout(total)

@@ -104,8 +104,7 @@ class UniversalGraphTransformer(AdaptiveModel):
             lengths = layout.dst_lengths.to(states.device)
             states = torch.segment_reduce(states, "mean", lengths=lengths)
         if self.config.answer_at != "edge":
-            logits: Tensor = self.output(states)
-            return logits
+            return self.output(states)
         target, source, edge = layout.in_edges()
         pairs = self.query(states)[target] * self.key(states)[source]
         wide = torch.promote_types(pairs.dtype, torch.float32)
@@ -127,8 +126,7 @@ class UniversalGraphTransformer(AdaptiveModel):
                 f"nodes must be (N, {self.config.num_feats}), the features of each node; got "
                 f"shape {tuple(nodes.shape)}"
             )
-        feat: Tensor = self.dropout(self.embedding(nodes))
-        return feat
+        return self.dropout(self.embedding(nodes))
 
 
 def _conv(config: UniversalGraphTransformerConfig) -> ConvAsAttention:

@@ -259,8 +259,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return keys and values side by side, `(N_src, 2 * num_heads * head_feats)`."""
-        key_value: Tensor = self.key_value(feat_src)
-        return key_value
+        return self.key_value(feat_src)
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
         """Return a table for `attend` that is written in place, where backend and layer allow."""

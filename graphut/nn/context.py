@@ -184,8 +184,7 @@ class GraphContext:
     def transit(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the transition of packed rows; it may read neighbouring tokens."""
         if isinstance(transition, PositionwiseTransition):
-            moved: Tensor = transition(self.layout, rows)
-            return moved
+            return transition(self.layout, rows)
         nodes, size = self.frontier, self.num_dst
         if self.count is None:
             self.combined = _updated(self.combined, nodes, rows)
@@ -196,8 +195,7 @@ class GraphContext:
                 self.combined = rows.new_zeros(size + 1, rows.shape[1])
             self.combined = self.combined.index_copy(0, nodes, rows)
             nodes = existing(nodes, size)
-        out: Tensor = transition(self.layout, self.combined[:size], frontier=nodes)
-        return out
+        return transition(self.layout, self.combined[:size], frontier=nodes)
 
     def _key_value(self) -> Tensor | KeyValueMemory:
         if self.in_place is not None:

@@ -128,8 +128,7 @@ class AsyncHostCopy:
         """Return the integers, waiting for them if they have not arrived."""
         if self._event is not None:
             self._event.synchronize()
-        numbers: list[int] = self._value.tolist()
-        return numbers
+        return self._value.tolist()
 
 
 @dataclass

@@ -220,8 +220,7 @@ class AttentionRecord:
         by_edge = torch.stack([weights[edge] for weights in self.weights])
         table = by_edge.new_zeros(len(by_edge), num_dst * num_src, by_edge.shape[2])
         table = table.index_add(1, row * num_src + source - first_src, by_edge)
-        dense: Tensor = table.unflatten(1, (num_dst, num_src)).movedim(3, 1)
-        return dense
+        return table.unflatten(1, (num_dst, num_src)).movedim(3, 1)
 
 
 _MOST = 500  # tokens that are shown of a row

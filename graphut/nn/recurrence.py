@@ -450,8 +450,7 @@ class AdaptiveRecurrence(nn.Module):
 
 def _uncompiled(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Any, ...]:
     """Call a layer outside of the program that `torch.compile` makes."""
-    found: tuple[Any, ...] = torch.compiler.disable(layer.forward)(*args, **options)
-    return found
+    return torch.compiler.disable(layer.forward)(*args, **options)
 
 
 # The decorator torch.compiler.disable does no more, but imports the compiler.

@@ -209,8 +209,7 @@ def _attend(
             scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
         scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
         weights = scores.softmax(-1) * (copies > 0)
-    out: Tensor = layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
-    return out
+    return layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
 
 
 def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies: Tensor) -> Tensor:

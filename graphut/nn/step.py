@@ -264,8 +264,7 @@ class UniversalTransformerStep(nn.Module):
         moved = context.transit(self.transition, self.transition_norm(rows) if pre else rows)
         if self.copy_gate is None:
             return self._add(rows, moved, self.transition_norm)
-        kept: Tensor = given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
-        return kept
+        return given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
 
     def readout(self, out: Tensor) -> Tensor:
         """Normalise the last states, where the step has the normalisation for it."""
@@ -275,8 +274,7 @@ class UniversalTransformerStep(nn.Module):
         total: Tensor = rows + self.dropout(change)
         if self.norm == "pre":
             return total
-        normal: Tensor = norm(total)
-        return normal
+        return norm(total)
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""

@@ -78,8 +78,7 @@ class PositionwiseTransition(_Transition):
 
     def transform(self, rows: Tensor) -> Tensor:
         """Return the transition of rows, whichever nodes they belong to."""
-        out: Tensor = self.layers(rows)
-        return out
+        return self.layers(rows)
 
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
@@ -211,8 +210,7 @@ class SeparableConvTransition(_Transition):
 
     def convolve(self, window: Tensor) -> Tensor:
         """Return the transition from `(A, kernel_size, in_feats)` rows under the filter."""
-        out: Tensor = self.layers((window * self.depthwise).sum(1))
-        return out
+        return self.layers((window * self.depthwise).sum(1))
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
@@ -251,8 +249,7 @@ class CopyGate(_Transition):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the share of each feature of rows `(A, in_feats)` that is new."""
-        share: Tensor = self.layers(rows).sigmoid()
-        return share
+        return self.layers(rows).sigmoid()
 
 
 def sentence_of_node(layout: EdgeLayout) -> Tensor:

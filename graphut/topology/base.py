@@ -408,14 +408,12 @@ class Topology:
     @final
     def __or__(self, other: Topology) -> Topology:
         """Return the edges of either topology, a `Union`."""
-        union: Topology = operators["|"](self, other)
-        return union
+        return operators["|"](self, other)
 
     @final
     def __and__(self, other: Topology) -> Topology:
         """Return the edges that both topologies have, an `Intersection`."""
-        intersection: Topology = operators["&"](self, other)
-        return intersection
+        return operators["&"](self, other)
 
 
 @lru_cache(maxsize=256)

@@ -38,10 +38,9 @@ def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
     if call.dropout and isinstance(seed, int):
         seed = torch.full((), seed, device=call.query.device)  # no copy from the host
     numbers = (call.scale, call.dropout, seed, split)
-    out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
+    return _Attention.apply(  # type: ignore[no-untyped-call]
         call.query, call.key, call.value, call.edge_bias, call.layout, active, *numbers
     )
-    return out
 
 
 class _Attention(torch.autograd.Function):

@@ -75,8 +75,7 @@ def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
         return layout.derive(_all_rows, block)
     if block not in active.tables:  # the backward pass looks for what the forward pass made
         active.tables[block] = _cut(layout, active, block)
-    found: RowBlocks = active.tables[block]
-    return found
+    return active.tables[block]
 
 
 def _all_rows(layout: EdgeLayout, block: int) -> RowBlocks:

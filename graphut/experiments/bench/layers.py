@@ -63,8 +63,7 @@ class LayerProblem:
             return [graph]
         dgl.seed(0)
         sampler = dgl.dataloading.NeighborSampler([_FANOUT, _FANOUT])
-        blocks: list[DGLGraph] = sampler.sample_blocks(graph, torch.arange(self.seeds))[2]
-        return blocks
+        return sampler.sample_blocks(graph, torch.arange(self.seeds))[2]
 
 
 @dataclass(frozen=True)

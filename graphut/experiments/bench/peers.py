@@ -48,10 +48,9 @@ def prepare_pyg(problem: AttentionProblem) -> Implementation:
     conv = TransformerConv(per_head, per_head, heads=problem.heads, root_weight=False)
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        out: Tensor = conv.propagate(
+        return conv.propagate(
             edge_index, query=query, key=key, value=value, edge_attr=None, size=(nodes, rows)
         )
-        return out
 
     return Implementation(attend)
 

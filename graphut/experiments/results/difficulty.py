@@ -40,8 +40,7 @@ class DifficultyScale:
 
 
 def _middle(row: Row) -> float:
-    middle: float = (row["from"] + row["to"]) / 2
-    return middle
+    return (row["from"] + row["to"]) / 2
 
 
 _DIFFICULTY: Mapping[str, Callable[[Row], float]] = {

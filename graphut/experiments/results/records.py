@@ -38,8 +38,7 @@ def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
     if "--out" in command:
         index = command.index("--out")
         del command[index : index + 2]
-    record: dict[str, Any] = rounded({**report, "machine": machine, "command": command})
-    return record
+    return rounded({**report, "machine": machine, "command": command})
 
 
 def read_records(folder: str | Path) -> Records:

@@ -129,8 +129,7 @@ class RunRecord:
     @property
     def training_accuracy(self) -> float:
         """The share of right labels in the last epoch of training, with the answers fed in."""
-        accuracy: float = self.metrics["accuracy"][-1]
-        return accuracy
+        return self.metrics["accuracy"][-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the record's file."""

@@ -137,8 +137,7 @@ class AlgorithmicAddition(AlgorithmicTask):
 
 
 def _digits(random: np.random.Generator, count: int) -> list[int]:
-    drawn: list[int] = random.integers(10, size=count).tolist()
-    return drawn
+    return random.integers(10, size=count).tolist()
 
 
 def _number(random: np.random.Generator, length: int) -> list[int]:

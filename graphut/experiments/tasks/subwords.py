@@ -118,8 +118,7 @@ class Subwords(Vocabulary):
             raise ValueError(f"{path} does not hold subwords: {error}") from None
 
     def _text(self, tokens: Sequence[int]) -> str:
-        text: str = tokenizers_package().decoders.ByteLevel().decode(self.decode(tokens))
-        return text
+        return tokenizers_package().decoders.ByteLevel().decode(self.decode(tokens))
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:

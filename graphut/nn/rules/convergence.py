@@ -53,12 +53,10 @@ class Convergence(HaltingRule):
         wide = torch.promote_types(rows.after.dtype, torch.float32)
         if self.readout is not None:
             was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))
-            divergence: Tensor = (was.exp() * (was - now)).sum(-1)
-            return divergence
+            return (was.exp() * (was - now)).sum(-1)
         was, now = memory[0].to(wide), rows.after.to(wide)
         size = now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
-        change: Tensor = (now - was).norm(dim=1) / size
-        return change
+        return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Let those rows halt that have been calm for long enough."""

@@ -21,8 +21,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from graphut.experiments.cli import main
-from graphut.experiments.results.records import add_run, train
+from graphut.experiments.cli import main, train
+from graphut.experiments.results.records import add_run
 from graphut.experiments.tasks import TASK_PRESETS, Sort
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.folder_lock import LOCK, FolderLock

@@ -71,8 +71,7 @@ class GraphBatch:
 
     def run(self, model: UniversalGraphTransformer, **asked: bool) -> GraphOutput:
         """Return the output of a model, with what is asked for as of its `forward`."""
-        output: GraphOutput = model(self.layout, self.nodes, positions=self.positions, **asked)
-        return output
+        return model(self.layout, self.nodes, positions=self.positions, **asked)
 
     def answer_of_node(self, answer_at: str) -> Tensor:
         """Return for each node the number of its answer, or of its graph's; -1 if not asked."""
