@@ -23,7 +23,7 @@ With the whole folder (`hf download` brings it from the hub) `graphut info`, `gr
 
 {metrics}
 
-The model is that of epoch {best_epoch} of {epochs}, {which}; all of them
+The model is that of {chosen}; all of them
 are {updates:,} updates, and took {minutes} minutes on {machine}.
 
 ## Make it again
@@ -54,11 +54,7 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
         metrics="\n".join(
             f"- {metric}: {meaning}" for metric, meaning in run.learner.metric_meanings.items()
         ),
-        best_epoch=record.best_epoch,
-        which="the last one"
-        if record.training.get("choose_by") == "last"
-        else "the best one on the validation set",
-        epochs=record.epochs,
+        chosen=record.chosen,
         updates=record.updates,
         minutes=three_digits(record.seconds / 60),
         machine=machine_name(machines),

@@ -117,6 +117,13 @@ class RunRecord:
         return [*training, *judging]
 
     @property
+    def chosen(self) -> str:
+        """The epoch whose model was kept, and why."""
+        last = self.training.get("choose_by") == "last"
+        which = "the last one" if last else "the best one on the validation set"
+        return f"epoch {self.best_epoch} of {self.epochs}, {which}"
+
+    @property
     def eval_options(self) -> dict[str, dict[str, Any]]:
         """The options of `graphut eval` with which each test set was judged."""
         return {name: found.get("options", {}) for name, found in self.evaluations.items()}

@@ -173,12 +173,12 @@ def _check_graph_ids(
     tables: Tables, by_graph: Mapping[str, Mapping[str, list[Mapping[str, str]]]]
 ) -> None:
     """Raise `ValueError` if edges or labels are of no graph that has nodes."""
-    with_ids = {kind: "graph_id" in table[0] for kind, (_, table) in tables.items() if table}
-    for kind, (file, _) in tables.items():
-        if with_ids.get(kind, with_ids.get("nodes")) != with_ids.get("nodes"):
-            raise ValueError(f"of {file} and {tables['nodes'][0]} one alone has a column graph_id")
-        strange = by_graph[kind].keys() - by_graph["nodes"].keys()
-        if strange:
+    (nodes_file, nodes), known = tables["nodes"], by_graph["nodes"]
+    for kind, (file, table) in tables.items():
+        if nodes and table and ("graph_id" in table[0]) != ("graph_id" in nodes[0]):
+            raise ValueError(f"of {file} and {nodes_file} one alone has a column graph_id")
+        strange = by_graph[kind].keys() - known.keys()
+        if nodes and strange:
             raise ValueError(f"{file} names graph {min(strange)!r}, which has no nodes")
 
 

@@ -83,14 +83,14 @@ def test_comparison_run_leaves_timed_models_as_they_are(tmp_path: Path) -> None:
     assert many.rows[0].evaluations == few.rows[0].evaluations
 
 
-def test_comparison_run_refuses_a_folder_with_a_run(
+def test_comparison_run_refuses_a_folder_with_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     comparison("star").run(tmp_path, repeats=1, report=quiet)
     (tmp_path / "1-seed-0").rename(tmp_path / "2-seed-0")
     monkeypatch.setattr(Trainer, "fit", lambda self: pytest.fail("trained before it was refused"))
     with pytest.raises(FileExistsError, match="2-seed-0"):
-        comparison("complete", "star").run(tmp_path)
+        comparison("complete", "window:1").run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def report() -> ComparisonReport:
 
 def test_comparison_report_text(report: ComparisonReport) -> None:
     title, _, head, first, second = report.text().splitlines()
-    assert title == "encoder topologies on sort, at most 40 epochs, seeds 0 and 7"
+    assert title == "encoder topologies on sort, at most 40 epochs, seeds 0, 7"
     assert head.split("  ")[0] == "encoder topology"
     assert first.split("  ")[0] == "complete"
     assert "75.00% ± 35.36%  87.50% ± 17.68%    225        12.3" in first

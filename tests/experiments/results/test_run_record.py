@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -180,3 +181,11 @@ def test_thinned_leaves_out_what_older_versions_did_not_write() -> None:
 def test_thinned_refuses_epochs_that_differ() -> None:
     with pytest.raises(ValueError, match="do not have the same keys"):
         thinned([{"epoch": 1}, {"epoch": 2, "more": 1}], 0)
+
+
+def test_run_record_says_why_an_epoch_was_chosen() -> None:
+    record = make_record("sort")
+    best = f"epoch {record.best_epoch} of {record.epochs}, the best one on the validation set"
+    assert record.chosen == best
+    last = replace(record, training={**record.training, "choose_by": "last"})
+    assert last.chosen.endswith(", the last one")

@@ -139,7 +139,10 @@ def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_pa
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"edges": "src_id,dst_id\nx,z\n"}, r"edges\.csv names a node that is not .*'z'"),
+        (
+            {"edges": "src_id,dst_id,graph_id\nx,z,0\n"},
+            r"edges\.csv names a node that is not .*'z'",
+        ),
         ({"edges": "a,b\n1,2\n"}, r"edges\.csv has neither src_id and dst_id, node_id nor"),
         ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a row with more or fewer columns"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
@@ -152,7 +155,10 @@ def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_pa
             {"edges": "src_id,dst_id,graph_id\nx,x,9\n", "nodes": "node_id,graph_id\nx,0\n"},
             r"edges\.csv names graph '9', which has no nodes",
         ),
-        ({"nodes": "node_id,label\nx,1\nx,0\n"}, r"nodes\.csv names node 'x' twice in graph '0'"),
+        (
+            {"nodes": "node_id,graph_id\nx,0\nx,0\ny,1\n"},
+            r"nodes\.csv names node 'x' twice in graph '0'",
+        ),
     ],
 )
 def test_read_graphs_names_a_bad_csv_file(
