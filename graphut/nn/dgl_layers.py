@@ -204,6 +204,12 @@ class ConvAsAttention(nn.Module):
     feats : int
         Features of a node.
 
+    Raises
+    ------
+    ValueError
+        If the layer divides by the out-degrees of sources, as `dgl.nn.GraphConv` does by default:
+        they depend on who is active.
+
     Examples
     --------
     >>> from graphut._dgl import dgl
@@ -222,6 +228,12 @@ class ConvAsAttention(nn.Module):
 
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
+        for part in conv.modules():
+            if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
+                raise ValueError(
+                    f"GraphConv with norm={part._norm!r} divides by the out-degrees of sources, "
+                    "which would depend on who is active: give it norm='right' or norm='none'"
+                )
         self.conv = conv
         self.in_feats, self.out_feats = (feats, feats), feats
 

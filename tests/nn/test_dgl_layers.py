@@ -227,3 +227,9 @@ def test_output_only_copies_and_files_leave_the_record_out() -> None:
     torch.save(layer, file)
     assert layer.ponder is not None and deepcopy(layer).ponder is None
     assert_same([deepcopy(layer)(GRAPH, feat)], [out])
+
+
+def test_conv_as_attention_refuses_a_layer_that_counts_out_edges() -> None:
+    with pytest.raises(ValueError, match=r"norm='both' divides by the out-degrees of sources"):
+        ConvAsAttention(nn.Sequential(dgl.nn.GraphConv(8, 8)), 8)
+    ConvAsAttention(dgl.nn.GraphConv(8, 8, norm="right"), 8)

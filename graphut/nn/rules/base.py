@@ -277,7 +277,7 @@ class RuleState:
         if self.rule.weighting == "sum":
             return torch.addcmul(self.out, weight, states)
         if self.rule.weighting == "ema":
-            return torch.lerp(self.out, states, weight)
+            return torch.lerp(self.out.to(states.dtype), states, weight)
         return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:

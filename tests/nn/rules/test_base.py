@@ -211,3 +211,14 @@ def test_rule_state_keeps_rows_of_tensors_and_other_values() -> None:
     assert state.out.tolist() == [[2.0, 3.0], [6.0, 7.0]]
     state.keep_first(1)
     assert (state.memory[0].tolist(), state.memory[1], len(state.out)) == ([1], 7, 1)
+
+
+@pytest.mark.parametrize("weighting", ["sum", "ema", "last"])
+def test_rule_state_takes_states_that_autocast_has_widened(weighting: str) -> None:
+    narrow, half = torch.ones(2, 3, dtype=torch.bfloat16), torch.full((2,), 0.5)
+    state = RuleState(ACT(weighting=weighting), narrow)
+    for step in (1, 2):
+        state.update(StepRows(narrow, narrow.float(), half, step, is_last=step == 2))
+    assert state.out.dtype == torch.float32
+    expected = 0.75 if weighting == "ema" else 1.0
+    assert torch.equal(state.out, torch.full((2, 3), expected))
