@@ -197,5 +197,5 @@ def test_run_report_says_what_it_needs(
     with pytest.raises(ValueError, match="no epoch is done yet"):
         run_report(Run.open(folder), CPU)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install graphut\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "graphut\[plot\]"'):
         run_report(Run.open(runs["small"]), CPU)
