@@ -142,7 +142,7 @@ def test_generate_answers_text_with_text(monkeypatch: pytest.MonkeyPatch, task: 
 
 def test_sizes_need_sacrebleu(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(ImportError, match=r"pip install graphut\[translation\]"):
+    with pytest.raises(ImportError, match=r'pip install "graphut\[translation\]"'):
         LEARNER.sizes(task)
 
 
@@ -182,7 +182,7 @@ def test_bleu_of_what_looks_tokenised_is_silent(caplog: pytest.LogCaptureFixture
 
 def test_bleu_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(ImportError, match=r"sacrebleu .*: pip install graphut\[translation\]"):
+    with pytest.raises(ImportError, match=r'sacrebleu .*: pip install "graphut\[translation\]"'):
         bleu(["a"], ["a"])
 
 
