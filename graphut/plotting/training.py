@@ -64,7 +64,7 @@ def draw_training(
                 _draw_run(axes, name, title, epochs, look)
         axes.set_ylim(bottom=0)
         if axes.collections:
-            axes.set_ylabel("mean; band: the middle 8 of 10 nodes")
+            axes.set_ylabel("mean; band: 80% of nodes")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:

@@ -35,8 +35,8 @@ class TranslationLearner(PairLearner):
     task_kind = TranslationTask
     examples: ClassVar[str] = "sentences"
     metric_meanings: ClassVar[Mapping[str, str]] = {
+        "bleu": "BLEU of all sentences together, from 0 to 100",  # first, since it is drawn
         **PairLearner.metric_meanings,
-        "bleu": "BLEU of all sentences together, from 0 to 100",
     }
     rank_by = ("bleu",)
     target_metric = "bleu_share"
