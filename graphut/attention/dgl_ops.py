@@ -17,33 +17,33 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     row, source, _ = call.edges
     graph = dgl.create_block((source, row), call.key.shape[0], call.query.shape[0])
     tables = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
-    query, key, value = map(_once, tables)
+    query, key, value = _once(*tables)
     scores = dgl.ops.u_dot_v(graph, key, query) * call.scale
     bias = call.bias()
     if bias is not None:
-        scores = scores + _once(bias)[..., None]
+        scores = scores + _once(bias)[0][..., None]
     lowest = torch.finfo(scores.dtype).min  # keeps the softmax of a dead row from NaN
     weights = dgl.ops.edge_softmax(graph, scores.clamp_min(lowest))
     weights = weights.masked_fill(scores == -torch.inf, 0.0)
     factors = call.weight_factors()
     if factors is not None:
-        weights = weights * _once(factors)[..., None]
+        weights = weights * _once(factors)[0][..., None]
     out = dgl.ops.u_mul_e_sum(graph, value, weights)
     return AttentionResult(out.to(call.value.dtype), weights[..., 0])
 
 
 class _Once(torch.autograd.Function):
-    """Pass a tensor on; what asks for a derivative of its gradient gets an error."""
+    """Pass tensors on; what asks for a derivative of their gradients gets an error."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor) -> Tensor:
-        return table.view_as(table)
+    def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
+        return tuple(table.view_as(table) for table in tables)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        if torch.is_grad_enabled():
-            grad = _Refusal.apply(grad.detach().requires_grad_())  # type: ignore[no-untyped-call]
-        return grad
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        if not torch.is_grad_enabled():
+            return grads
+        return tuple(_Refusal.apply(grad.detach().requires_grad_()) for grad in grads)  # type: ignore[no-untyped-call]
 
 
 class _Refusal(torch.autograd.Function):
@@ -56,9 +56,9 @@ class _Refusal(torch.autograd.Function):
         raise RuntimeError("the backend 'dgl' has no second derivatives: use backend='dense'")
 
 
-def _once(table: Tensor) -> Tensor:
-    """Return the table for `dgl.ops`, whose gradients would have wrong derivatives."""
-    return _Once.apply(table) if table.requires_grad else table  # type: ignore[no-untyped-call]
+def _once(*tables: Tensor) -> tuple[Tensor, ...]:
+    """Return tables for `dgl.ops`, whose gradients would have wrong derivatives."""
+    return _Once.apply(*tables)  # type: ignore[no-untyped-call]
 
 
 DGL = Backend(

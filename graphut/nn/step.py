@@ -21,9 +21,11 @@ from graphut.nn.transition import CopyGate, Transition
 NORMS = ("post", "pre")
 
 _CALLED: ContextVar[tuple[nn.Module, GraphContext] | None] = ContextVar("called", default=None)
-# The step that a recurrence calls as a module in this thread, and the context of the call: no
-# argument of `forward`, since hooks may copy those, and not kept with the step, which other
-# threads may call.
+"""The step that a recurrence calls as a module in this thread, and the context of the call.
+
+It is no argument of `forward`, since hooks may copy those, and not kept with the step, which other
+threads may call.
+"""
 
 
 class UniversalTransformerStep(nn.Module):
