@@ -21,7 +21,7 @@ def drawn_seed(device: torch.device) -> int | Tensor:
     `torch.func.vmap` asks for one seed an example.
     """
     on_gpu = device.type == "cuda"
-    seed = torch.randint(2**62, (), device=device if on_gpu else "cpu")
+    seed = torch.randint(2**62, (), device=device) if on_gpu else torch.randint(2**62, ())
     if in_vmap() and is_batchedtensor(seed):
         raise ValueError(
             "examples of torch.func.vmap cannot have dropout or noise of their own: give vmap "

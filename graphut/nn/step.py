@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from functools import partial
 
 import torch
@@ -19,13 +18,6 @@ from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import CopyGate, Transition
 
 NORMS = ("post", "pre")
-
-_CALLED: ContextVar[tuple[nn.Module, GraphContext] | None] = ContextVar("called", default=None)
-"""The step that a recurrence calls as a module in this thread, and the context of the call.
-
-It is no argument of `forward`, since hooks may copy those, and not kept with the step, which other
-threads may call.
-"""
 
 
 class UniversalTransformerStep(nn.Module):
@@ -85,6 +77,10 @@ class UniversalTransformerStep(nn.Module):
     >>> step(Complete().graph([3, 2]), torch.randn(5, 8)).shape
     torch.Size([5, 8])
     """
+
+    # Of the recurrence that calls the step as a module, during the call: no argument of `forward`,
+    # since hooks may copy those.
+    loop_context: GraphContext | None = None
 
     def __init__(
         self,
@@ -192,9 +188,7 @@ class UniversalTransformerStep(nn.Module):
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        rows, called = feat[: layout.num_dst], _CALLED.get()
-        context = called[1] if called is not None and called[0] is self else None
-        in_loop = context is not None
+        rows, context = feat[: layout.num_dst], self.loop_context
         if frontier is not None:
             check_frontier(layout, frontier)
         if context is None:
@@ -202,7 +196,7 @@ class UniversalTransformerStep(nn.Module):
             context.edge_bias, context.edge_feat = edge_bias, edge_feat
             context.get_attention, context.frontier = get_attention, frontier
             context.combined = None if frontier is None else torch.zeros_like(rows)
-        if in_loop or is_hooked(self.attention):
+        if self.loop_context is not None or is_hooked(self.attention):
             context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
         else:
             context.write(None, self.project(feat))
@@ -324,9 +318,9 @@ class CalledStep:
         return out
 
     def _call(self, context: GraphContext, states: Tensor) -> Tensor:
-        before = _CALLED.set((self.step, context))
+        self.step.loop_context = context
         try:
             out: Tensor = self.step(context.layout, states, frontier=context.frontier)
         finally:
-            _CALLED.reset(before)
+            self.step.loop_context = None
         return out

@@ -160,7 +160,8 @@ class SeparableConvTransition(_Transition):
     @property
     def node_flops(self) -> int:
         """Floating-point operations for one node."""
-        return 2 * self.depthwise.numel() + super().node_flops
+        maps = sum(layer.weight.numel() for layer in self._maps())
+        return 2 * (self.depthwise.numel() + maps)
 
     @property
     def offsets(self) -> range:

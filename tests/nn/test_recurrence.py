@@ -5,10 +5,8 @@ import math
 import re
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise, product
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -1134,17 +1132,3 @@ def test_blocks_that_do_not_fit() -> None:
         recurrence(transition="sepconv")([first, last], feat)
     with pytest.raises(ValueError, match="not a list of blocks"):
         recurrence(form="decoder")([first, last], feat)
-
-
-def test_recurrence_with_hooks_is_called_from_several_threads() -> None:
-    layer, both = AdaptiveRecurrence(build_step(), halting=None, max_steps=3), Barrier(2)
-    inputs = [(Complete().layout([n]), normal(n, FEATS).detach()) for n in (3, 5)]
-    expected = [layer(*given)[0] for given in inputs]
-
-    def wait(*_: Any) -> None:
-        both.wait(10)  # for the step of the other call
-
-    layer.step.register_forward_pre_hook(wait)
-    with ThreadPoolExecutor(2) as threads:
-        found = [out for out, _ in threads.map(lambda given: layer(*given), inputs)]
-    assert_same(found, expected)

@@ -408,7 +408,7 @@ def test_train_and_eval_say_that_a_folder_is_read_only(
     capsys.readouterr()
     request.getfixturevalue("read_only")
     assert main(argv) == (2 if file else 0)
-    message = f"graphut: [Errno 13] cannot write {file}: Permission denied: name a folder in which"
+    message = f"graphut: cannot write {file}: Permission denied: name a folder in which"
     said = capsys.readouterr().err
     assert said.startswith(message) if file else not said
 
