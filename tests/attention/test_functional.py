@@ -12,7 +12,7 @@ from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, IntervalLayout, edge_attention, edge_sums
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import GRAPHS, ON_CPU, hubs, inputs
-from tests.attention.test_segments import LargestTensor
+from tests.attention.test_torch_ops import LargestTensor
 from tests.helpers import (
     Pairs,
     assert_same,
