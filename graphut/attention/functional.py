@@ -138,7 +138,8 @@ def edge_attention(
         and segments), `"native"` (C++, for the CPU), `"triton"` (for the GPU). The last two have
         no weights of single edges: with `get_attention`, `edge_feat` or `edge_weight`, `"torch"`
         takes their place. `"dense"` has second derivatives everywhere, `"torch"` on graphs whose
-        in-neighbours are no intervals or with an `edge_bias`; the others raise for them.
+        in-neighbours are no intervals or with an `edge_bias`; `"dgl"` and `"native"` have none,
+        and raise.
 
     Returns
     -------

@@ -74,8 +74,7 @@ class Comparison:
 
         The folder gets a run in `1-seed-0` for the first topology and the seed 0, and so on. Runs
         that are there already go on where they stopped; raise `FileExistsError` if one has other
-        options. `report` gets the lines of every
-        training; there are `repeats` timed rounds.
+        options. `report` gets the lines of every training; there are `repeats` timed rounds.
 
         Examples
         --------

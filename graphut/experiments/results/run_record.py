@@ -52,7 +52,8 @@ class RunRecord:
     evaluations: dict[str, dict[str, Any]]  # the evaluation on each test set
     # What `graphut halting sweep` found on a test set: the evaluation under each rule.
     sweeps: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    # Of a run that is no record: where its first weights are from, and how it was made longer.
+    # Where the first weights are from, and how the run was made longer. The files of records do not
+    # have it: such runs are not added.
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod

@@ -174,9 +174,10 @@ def _check_graph_ids(
 ) -> None:
     """Raise `ValueError` if edges or labels are of no graph that has nodes."""
     (nodes_file, nodes), known = tables["nodes"], by_graph["nodes"]
-    for kind, (file, table) in tables.items():
-        if nodes and table and ("graph_id" in table[0]) != ("graph_id" in nodes[0]):
-            raise ValueError(f"of {file} and {nodes_file} one alone has a column graph_id")
+    edges_file, edges = tables["edges"]
+    if nodes and edges and ("graph_id" in edges[0]) != ("graph_id" in nodes[0]):
+        raise ValueError(f"of {edges_file} and {nodes_file} one alone has a column graph_id")
+    for kind, (file, _) in tables.items():
         strange = by_graph[kind].keys() - known.keys()
         if nodes and strange:
             raise ValueError(f"{file} names graph {min(strange)!r}, which has no nodes")

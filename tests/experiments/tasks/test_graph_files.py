@@ -90,6 +90,12 @@ def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
     assert one.labelled(NO_KINDS, CLASSES).labels.tolist() == [0, 1]
 
 
+def test_read_graphs_of_csv_files_of_one_graph(tmp_path: Path) -> None:
+    files = {"nodes": "node_id,label\nx,1\ny,0\n", "edges": "src_id,dst_id\nx,y\n"}
+    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,yes\n"))
+    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)} and graph.label == "yes"
+
+
 def test_read_graphs_keeps_loops_and_masks(tmp_path: Path) -> None:
     given = triangle(label=[0, 1, 0], train_mask=[True, False, False], test_mask=[0, 1, 1])
     given.add_edge(1, 1)
