@@ -78,7 +78,11 @@ def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
 
 
 class _Table:
-    """The rows, what each write replaced, and the gradients of what was read."""
+    """The rows, what each write replaced, and the gradients of what was read.
+
+    A write keeps the rows that it replaced. So a backward pass, which goes from the last read to
+    the first, can bring the table back to the state that each read saw.
+    """
 
     def __init__(self, kernels: InPlaceKernels) -> None:
         self.kernels = kernels
@@ -129,7 +133,7 @@ class _Table:
     def open_grads(self) -> Tensor:
         """Return the table that a read adds its gradients to.
 
-        A backward pass goes back in time: a later read than the last begins a new pass.
+        In a backward pass each read is earlier than the one before; a later one begins a new pass.
         """
         assert self.rows is not None
         if self._grads is None or self.written >= self._grads_of:

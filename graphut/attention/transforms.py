@@ -63,9 +63,10 @@ def is_exporting() -> bool:
 
 
 def outside_transforms() -> AbstractContextManager[Any]:
-    """Return a context in which tensors that are no transform's give tensors that are none's.
+    """Return a context outside of all transforms of torch.func, and of `torch.inference_mode`.
 
-    Nor are they inference tensors, which no later backward pass could use.
+    A tensor that is made in it can be kept when the transform has ended, and a later backward pass
+    may use it.
     """
     outside = ExitStack()
     if _in_torch_func():

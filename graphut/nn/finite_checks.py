@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from graphut.attention.checks import has_no_numbers
 
-# A step's rows are those that were active `LAG` steps before: their number is on its way to the
-# host meanwhile. So the device still has a whole step to do when the host waits for an older one,
-# and results never depend on the time at which a number arrives.
+# A step computes the rows of the nodes that were active `LAG` steps before; those that have halted
+# since are masked. The number of rows is copied to the host while the device computes the next
+# step, so that the device never waits for the host. As `LAG` is fixed, results do not depend on the
+# time at which a number arrives.
 LAG = 1
 
 

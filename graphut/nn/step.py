@@ -78,8 +78,8 @@ class UniversalTransformerStep(nn.Module):
     torch.Size([5, 8])
     """
 
-    # Of the recurrence that calls the step as a module, during the call: no argument of `forward`,
-    # since hooks may copy those.
+    # Set by a recurrence while it calls the step as a module. It is no argument of `forward`, since
+    # hooks may copy arguments.
     loop_context: GraphContext | None = None
 
     def __init__(

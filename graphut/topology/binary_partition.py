@@ -96,7 +96,8 @@ def _levels(n: Tensor) -> int:
 
 def _first_span(n: Tensor, level: Tensor) -> Tensor:
     """Return the number of spans below a level: each has made one of two blocks."""
-    return n - ((n - 1 >> level - 1) + 1)
+    blocks_below = ((n - 1) >> (level - 1)) + 1
+    return n - blocks_below
 
 
 def _node(level: Tensor, block: Tensor, n: Tensor) -> Tensor:

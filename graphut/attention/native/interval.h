@@ -115,22 +115,19 @@ class Block {
         : call_(call), scratch_(scratch), head_(head), first_(first), row_(first - tile.first),
           count_(count), key_width_(round_up(call.key_feats, W)),
           value_width_(round_up(call.value_feats, W)) {
-        int64_t full_low = tile.low, full_high = tile.high;
-        low_ = tile.high, high_ = tile.low;
+        low_ = full_high_ = tile.high, high_ = full_low_ = base_ = tile.low;
         for (int64_t r = 0; r < count; ++r) {
             const int64_t node = call.node(first + r);
             nodes_[r] = node;
             runs_low_[r] = static_cast<Int<T>>(call.start[node] - tile.low);
             runs_high_[r] = static_cast<Int<T>>(call.stop[node] - tile.low);
-            full_low = std::max(full_low, call.start[node]);
-            full_high = std::min(full_high, call.stop[node]);
+            full_low_ = std::max(full_low_, call.start[node]);
+            full_high_ = std::min(full_high_, call.stop[node]);
             if (call.start[node] == call.stop[node]) continue;
             low_ = std::min(low_, call.start[node]);
             high_ = std::max(high_, call.stop[node]);
         }
         for (int64_t r = count; r < R; ++r) runs_low_[r] = 0, runs_high_[r] = 0;
-        base_ = tile.low;
-        full_low_ = full_low, full_high_ = full_high;
     }
 
     // All begin at the first row or source of the tile; `out` is written.
@@ -309,21 +306,16 @@ class Block {
             for (int g = 0; g < G; ++g)
                 now[g] = larger<T>(load<T>(scores + j * R + g * W), now[g]);
         for (int g = 0; g < G; ++g) {
-            rescale[g] = exp<T>(top[g] - above_nothing(now[g]));
+            rescale[g] = exp<T>(top[g] - above_nothing<T>(now[g]));
             top[g] = now[g];
         }
-    }
-
-    // A row that has seen nothing yet: its exponentials are to be zero, not NaN.
-    static Vec<T> above_nothing(Vec<T> top) {
-        return larger<T>(top, splat<T>(std::numeric_limits<T>::lowest()));
     }
 
     static void exponentials(T* scores, int64_t count, const Vec<T> (&top)[G], Vec<T> (&total)[G],
                              const Vec<T> (&rescale)[G]) {
         Vec<T> shift[G];
         for (int g = 0; g < G; ++g) {
-            shift[g] = above_nothing(top[g]);
+            shift[g] = above_nothing<T>(top[g]);
             total[g] *= rescale[g];
         }
         for (int64_t j = 0; j < count; ++j)

@@ -219,7 +219,7 @@ class RowKernel {
                 now = larger<T>(load<T>(scores + first), now);
             if (period_ < W) now = fold(now, [](T a, T b) { return b > a ? b : a; });
             store<T>(top + v * W, now);
-            store<T>(factors + v * W, exp<T>(before - above_nothing(now)));
+            store<T>(factors + v * W, exp<T>(before - above_nothing<T>(now)));
         }
     }
 
@@ -234,14 +234,10 @@ class RowKernel {
         return load<T>(lane);
     }
 
-    static Vec<T> above_nothing(Vec<T> top) {
-        return larger<T>(top, splat<T>(std::numeric_limits<T>::lowest()));
-    }
-
     void exponentials(int64_t count, T* scores, const T* top, const T* factors, T* total) {
         const int64_t all = lanes(count);
         for (int64_t v = 0; v < vectors_; ++v) {
-            const Vec<T> shift = above_nothing(load<T>(top + v * W));
+            const Vec<T> shift = above_nothing<T>(load<T>(top + v * W));
             Vec<T> sum = load<T>(total + v * W) * load<T>(factors + v * W);
             for (int64_t first = v * W; first < all; first += vectors_ * W) {
                 const Vec<T> e = exp<T>(load<T>(scores + first) - shift);

@@ -133,6 +133,13 @@ INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
     return a > b ? a : b;
 }
 
+// The top of a row, for `exp(score - top)`: finite in a row that has seen nothing yet, so that its
+// exponentials are zero, not NaN.
+template <class T>
+INLINE Vec<T> above_nothing(Vec<T> top) {
+    return larger<T>(top, splat<T>(std::numeric_limits<T>::lowest()));
+}
+
 // exp(x): 2^n p(r), with x = n ln 2 + r. What would be denormal is exactly zero: denormal numbers
 // slow everything after them down by a factor of ten. NaN stays NaN.
 template <class T>

@@ -87,10 +87,6 @@ def _sizes(nodes: int | None, sentences: int | None, lengths: tuple[int, int] | 
     raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
 
 
-def _layers(*, repeats: int, **problem: Any) -> Report:
-    return bench_layers(LayerProblem(**problem), repeats=repeats)
-
-
 def _model(*, repeats: int, nobody_halts: bool, **options: Any) -> Report:
     dims, shapes = options.pop("dim") or [128], options.pop("shape") or _SHAPES
     topologies = options.pop("topology") or [COMPLETE]
@@ -190,8 +186,8 @@ def _add_backend(parser: Parser) -> None:
                         help=f"of attention: auto, {', '.join(BACKENDS)} (default: auto)")
 
 
-def _add_common(parser: Parser, repeats: int = 9, heads: int = 8) -> None:
-    _add_figures(parser, repeats, heads)
+def _add_common(parser: Parser, repeats: int = 9) -> None:
+    _add_figures(parser, repeats)
     add_device(parser)
 
 
@@ -211,7 +207,8 @@ _BENCHMARKS: dict[str, tuple[Callable[..., Report], Callable[[Parser], None], st
         "others offer for it, each held against a float64 reference before it is timed.",
     ),
     "layers": (
-        _layers, _add_layers,
+        lambda repeats, **problem: bench_layers(LayerProblem(**problem), repeats=repeats),
+        _add_layers,
         "whole graph layers beside DGL's and PyG's, on the CPU",
         "Graph layers on a random graph, or on sampled blocks of it, forward and backward: "
         "graphut's beside DotGatConv and GATConv of DGL and TransformerConv of PyG.",

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of a model on a set of examples; the better of two evaluations is the greater."""
+    """Metrics of a model on a set of examples; the better of two has the greater `rank`."""
 
     metrics: dict[str, Any]  # numbers by name, in the order in which files have them
     rank: tuple[float, ...]  # the first number in which two evaluations differ says which is better
@@ -35,10 +35,6 @@ class Evaluation:
     def __getitem__(self, name: str) -> Any:
         """Return the metric of a name."""
         return self.metrics[name]
-
-    def __lt__(self, other: Evaluation) -> bool:
-        """Return whether the other evaluation is better."""
-        return self.rank < other.rank
 
     def __str__(self) -> str:
         """Return the summary."""

@@ -80,7 +80,7 @@ class ExampleAnswer(NamedTuple):
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
     """The way in which tasks of one kind are learned, evaluated and shown."""
 
-    # Its tasks: those that derive from this one, and from no other learner's that derives from it.
+    # The base class of its tasks. Of several learners that fit, the one with the nearest is taken.
     task_kind: ClassVar[type[Task]]
     model_kind: ClassVar[type[AdaptiveModel]]  # the model that learns them
     # A dataclass: the options of `generate`, each with a "help" in its metadata.

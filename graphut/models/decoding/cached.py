@@ -30,9 +30,9 @@ class CachedDecoder(TokenDecoder):
     It is exact where the topologies are stable: a token's in-edges stay as the sentence grows.
     """
 
-    def __post_init__(self, sentences: Tensor) -> None:
+    def __post_init__(self) -> None:
         """Begin with empty caches."""
-        super().__post_init__(sentences)
+        super().__post_init__()
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
         self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
         self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a sepconv transition
@@ -42,11 +42,11 @@ class CachedDecoder(TokenDecoder):
         parents = parents.cpu()
         feat = self.embed(tokens)
         self.combined.add_nodes(len(parents))
-        self.hypotheses.extend(parents, self.memory.add_nodes(len(parents)))
-        length = self.hypotheses.length
+        self.extend(parents, self.memory.add_nodes(len(parents)))
+        length = self.length
         positions = torch.full((len(feat),), length, device=feat.device)
         loop = adaptive_loop(self.recurrence)
-        sentences = self.hypotheses.sentences.to(feat.device)
+        sentences = self.sentences.to(feat.device)
         # The newest token's place is the last in each sentence.
         members = GraphMembers(sentences, torch.full_like(sentences, length - 1), 0)
         found = loop.run(
@@ -60,16 +60,16 @@ class _NewestTokens:
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self.decoder = decoder
-        self.paths = decoder.hypotheses.ids
+        self.paths = decoder.ids
         self.num_src = self.num_dst = len(self.paths)
         self.frontier: Tensor | None = None
         self.count: Tensor | None = None
         self.value_shift: Tensor | None = None
         self._step = 1
-        length = decoder.hypotheses.length
+        length = decoder.length
         self._sources = self.paths[:, _in_neighbours(decoder.topology, length)]
         if decoder.source is not None:
-            layout = decoder.source.edges_to(decoder.hypotheses.sentences, length - 1)
+            layout = decoder.source.edges_to(decoder.sentences, length - 1)
             self._cross_layout = layout.to(decoder.source.feat.device)
 
     def begin_step(self, step: int) -> None:

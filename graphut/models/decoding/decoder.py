@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -45,41 +45,33 @@ class EncodedSource:
         return layout
 
 
-class LiveHypotheses:
-    """A batch of equally long rows of ids, one id longer with each `extend`."""
-
-    def __init__(self, sentences: Tensor) -> None:
-        self.sentences = sentences  # (B,) int64, that of each row, on the CPU
-        self.ids = sentences.new_empty(len(sentences), 0)  # (B, length), on the CPU
-
-    @property
-    def length(self) -> int:
-        """The number of ids in a row."""
-        return self.ids.shape[1]
-
-    def extend(self, parents: Tensor, ids: Tensor) -> None:
-        """Replace the rows by those at `parents`, each an id longer."""
-        self.ids = torch.cat([self.ids[parents], ids[:, None]], 1)
-        self.sentences = self.sentences[parents]
-
-
 @dataclass(eq=False)
 class TokenDecoder(ABC):
-    """A batch of hypotheses, each of which grows by one token at a time."""
+    """A batch of hypotheses, each a row of ids, which grows by one token at a time."""
 
     recurrence: AdaptiveRecurrence
     source: EncodedSource | None  # of cross-attention, if there is any
     topology: Topology  # of self-attention, causal
     embed: Callable[[Tensor], Tensor]  # from (B,) tokens to (B, d) first states
     predict: Callable[[Tensor], Tensor]  # from (B, d) output states to logits
-    sentences: InitVar[Tensor]  # (S,) int64 on the CPU, the numbers of the sentences in the batch
+    sentences: Tensor  # (B,) int64 on the CPU, that of each hypothesis; at first all of the batch
 
-    def __post_init__(self, sentences: Tensor) -> None:
+    def __post_init__(self) -> None:
         """Begin with an empty hypothesis for each sentence."""
         rule = self.recurrence.active_rule
         if isinstance(rule, Global):
             raise ValueError(f"{rule} cannot decode token by token: later ones decide over depth")
-        self.hypotheses = LiveHypotheses(sentences)
+        self.ids = self.sentences.new_empty(len(self.sentences), 0)  # (B, length), on the CPU
+
+    @property
+    def length(self) -> int:
+        """The number of tokens of each hypothesis."""
+        return self.ids.shape[1]
+
+    def extend(self, parents: Tensor, ids: Tensor) -> None:
+        """Replace the hypotheses by those at `parents`, each an id longer."""
+        self.ids = torch.cat([self.ids[parents], ids[:, None]], 1)
+        self.sentences = self.sentences[parents]
 
     @abstractmethod
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,17 +91,16 @@ class PrefixDecoder(TokenDecoder):
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Extend hypotheses by a token each; see `TokenDecoder`."""
-        self.hypotheses.extend(parents.cpu(), tokens.cpu())
-        prefixes, length = self.hypotheses.ids, self.hypotheses.length
-        lengths = torch.full((len(prefixes),), length)
-        feat = self.embed(prefixes.flatten().to(tokens.device))
+        self.extend(parents.cpu(), tokens.cpu())
+        length, lengths = self.length, torch.full((len(self.ids),), self.length)
+        feat = self.embed(self.ids.flatten().to(tokens.device))
         layout = self.topology.layout(lengths)
         out, ponder = self.recurrence(
             layout,
             with_extra_nodes(self.topology, feat, lengths),
             positions=node_positions(self.topology, lengths).to(feat.device),
             cross=self._cross(lengths, feat.device),
-            graph_ids=self.hypotheses.sentences.repeat_interleave(layout.dst_lengths),
+            graph_ids=self.sentences.repeat_interleave(layout.dst_lengths),
         )
         newest = token_nodes(self.topology, lengths)[length - 1 :: length].to(feat.device)
         return self.predict(out[newest]), ponder.steps[newest]
@@ -118,10 +109,9 @@ class PrefixDecoder(TokenDecoder):
         """Return the edges from sources into all tokens of each hypothesis, and the sources."""
         if self.source is None:
             return None
-        sentences = self.hypotheses.sentences
-        own = self.source.lengths[sentences]
+        own = self.source.lengths[self.sentences]
         layout = cross_layout(
             self.source.topology, lengths, own, decoder=self.topology, encoder=Complete()
         )
         parts = self.source.feat.split(self.source.lengths.tolist())
-        return layout, torch.cat([parts[sentence] for sentence in sentences.tolist()]).to(device)
+        return layout, torch.cat([parts[each] for each in self.sentences.tolist()]).to(device)

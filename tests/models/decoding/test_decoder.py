@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import IntervalLayout
-from graphut.models.decoding.decoder import EncodedSource, LiveHypotheses, PrefixDecoder
+from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder
 from graphut.topology import Topology, parse
 from graphut.topology.cross import cross_topology
 from tests.helpers import assert_same, pairs_of
@@ -48,15 +48,6 @@ def test_edges_to_names_a_token_that_sees_nothing(spec: str) -> None:
     source.edges_to(torch.tensor([0, 2]), 2)
     with pytest.raises(ValueError, match="leaves token 3 of a target without a source"):
         source.edges_to(torch.tensor([0, 2]), 3)
-
-
-def test_live_hypotheses_follow_their_parents() -> None:
-    rows = LiveHypotheses(torch.arange(3))
-    assert rows.length == 0
-    for parents, ids in (([2, 0, 1], [5, 6, 7]), ([1, 1, 0, 2], [8, 9, 10, 11]), ([3, 0], [1, 2])):
-        rows.extend(torch.tensor(parents), torch.tensor(ids))
-    assert rows.ids.tolist() == [[7, 11, 1], [6, 8, 2]]
-    assert (rows.sentences.tolist(), rows.length) == ([1, 0], 3)
 
 
 @dataclass(frozen=True)

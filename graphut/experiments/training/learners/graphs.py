@@ -113,10 +113,11 @@ def step_losses(
     """Return the loss of the answers after every step, and that of the halting probabilities.
 
     A node counts in each step in which it is active, with the loss of its answer, or of its
-    graph's. Both are means over the nodes that are asked of the sum over steps: weighted as the
-    states are in the output where `step_loss` is "weighted" (arXiv 2107.05407, Eq. 7), and else
-    divided by `max_steps`. A halting probability should be that of an answer
-    which is right, now or for good, as `halting_target` says; no gradient flows through its target.
+    graph's. Its losses are added up and divided by `max_steps`; but where `step_loss` is "weighted"
+    (arXiv 2107.05407, Eq. 7), those of its answers have the weights of its states in the output.
+    Then the mean is taken over the nodes that are asked. A halting probability should be that of an
+    answer which is right, now or for good, as `halting_target` says; no gradient flows through its
+    target.
     """
     answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
     layout, states = batch.layout.to(model.device), steps[0].states

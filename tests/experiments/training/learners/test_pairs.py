@@ -256,8 +256,8 @@ def test_evaluation_order_and_text() -> None:
         PairLearner.evaluation(0.5, 0.9, 2.0, 2.0),
         PairLearner.evaluation(0.6, 0.8, 2.0, 2.0),
     )
-    assert first < second < PairLearner.evaluation(0.6, 0.9, 1.0, 1.0)
-    assert not second < PairLearner.evaluation(0.6, 0.8, 9.0, 9.0)
+    assert first.rank < second.rank < PairLearner.evaluation(0.6, 0.9, 1.0, 1.0).rank
+    assert second.rank == PairLearner.evaluation(0.6, 0.8, 9.0, 9.0).rank
     assert second.score == 0.6
     assert PairLearner.evaluation(**second.metrics) == second
     assert str(second) == (

@@ -127,7 +127,7 @@ def test_evaluation_prefers_the_surer_of_equally_accurate_ones() -> None:
         LEARNER.evaluation(accuracy, 0.9, likely, 1.0, 1.0, 1.0)
         for accuracy, likely in ((0.5, -0.1), (0.5, -0.05), (0.6, -3.0))
     )
-    assert first < second < third and not second < first
+    assert first.rank < second.rank < third.rank
     assert LEARNER.evaluation(**first.metrics) == first
 
 

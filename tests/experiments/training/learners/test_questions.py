@@ -135,7 +135,7 @@ def test_evaluation_prefers_the_surer_of_equally_accurate_ones() -> None:
         LEARNER.evaluation(accuracy, likely, 1, 0, 9.0 - likely, 1.0)
         for accuracy, likely in ((0.9, -0.1), (0.9, -0.05), (0.95, -3.0))
     )
-    assert first < second < third and not second < first
+    assert first.rank < second.rank < third.rank
     assert 0.904 <= first.score < 0.905  # exp(-0.1)
     assert LEARNER.evaluation(**first.metrics) == first
 

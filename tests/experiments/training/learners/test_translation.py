@@ -120,8 +120,7 @@ def test_evaluation_ranks_by_bleu() -> None:
         metrics = dict.fromkeys(("sequence_accuracy", "token_accuracy"), accuracy)
         return LEARNER.evaluation(bleu=bleu, **metrics, encoder_steps=1.0, decoder_steps=1.0)
 
-    assert evaluation(30.0, 0.9) < evaluation(30.1, 0.1)
-    assert not evaluation(30.0, 0.1) < evaluation(30.0, 0.9)
+    assert evaluation(30.0, 0.1).rank == evaluation(30.0, 0.9).rank < evaluation(30.1, 0.1).rank
     assert evaluation(30.0, 0.1).score == 0.3 and evaluation(29.9, 1.0).score < 0.3
     metrics = evaluation(30.0, 0.9).metrics
     assert LEARNER.evaluation(**metrics) == evaluation(30.0, 0.9)
