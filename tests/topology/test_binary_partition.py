@@ -36,8 +36,3 @@ def test_binary_partition_causal_sees_all_of_the_past() -> None:
         assert torch.equal(
             mask[:n].int() @ tokens.int(), torch.ones(n, n, dtype=torch.int32).tril()
         )
-
-
-def test_binary_partition_refuses_no_spans() -> None:
-    with pytest.raises(ValueError, match="binary_partition: spans must be at least 1, got 0"):
-        BinaryPartition(0)

@@ -75,8 +75,3 @@ def test_star_and_virtual_causal_leave_the_relay_to_the_last_token(n: int) -> No
         mask = topology.mask(n)
         assert mask[:n, n:].sum(1).tolist() == [0] * (n - 1) + [topology.num_nodes(n) - n]
         assert mask[n:, :n].all()
-
-
-def test_virtual_refuses_no_nodes() -> None:
-    with pytest.raises(ValueError, match="virtual: nodes must be at least 1, got 0"):
-        Virtual(0)

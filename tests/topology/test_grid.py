@@ -17,11 +17,6 @@ def test_axial_single_row_or_column_is_complete(width: int) -> None:
     assert torch.equal(Axial(width).mask(7), Complete().mask(7))
 
 
-def test_axial_refuses_a_width_of_zero() -> None:
-    with pytest.raises(ValueError, match="axial: width must be at least 1, got 0"):
-        Axial(0)
-
-
 @pytest.mark.parametrize(("height", "width", "radius"), [(5, 4, 1), (9, 7, 2), (8, 8, 0)])
 def test_patch_number_of_edges_on_a_whole_grid(height: int, width: int, radius: int) -> None:
     side, corner = 2 * radius + 1, radius * (radius + 1)
@@ -35,9 +30,3 @@ def test_patch_of_a_small_grid_is_complete() -> None:
 
 def test_patch_in_one_row_is_a_window() -> None:
     assert torch.equal(Patch(10**12, 2).mask(7), Window(2).mask(7))
-
-
-@pytest.mark.parametrize(("values", "words"), [((0, 1), "width must be"), ((3, -1), "radius must")])
-def test_patch_names_bad_values(values: tuple[int, int], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Patch(*values)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
 from graphut.topology import Ancestors, Causal, Tree, Window, from_parents
@@ -20,9 +19,3 @@ def test_tree_and_ancestors_equal_from_parents() -> None:
     parents = [-1, *((i - 1) // 3 for i in range(1, 40))]
     assert torch.equal(Ancestors(3).mask(40), from_parents(parents, ancestors=True).mask(40))
     assert torch.equal(Tree(3).mask(40), from_parents(parents).mask(40))
-
-
-@pytest.mark.parametrize("kind", [Tree, Ancestors])
-def test_tree_and_ancestors_refuse_an_arity_of_zero(kind: type[Tree] | type[Ancestors]) -> None:
-    with pytest.raises(ValueError, match="arity must be at least 1, got 0"):
-        kind(0)
