@@ -23,10 +23,10 @@ class AttentionResult(NamedTuple):
 class InPlaceKernels(NamedTuple):
     """Attention over keys and values that are written in place, for `KeyValueMemory`."""
 
-    # A call without bias -> output and log-sum-exp of each row; autograd does not see it.
+    # A call without bias -> output, and what weights are made of again; autograd does not see it.
     forward: Callable[[AttentionCall], tuple[Tensor, Tensor]]
-    # (call, gradient of the output, output, log-sum-exp, gradients of keys and of values to add
-    # to) -> gradient of the query.
+    # (call, gradient of the output, what `forward` gave, gradients of keys and of values to add to)
+    # -> gradient of the query.
     backward: Callable[[AttentionCall, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
     # Keys and values -> zeros that `backward` can add to.
     zero_gradients: Callable[[Tensor], Tensor]

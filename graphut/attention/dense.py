@@ -28,10 +28,11 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
     table = scores.new_full((copies, *scores.shape), -torch.inf)
     table = table.index_put((copy, row, source), edge_scores)
 
-    lowest = torch.finfo(table.dtype).min  # keeps the softmax of an empty row from NaN
-    weights = table.clamp_min(lowest).transpose(0, 1).flatten(1, 2).softmax(1)
-    weights = weights.unflatten(1, (copies, shape[1])).transpose(0, 1)
-    weights = weights.masked_fill(table == -torch.inf, 0.0)
+    unseen = table == -torch.inf
+    dead = unseen.all(2, keepdim=True).all(0, keepdim=True)
+    table = table.masked_fill(dead, 0.0)  # keeps the softmax of an empty row from NaN
+    weights = table.transpose(0, 1).flatten(1, 2).softmax(1)
+    weights = weights.unflatten(1, (copies, shape[1])).transpose(0, 1).masked_fill(unseen, 0.0)
     factors = call.weight_factors()
     if factors is not None:
         kept = torch.zeros_like(table).index_put((copy, row, source), factors)

@@ -22,9 +22,10 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     bias = call.bias()
     if bias is not None:
         scores = scores + _once(bias)[0][..., None]
-    lowest = torch.finfo(scores.dtype).min  # keeps the softmax of a dead row from NaN
-    weights = dgl.ops.edge_softmax(graph, scores.clamp_min(lowest))
-    weights = weights.masked_fill(scores == -torch.inf, 0.0)
+    unseen = scores == -torch.inf
+    dead = dgl.ops.copy_e_max(graph, scores.detach()) == -torch.inf
+    scores = scores.masked_fill(dead[row], 0.0)  # keeps the softmax of a dead row from NaN
+    weights = dgl.ops.edge_softmax(graph, scores).masked_fill(unseen, 0.0)
     factors = call.weight_factors()
     if factors is not None:
         weights = weights * _once(factors)[0][..., None]
@@ -37,18 +38,20 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(*tables)
         return tuple(table.view_as(table) for table in tables)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         if not torch.is_grad_enabled():
             return grads
-        return tuple(_Refusal.apply(grad.detach().requires_grad_()) for grad in grads)  # type: ignore[no-untyped-call]
+        # Made from the tables too, a gradient leads back to all that its derivative depends on.
+        return tuple(_Refusal.apply(grad, *ctx.saved_tensors) for grad in grads)  # type: ignore[no-untyped-call]
 
 
 class _Refusal(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, grad: Tensor) -> Tensor:
+    def forward(ctx: Any, grad: Tensor, *tables: Tensor) -> Tensor:
         return grad.view_as(grad)
 
     @staticmethod

@@ -172,10 +172,10 @@ class _Read(torch.autograd.Function):
     def forward(
         ctx: Any, chain: Tensor, query: Tensor, call: AttentionCall, table: _Table
     ) -> tuple[Tensor, Tensor]:
-        out, lse = table.kernels.forward(call)
+        out, softmax = table.kernels.forward(call)
         # Without the query's history, which would keep the whole graph alive.
         ctx.call, ctx.table, ctx.written = replace(call, query=query.detach()), table, table.written
-        ctx.save_for_backward(out, lse)
+        ctx.save_for_backward(out, softmax)
         return out, chain.clone()
 
     @staticmethod
@@ -185,7 +185,7 @@ class _Read(torch.autograd.Function):
         key, value = ctx.table.key_value()
         call = replace(ctx.call, key=key, value=value)
         key_grad, value_grad = ctx.table.open_grads().unbind(1)
-        out, lse = ctx.saved_tensors
+        out, softmax = ctx.saved_tensors
         kernels = ctx.table.kernels
-        query_grad = kernels.backward(call, out_grad, out, lse, key_grad, value_grad)
+        query_grad = kernels.backward(call, out_grad, out, softmax, key_grad, value_grad)
         return chain_grad, query_grad, None, None

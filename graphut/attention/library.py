@@ -51,7 +51,7 @@ class Call(Structure):
         ("nodes", c_int64),
         *((name, Rows) for name in ("query", "key", "value", "out")),
         *((name, Rows) for name in ("out_grad", "query_grad", "key_grad", "value_grad")),
-        *((name, c_void_p) for name in ("lse", "bias", "bias_grad", "table", "table_grad")),
+        *((name, c_void_p) for name in ("softmax", "bias", "bias_grad", "table", "table_grad")),
         *((name, c_int64) for name in ("bias_heads", "reach", "kernel", "adds")),
         *((name, c_double) for name in ("scale", "keep")),
         *((name, c_uint32) for name in ("seed", "threshold")),
@@ -85,7 +85,7 @@ class Library:
         return int(self._dll.graphut_lanes(DTYPES[dtype]))
 
     def forward(self, call: Call, dtype: torch.dtype) -> bool:
-        """Write `out` and `lse`; return whether they are finite."""
+        """Write `out` and `softmax`; return whether they are finite."""
         return bool(self._dll.graphut_forward(call, DTYPES[dtype]))
 
     def backward(self, call: Call, dtype: torch.dtype) -> None:

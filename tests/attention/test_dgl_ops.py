@@ -62,3 +62,14 @@ def test_dgl_attention_has_no_second_derivatives(given: str) -> None:
     [slope] = torch.autograd.grad(out.square().sum(), leaf, create_graph=True)
     with pytest.raises(RuntimeError, match="'dgl' has no second derivatives: use backend='dense'"):
         slope.square().sum().backward()
+
+
+def test_dgl_attention_has_no_second_derivatives_beside_another_path() -> None:
+    layout = GRAPHS["causal"]
+    weight, feat = torch.randn(3, 3).double().requires_grad_(), inputs(layout)[2].detach()
+    state = feat @ weight
+    attended = edge_attention(layout, state, state, state, backend="dgl")
+    loss = (state + attended @ weight).tanh().sum()
+    [slope] = torch.autograd.grad(loss, state, create_graph=True)
+    with pytest.raises(RuntimeError, match="'dgl' has no second derivatives"):
+        torch.autograd.grad(slope.square().sum(), weight)

@@ -171,6 +171,27 @@ def test_edge_attention_of_dead_destinations_is_zero_and_passes_no_gradient(back
     assert all(gradient.isfinite().all() for gradient in others)
 
 
+@pytest.mark.parametrize("low", [-1e18, torch.finfo(torch.float64).min])
+@pytest.mark.parametrize("shape", ["intervals", "rows"])
+@pytest.mark.parametrize("backend", ON_CPU)
+def test_edge_attention_with_a_large_number_for_a_mask_weighs_all_alike(
+    backend: str, shape: str, low: float
+) -> None:
+    pairs = [(0, 0), (1, 0), (2, 0), (3, 0)]
+    layout = Complete().layout([4]) if shape == "intervals" else layout_of(pairs, 4, 4)
+    tensors = list(inputs(layout))
+    bias = torch.zeros(layout.num_edges, dtype=torch.float64)
+    bias[:4] = low  # the in-edges of node 0, which tell its sources apart no more
+    bias[2] = -torch.inf
+    options = {"edge_bias": bias, "allow_zero_in_degree": True}
+    out = edge_attention(layout, *tensors, backend=backend, **options)[0]
+    _, _, to_value = gradients([out], tensors)
+    share = torch.tensor([1, 1, 0, 1])[:, None, None].double() / 3
+    assert_same([out], [(share * tensors[2]).sum(0)])
+    _, _, expected = gradients([(share * tensors[2]).sum(0)], tensors)
+    assert_same([to_value], [expected])
+
+
 @pytest.mark.parametrize("backend", ON_CPU)
 def test_edge_attention_with_one_bias_for_all_heads(backend: str) -> None:
     layout = GRAPHS["parallel"]

@@ -43,23 +43,23 @@ def _in_blocks(call: AttentionCall) -> bool:
 
 
 def _forward(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    out, lse, finite = attend(*_arguments(call))
+    out, softmax, finite = attend(*_arguments(call))
     if not finite:
         check_features(call)
-    return out, lse
+    return out, softmax
 
 
 def _backward(
     call: AttentionCall,
     out_grad: Tensor,
     out: Tensor,
-    lse: Tensor,
+    softmax: Tensor,
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
-    none = lse.new_empty(0)
+    none = softmax.new_empty(0)
     sums = Gradients(key_grad, value_grad, none, none)
-    return write_gradients(out_grad, out, lse, *_arguments(call), sums, add=True)
+    return write_gradients(out_grad, out, softmax, *_arguments(call), sums, add=True)
 
 
 def _arguments(call: AttentionCall) -> tuple[Tables, Edges, Numbers]:

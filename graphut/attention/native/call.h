@@ -40,7 +40,10 @@ struct Call {
     int64_t nodes;
     // Features. With `adds`, `key_grad` and `value_grad` are added to, else written
     Rows query, key, value, out, out_grad, query_grad, key_grad, value_grad;
-    void* lse;  // (rows, heads): logarithm of the sum of exponentials; +inf in a row of zeros
+    // (rows, heads, 2): the largest score, and one divided by the sum of exponentials of what scores
+    // are below it; +inf and 0 in a row of zeros. As one number, a logarithm, they would be rounded
+    // where scores are large.
+    void* softmax;
     // Scores
     const void* bias;  // (edges, bias_heads) by edge id
     void* bias_grad;   // (edges, heads)

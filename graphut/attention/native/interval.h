@@ -195,10 +195,12 @@ class Block {
         out_grad_ = out_grad + row_ * value_width_;
         grad_lanes_ = scratch_.grad_lanes.get(R * value_width_);
         to_lanes(out_grad_, value_width_, grad_lanes_);
-        const T* lse = static_cast<const T*>(call_.lse) + first_ * call_.heads + head_;
+        const T* softmax = static_cast<const T*>(call_.softmax);
         for (int64_t r = 0; r < R; ++r) {
             delta_[r] = r < count_ ? delta[(row_ + r) * delta_stride] : T(0);
-            lse_[r] = r < count_ ? lse[r * call_.heads] : T(INFINITY);
+            const T* own = softmax + 2 * ((first_ + r) * call_.heads + head_);
+            top_[r] = r < count_ ? own[0] : T(INFINITY);
+            inverse_[r] = r < count_ ? own[1] : T(0);
         }
     }
 
@@ -335,13 +337,9 @@ class Block {
     }
 
     void finish(T* sums, const Vec<T> (&top)[G], const Vec<T> (&total)[G], bool& finite) {
-        T* lse = static_cast<T*>(call_.lse);
-        T logs[R];
-        for (int g = 0; g < G; ++g) store<T>(logs + g * W, top[g] + log<T>(total[g]));
         for (int64_t r = 0; r < count_; ++r) {
-            const T sum = total[r / W][r % W];
+            const T sum = total[r / W][r % W], inverse = sum == 0 ? T(0) : 1 / sum;
             T* row = sums + r * value_width_;
-            const Vec<T> inverse = splat<T>(sum == 0 ? T(0) : 1 / sum);
             Vec<T> bad{};
             for (int64_t f = 0; f < value_width_; f += W) {
                 const Vec<T> v = load<T>(row + f) * inverse;
@@ -349,7 +347,8 @@ class Block {
                 store<T>(row + f, v);
             }
             finite = finite && lane_sum<T>(bad) == 0 && (sum != 0 || call_.may_be_dead(nodes_[r]));
-            lse[(first_ + r) * call_.heads + head_] = sum == 0 ? T(INFINITY) : logs[r];
+            T* own = static_cast<T*>(call_.softmax) + 2 * ((first_ + r) * call_.heads + head_);
+            own[0] = sum == 0 ? T(INFINITY) : top[r / W][r % W], own[1] = inverse;
         }
     }
 
@@ -366,7 +365,8 @@ class Block {
                                      : T(0);
             for (int g = 0; g < G; ++g) {
                 const int64_t at = (j - from) * R + g * W;
-                const Vec<T> weight = exp<T>(load<T>(scores + at) - load<T>(lse_ + g * W));
+                const Vec<T> below = load<T>(scores + at) - load<T>(top_ + g * W);
+                const Vec<T> weight = exp<T>(below) * load<T>(inverse_ + g * W);
                 const Vec<T> factor = call_.threshold ? load<T>(factors + g * W) : splat<T>(1);
                 const Vec<T> inner = load<T>(grads + at) * factor - load<T>(delta_ + g * W);
                 store<T>(scores + at, weight * factor);
@@ -381,7 +381,7 @@ class Block {
     int64_t base_, low_, high_, full_low_, full_high_;
     int64_t nodes_[R];
     Int<T> runs_low_[R], runs_high_[R];
-    T lse_[R], delta_[R];
+    T top_[R], inverse_[R], delta_[R];
     const T *query_ = nullptr, *out_grad_ = nullptr;
     T *query_lanes_ = nullptr, *grad_lanes_ = nullptr;
 };

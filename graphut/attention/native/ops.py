@@ -73,19 +73,19 @@ def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, Numbers]:
 def attend(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tensor, bool]:
     """Return what `forward` does, and whether all of it is finite."""
     tables = _contiguous(tables)
-    out, lse = _results(tables)
+    out, softmax = _results(tables)
     call = make_call(tables, edges, numbers)
-    call.out, call.lse = Rows.of(out), lse.data_ptr()
-    return out, lse, _library().forward(call, tables.query.dtype)
+    call.out, call.softmax = Rows.of(out), softmax.data_ptr()
+    return out, softmax, _library().forward(call, tables.query.dtype)
 
 
 def forward(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tensor]:
-    """Return the output `(A, H, Dv)`, and the logarithm of each row's sum of exponentials."""
-    out, lse, finite = attend(tables, edges, numbers)
+    """Return the output `(A, H, Dv)`, and what a backward pass makes weights of, `(A, H, 2)`."""
+    out, softmax, finite = attend(tables, edges, numbers)
     if not finite:
         check_finite(query=tables.query, key=tables.key, value=tables.value)
-        raise ValueError(f"scores or values are too large for {lse.dtype}: make them smaller")
-    return out, lse
+        raise ValueError(f"scores or values are too large for {softmax.dtype}: make them smaller")
+    return out, softmax
 
 
 edge_attention_op = torch.library.custom_op(
@@ -103,17 +103,17 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor]:
 
 
 def backward(
-    out_grad: Tensor, out: Tensor, lse: Tensor, tables: Tables, edges: Edges, numbers: Numbers
+    out_grad: Tensor, out: Tensor, softmax: Tensor, tables: Tables, edges: Edges, numbers: Numbers
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value, bias and table (of no entries without one)."""
     _, key, value, _, bias, table = tables
     sums = Gradients(
         gradient_room(key),
         gradient_room(value),
-        lse.new_empty(0) if bias is None else lse.new_zeros(bias.shape[0], key.shape[1]),
-        lse.new_empty(0) if table is None else lse.new_zeros(table.shape),
+        softmax.new_empty(0) if bias is None else softmax.new_zeros(bias.shape[0], key.shape[1]),
+        softmax.new_empty(0) if table is None else softmax.new_zeros(table.shape),
     )
-    query_grad = write_gradients(out_grad, out, lse, tables, edges, numbers, sums, add=False)
+    query_grad = write_gradients(out_grad, out, softmax, tables, edges, numbers, sums, add=False)
     one_for_all_heads = bias is not None and bias.shape[1] == 1
     return (
         query_grad,
@@ -127,7 +127,7 @@ def backward(
 def write_gradients(
     out_grad: Tensor,
     out: Tensor,
-    lse: Tensor,
+    softmax: Tensor,
     tables: Tables,
     edges: Edges,
     numbers: Numbers,
@@ -139,7 +139,7 @@ def write_gradients(
     tables, out_grad = _contiguous(tables), _side_by_side(out_grad)
     query_grad = torch.empty_like(tables.query, memory_format=torch.contiguous_format)
     call = make_call(tables, edges, numbers)
-    call.out, call.lse, call.out_grad = Rows.of(out), lse.data_ptr(), Rows.of(out_grad)
+    call.out, call.softmax, call.out_grad = Rows.of(out), softmax.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
     call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
     call.table_grad, call.adds = _pointer(sums.table), add
@@ -149,25 +149,25 @@ def write_gradients(
 
 edge_attention_backward_op = torch.library.custom_op(
     "graphut::edge_attention_backward",
-    lambda out_grad, out, lse, *arguments: backward(out_grad, out, lse, *_split(arguments)),
+    lambda out_grad, out, softmax, *arguments: backward(out_grad, out, softmax, *_split(arguments)),
     mutates_args=(),
     device_types="cpu",
-    schema=f"(Tensor out_grad, Tensor out, Tensor lse, {_SCHEMA}) -> "
+    schema=f"(Tensor out_grad, Tensor out, Tensor softmax, {_SCHEMA}) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
 
 @edge_attention_backward_op.register_fake
 def _(
-    out_grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
+    out_grad: Tensor, out: Tensor, softmax: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     given, _, _ = _split(arguments)
     return (
         given.query.new_empty(given.query.shape),
         given.key.new_empty(given.key.shape),
         given.value.new_empty(given.value.shape),
-        lse.new_empty(0 if given.bias is None else given.bias.shape),
-        lse.new_empty(0 if given.table is None else given.table.shape),
+        softmax.new_empty(0 if given.bias is None else given.bias.shape),
+        softmax.new_empty(0 if given.table is None else given.table.shape),
     )
 
 
@@ -178,8 +178,8 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 
 def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    *tensors, out, lse = ctx.saved_tensors
-    grads = edge_attention_backward_op(out_grad, out, lse, *tensors, *ctx.numbers)
+    *tensors, out, softmax = ctx.saved_tensors
+    grads = edge_attention_backward_op(out_grad, out, softmax, *tensors, *ctx.numbers)
     tables, *others = _split((*tensors, *ctx.numbers))
     return (*_by_table(tables, grads), *[None] * sum(map(len, others)))
 
@@ -222,21 +222,21 @@ class EdgeAttention(torch.autograd.Function):
     ) -> Tensor:
         """Return the output."""
         tables = Tables(query, key, value, frontier, bias, table)
-        out, lse = forward(tables, edges, numbers)
-        ctx.save_for_backward(*tables, out, lse)
+        out, softmax = forward(tables, edges, numbers)
+        ctx.save_for_backward(*tables, out, softmax)
         ctx.edges, ctx.numbers = edges, numbers
         return out
 
     @staticmethod
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of all arguments."""
-        *tables, out, lse = ctx.saved_tensors
+        *tables, out, softmax = ctx.saved_tensors
         given = Tables(*tables)
         if torch.is_grad_enabled():
-            arguments = (out_grad, out, lse, *given, *ctx.edges, *ctx.numbers)
+            arguments = (out_grad, out, softmax, *given, *ctx.edges, *ctx.numbers)
             grads = edge_attention_backward_op(*arguments)
         else:
-            grads = backward(out_grad, out, lse, given, ctx.edges, ctx.numbers)
+            grads = backward(out_grad, out, softmax, given, ctx.edges, ctx.numbers)
         return (*_by_table(given, grads), None, None)
 
 
@@ -284,10 +284,10 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def _results(given: Tables) -> tuple[Tensor, Tensor]:
-    """Return room for output and log-sum-exp."""
+    """Return room for the output, and for what a backward pass makes weights of (`call.h`)."""
     rows, heads = given.query.shape[:2]
-    lse = given.query.new_empty(rows, heads, dtype=_wide(given.query.dtype))
-    return given.value.new_empty(rows, heads, given.value.shape[2]), lse
+    softmax = given.query.new_empty(rows, heads, 2, dtype=_wide(given.query.dtype))
+    return given.value.new_empty(rows, heads, given.value.shape[2]), softmax
 
 
 def gradient_room(table: Tensor) -> Tensor:

@@ -254,7 +254,6 @@ class RowKernel {
     }
 
     void finish(int64_t row, T* sums, const T* top, T* total, bool& finite) {
-        T* lse = static_cast<T*>(call_.lse);
         if (period_ < W)
             store<T>(total, fold(load<T>(total), [](T a, T b) { return a + b; }));
         for (int64_t h = 0; h < heads_; ++h) {
@@ -267,7 +266,8 @@ class RowKernel {
             }
             finite = finite && bad == 0 && (total[h] != 0 || call_.may_be_dead(call_.node(row)));
             store(call_.out.at<S>(row, h), of_head, call_.value_feats);
-            lse[row * heads_ + h] = total[h] == 0 ? T(INFINITY) : top[h] + std::log(total[h]);
+            T* own = static_cast<T*>(call_.softmax) + 2 * (row * heads_ + h);
+            own[0] = total[h] == 0 ? T(INFINITY) : top[h], own[1] = inverse;
         }
     }
 
@@ -316,19 +316,21 @@ class RowKernel {
 
     void load_delta(int64_t row, const T* out_grad) {
         T* delta = delta_.zeros(lanes(1));
-        T* lse = lse_.get(lanes(1));
-        std::fill(lse, lse + lanes(1), T(INFINITY));
+        T* top = top_.get(lanes(1));
+        T* inverse = inverse_.zeros(lanes(1));
+        std::fill(top, top + lanes(1), T(INFINITY));
         for (int64_t h = 0; h < heads_; ++h) {
             const S* out = call_.out.at<S>(row, h);
             for (int64_t f = 0; f < call_.value_feats; ++f)
                 delta[h] += widen<T>(out[f]) * out_grad[h * value_width_ + f];
-            lse[h] = static_cast<const T*>(call_.lse)[row * heads_ + h];
+            const T* own = static_cast<const T*>(call_.softmax) + 2 * (row * heads_ + h);
+            top[h] = own[0], inverse[h] = own[1];
         }
         for (int64_t l = period_; l < lanes(1); ++l) {
             delta[l] = delta[head_of(l)];
-            lse[l] = lse[head_of(l)];
+            top[l] = top[head_of(l)], inverse[l] = inverse[head_of(l)];
         }
-        delta_lanes_ = delta, lse_lanes_ = lse;
+        delta_lanes_ = delta, top_lanes_ = top, inverse_lanes_ = inverse;
     }
 
     // From scores and products to weights and gradients of the scores.
@@ -345,7 +347,8 @@ class RowKernel {
                 }
                 factor = load<T>(factors);
             }
-            const Vec<T> weight = exp<T>(load<T>(scores + first) - load<T>(lse_lanes_ + v));
+            const Vec<T> below = load<T>(scores + first) - load<T>(top_lanes_ + v);
+            const Vec<T> weight = exp<T>(below) * load<T>(inverse_lanes_ + v);
             const Vec<T> grad = load<T>(inner + first) * factor - load<T>(delta_lanes_ + v);
             store<T>(scores + first, weight * factor);
             store<T>(inner + first, weight * grad);
@@ -373,9 +376,10 @@ class RowKernel {
     const Call& call_;
     const int64_t heads_, shift_, period_, vectors_, key_width_, value_width_;
     const bool far_;
-    const T *delta_lanes_ = nullptr, *lse_lanes_ = nullptr;
+    const T *delta_lanes_ = nullptr, *top_lanes_ = nullptr, *inverse_lanes_ = nullptr;
     std::vector<Edge> edges_;
-    Buffer<T> query_, out_grad_, sums_, scores_, inner_, top_, total_, factors_, delta_, lse_;
+    Buffer<T> query_, out_grad_, sums_, scores_, inner_, top_, total_, factors_, delta_,
+        inverse_;
 };
 
 template <class S, class T>

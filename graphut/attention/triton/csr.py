@@ -15,14 +15,16 @@ from graphut.attention.triton.kernels.merge import merge_outputs, merge_sums
 from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 
-def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor) -> None:
-    """Write the output, what rounding took from it, and the log-sum-exp."""
+def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
+    """Write the output, what rounding took from it, and what weights are made of again."""
     edges = inputs.layout.derive(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
-    parts = _launch(rows_forward, inputs.active.rows, edges, {"out": out, "lse": lse}, shared)
+    parts = _launch(
+        rows_forward, inputs.active.rows, edges, {"out": out, "softmax": softmax}, shared
+    )
     if parts:
-        _merge(merge_outputs, edges, slot, (parts["out"], parts["lse"], out, rest, lse))
+        _merge(merge_outputs, edges, slot, (parts["out"], parts["softmax"], out, rest, softmax))
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:

@@ -44,7 +44,7 @@ def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
 
 
 class _Attention(torch.autograd.Function):
-    """Attention that keeps the log-sum-exp of each row, and computes weights again from it.
+    """Attention that keeps two numbers of each row and head, and makes weights of them again.
 
     It also keeps what rounding to 16 bits took from the output, whose product with its gradient
     every score's gradient is measured from.
@@ -65,27 +65,29 @@ class _Attention(torch.autograd.Function):
         query, key, value = packed(query), packed(key), packed(value)
         inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
         out = _by_row(active, value.shape[1:], value)
-        lse = torch.empty(query.shape[:2], dtype=torch.float32, device=query.device)
+        softmax = out.new_empty(*query.shape[:2], 2, dtype=torch.float32)
         learning = any(ctx.needs_input_grad) and out.dtype != torch.float32
         rest = torch.empty_like(out) if learning else None
         with torch.cuda.device_of(query):
-            _kernels(inputs).forward(inputs, out, rest, lse)
-        ctx.save_for_backward(query, key, value, bias, out, rest, lse)
+            _kernels(inputs).forward(inputs, out, rest, softmax)
+        ctx.save_for_backward(query, key, value, bias, out, rest, softmax)
         ctx.others = (layout, active, *numbers)
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, to_out: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, bias, out, rest, lse = ctx.saved_tensors
+        query, key, value, bias, out, rest, softmax = ctx.saved_tensors
         layout, active, *numbers = ctx.others
         inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
         to_query = _by_row(active, query.shape[1:], query)
         to_key, to_value = (x.new_empty(x.shape) for x in (key, value))
-        to_bias = lse.new_zeros(layout.num_edges, inputs.heads) if ctx.needs_input_grad[3] else None
+        to_bias = None
+        if ctx.needs_input_grad[3]:
+            to_bias = softmax.new_zeros(layout.num_edges, inputs.heads)
         to_out = packed(to_out)
-        given = {"to_out": to_out, "to_out_stride": to_out.stride(0), "lse": lse}
-        given["delta"] = torch.empty_like(lse)
+        given = {"to_out": to_out, "to_out_stride": to_out.stride(0), "softmax": softmax}
+        given["delta"] = softmax.new_empty(softmax.shape[:2])
         kernels = _kernels(inputs)
         with torch.cuda.device_of(query):
             kernels.backward_rows(

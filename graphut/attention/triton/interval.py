@@ -21,11 +21,11 @@ from graphut.attention.triton.sizes import tile_sizes
 _SPAN = 1024  # rows of a sentence that one program looks at
 
 
-def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, lse: Tensor) -> None:
-    """Write the output, what rounding took from it, and the log-sum-exp."""
+def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
+    """Write the output, what rounding took from it, and what weights are made of again."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
-    interval_forward[grid](out=out, rest=rest, lse=lse, **arguments)
+    interval_forward[grid](out=out, rest=rest, softmax=softmax, **arguments)
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:

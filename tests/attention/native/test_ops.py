@@ -43,8 +43,8 @@ def test_edge_attention_ops_pass_opcheck(graph: str, some: bool) -> None:
     inputs = [normal(n, 2, 8, seed=n) for n in (3 if some else 8, 8, 8)]
     others = arguments(layout, frontier, bias)
     torch.library.opcheck(edge_attention_op, (*inputs, *others))
-    out, lse = edge_attention_op(*(x.detach() for x in inputs), *others)
-    given = [x.detach() for x in (torch.ones_like(out), out, lse, *inputs)]
+    out, softmax = edge_attention_op(*(x.detach() for x in inputs), *others)
+    given = [x.detach() for x in (torch.ones_like(out), out, softmax, *inputs)]
     others = tuple(x.detach() if isinstance(x, Tensor) else x for x in others)
     torch.library.opcheck(edge_attention_backward_op, (*given, *others))
 

@@ -13,11 +13,11 @@ namespace {
 constexpr int64_t HEADS = 3, FEATS = 16, NODES = 640;
 
 struct Tables {
-    std::vector<float> query, key, value, out, lse, out_grad, query_grad, key_grad, value_grad;
+    std::vector<float> query, key, value, out, softmax, out_grad, query_grad, key_grad, value_grad;
     Tables() {
         for (auto* table : {&query, &key, &value, &out, &out_grad, &query_grad, &key_grad, &value_grad})
             table->assign(NODES * HEADS * FEATS, 0.5f);
-        lse.assign(NODES * HEADS, 0.0f);
+        softmax.assign(2 * NODES * HEADS, 0.0f);
         for (std::size_t i = 0; i < query.size(); ++i) query[i] = static_cast<float>(i % 7) / 7;
     }
 };
@@ -30,7 +30,7 @@ Call call_of(Tables& t, const std::vector<int64_t>& start, const std::vector<int
     call.heads = HEADS, call.key_feats = call.value_feats = FEATS, call.threads = 4;
     call.start = start.data(), call.stop = stop.data(), call.first_edge = start.data();
     call.query = rows_of(t.query), call.key = rows_of(t.key), call.value = rows_of(t.value);
-    call.out = rows_of(t.out), call.lse = t.lse.data(), call.out_grad = rows_of(t.out_grad);
+    call.out = rows_of(t.out), call.softmax = t.softmax.data(), call.out_grad = rows_of(t.out_grad);
     call.query_grad = rows_of(t.query_grad), call.key_grad = rows_of(t.key_grad);
     call.value_grad = rows_of(t.value_grad);
     call.scale = 0.25, call.keep = 1.0;

@@ -122,6 +122,15 @@ def test_attend_with_one_bias_for_all_heads(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_attend_with_a_large_number_for_a_mask(shape: str) -> None:
+    layout = SHAPES[shape]
+    bias = torch.full((layout.num_edges, 1), -(2.0**30))  # float32 loses all that is added to it
+    found = by_kernels(layout, drawn(layout), split=3, edge_bias=bias)
+    bias = torch.full((layout.num_edges, 1), -1e18)
+    assert_same(found, by_masks(layout, drawn(layout), edge_bias=bias), 1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_attend_to_views_into_one_projection(shape: str) -> None:
     layout = Window(1).layout([5]) if shape == "intervals" else hubs(5, 5, 12)
     joint = normal(5, 2, 9, dtype=torch.float32)

@@ -1,12 +1,12 @@
 """The kernels, and the functions that they share.
 
-In all of them scores, log-sum-exps and the exponential are to base 2, sums are in float32, and an
+In all of them scores and the exponential are to base 2, sums are in float32, and an
 argument that is `None` is known to the compiler: code that needs it is left out. Arguments of one
 name mean the same everywhere:
 
 - `query`, `key`, `value`: `(rows, heads, width)`, `(sources, heads, width)` and
   `(sources, heads, value_width)`, with `*_stride` entries from one row to the next;
-- `out`, `rest`, `lse`: the output, what rounding took from it, the log-sum-exp of each row;
+- `out`, `rest`: the output, and what rounding took from it; `softmax`: see `store_softmax`;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
 - `nodes`: `(rows,)` destination of each row, or `None` if they are the same; `slot` its inverse;
 - `low`, `high`, `shift`: by row, its interval of sources, and the index of the edge from source 0;

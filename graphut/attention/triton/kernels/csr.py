@@ -12,11 +12,12 @@ from graphut.attention.triton.kernels.primitives import (
     finite,
     largest,
     load_row,
+    load_softmax,
     load_tile,
-    log_sum,
     lost,
     masked_scores,
     store_row,
+    store_softmax,
     total,
 )
 
@@ -72,7 +73,7 @@ def rows_forward(
     value: tl.tensor,  # (sources, heads, value_width)
     out: tl.tensor,  # (rows or pieces, heads, value_width) out
     rest: tl.tensor,  # as `out`, for rows: what rounding took from it
-    lse: tl.tensor,  # (rows or pieces, heads) out; without scores `inf` for rows, `-inf` for pieces
+    softmax: tl.tensor,  # (rows or pieces, heads, 2) out, see `store_softmax`
     nodes: tl.tensor,
     slot: tl.tensor,
     indptr: tl.tensor,
@@ -128,12 +129,10 @@ def rows_forward(
         acc = acc * shrink + total(weights[:, None] * v.to(tl.float32), 0)
         top = new
     acc = acc / tl.where(sums == 0.0, 1.0, sums)
-    if owner is None:
-        at = row * heads + head
-        tl.store(lse + at, log_sum(top, sums, INFINITY))
-    else:
+    at = row * heads + head
+    if owner is not None:
         at = item.to(tl.int64) * heads + head
-        tl.store(lse + at, log_sum(top, sums, -INFINITY))
+    store_softmax(softmax, at, top, sums, do)
     store_row(out + at * value_width, acc, value_width, block_value)
     if rest is not None and owner is None:
         store_row(rest + at * value_width, lost(acc, out), value_width, block_value)
@@ -147,7 +146,7 @@ def rows_query(
     out: tl.tensor,
     rest: tl.tensor,
     to_out: tl.tensor,  # (rows, heads, value_width) gradient of `out`
-    lse: tl.tensor,
+    softmax: tl.tensor,
     delta: tl.tensor,  # (rows, heads) out: `out . to_out`
     to_query: tl.tensor,  # (rows or pieces, heads, width) out
     to_bias: tl.tensor,  # (edges, heads) out
@@ -177,7 +176,7 @@ def rows_query(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Compute weights again from `lse`, and from them gradients of queries and bias.
+    """Compute weights again from `softmax`, and from them gradients of queries and bias.
 
     With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
     """
@@ -195,7 +194,7 @@ def rows_query(
     mean = total(o * to_o, 0)
     if begin == tl.load(indptr + node):  # of a row's pieces, the first writes it
         tl.store(delta + at_row, mean)
-    log_sums = tl.load(lse + at_row)
+    top, inverse = load_softmax(softmax, at_row, do)
     acc = tl.full([block_width], 0.0, tl.float32)
     for at in range(begin, end, block_e):
         place = at + tl.arange(0, block_e)
@@ -209,7 +208,7 @@ def rows_query(
         if bias is not None or seed is not None or to_bias is not None:
             edge = edge_at(ids, place, mask)
         scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
-        weights = tl.exp2(scores - log_sums)
+        weights = tl.exp2(scores - top) * inverse
         to_weights = total(v.to(tl.float32) * to_o[None, :], 1)
         if seed is not None:
             to_weights = to_weights * dropout_factor(edge, head, seed, threshold, keep)
@@ -229,7 +228,7 @@ def rows_source(
     key: tl.tensor,
     value: tl.tensor,
     to_out: tl.tensor,
-    lse: tl.tensor,
+    softmax: tl.tensor,
     delta: tl.tensor,
     to_key: tl.tensor,  # (sources or pieces, heads, width) out
     to_value: tl.tensor,  # (sources or pieces, heads, value_width) out
@@ -281,14 +280,14 @@ def rows_source(
             q = q.to(tl.float32)
             to_o = to_o.to(tl.float32)
             at_row = row * heads + head
-            log_sums = tl.load(lse + at_row, mask=mask, other=0.0)
+            top, inverse = load_softmax(softmax, at_row, mask)
             mean = tl.load(delta + at_row, mask=mask, other=0.0)
             scores = total(q * k[None, :], 1) * (scale * LOG2E)
             edge = None
             if bias is not None or seed is not None:
                 edge = edge_at(ids, place, mask)
             scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
-            weights = tl.exp2(scores - log_sums)
+            weights = tl.exp2(scores - top) * inverse
             to_weights = total(to_o * v[None, :], 1)
             kept = weights
             if seed is not None:

@@ -12,11 +12,12 @@ from graphut.attention.triton.kernels.primitives import (
     dropout_factor,
     finite,
     largest,
+    load_softmax,
     load_tile,
-    log_sum,
     lost,
     masked_scores,
     smallest,
+    store_softmax,
     store_tile,
     total,
 )
@@ -103,7 +104,7 @@ def interval_forward(
     value: tl.tensor,  # (sources, heads, value_width)
     out: tl.tensor,  # (rows, heads, value_width) out
     rest: tl.tensor,  # as `out`: what rounding took from it
-    lse: tl.tensor,  # (rows, heads) out; `inf` where a row has nothing above `-inf`
+    softmax: tl.tensor,  # (rows, heads, 2) out, see `store_softmax`
     low: tl.tensor,
     high: tl.tensor,
     shift: tl.tensor,
@@ -170,7 +171,7 @@ def interval_forward(
     store_tile(out, head, row, stride, acc, mask, value_width, block_value)
     if rest is not None:
         store_tile(rest, head, row, stride, lost(acc, out), mask, value_width, block_value)
-    tl.store(lse + row * heads + head, log_sum(top, sums, INFINITY), mask=mask)
+    store_softmax(softmax, row * heads + head, top, sums, mask)
 
 
 @triton.jit(do_not_specialize=["seed", "threshold"])
@@ -181,7 +182,7 @@ def interval_query(
     out: tl.tensor,
     rest: tl.tensor,
     to_out: tl.tensor,  # (rows, heads, value_width) gradient of `out`
-    lse: tl.tensor,
+    softmax: tl.tensor,
     delta: tl.tensor,  # (rows, heads) out: `out . to_out`
     to_query: tl.tensor,  # (rows, heads, width) out
     to_bias: tl.tensor,  # (edges, heads) out
@@ -210,7 +211,7 @@ def interval_query(
     block_m: tl.constexpr,
     block_n: tl.constexpr,
 ) -> None:
-    """Compute weights again from `lse`, and from them gradients of queries and bias.
+    """Compute weights again from `softmax`, and from them gradients of queries and bias.
 
     With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
     """
@@ -231,7 +232,7 @@ def interval_query(
     to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
     mean = total(o * to_o.to(tl.float32), 1)
     tl.store(delta + place, mean, mask=mask)
-    log_sums = tl.load(lse + place, mask=mask, other=0.0)
+    top, inverse = load_softmax(softmax, place, mask)
     acc = tl.full([block_m, block_width], 0.0, tl.float32)
     end = largest(until, 0)
     for start in range(smallest(begin, 0), end, block_n):
@@ -245,7 +246,7 @@ def interval_query(
             edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
-        weights = tl.exp2(scores - log_sums[:, None])
+        weights = tl.exp2(scores - top[:, None]) * inverse[:, None]
         to_weights = tl.dot(to_o, tl.trans(v), input_precision="ieee")
         if seed is not None:
             to_weights = to_weights * dropout_factor(edge, head, seed, threshold, keep)
@@ -263,7 +264,7 @@ def interval_source(
     key: tl.tensor,
     value: tl.tensor,
     to_out: tl.tensor,
-    lse: tl.tensor,
+    softmax: tl.tensor,
     delta: tl.tensor,
     to_key: tl.tensor,  # (sources, heads, width) out
     to_value: tl.tensor,  # (sources, heads, value_width) out
@@ -314,7 +315,7 @@ def interval_source(
         place = row * heads + head
         q = load_tile(query, head, row, query_stride, mask, width, block_width)
         to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
-        log_sums = tl.load(lse + place, mask=mask, other=0.0)
+        top, inverse = load_softmax(softmax, place, mask)
         mean = tl.load(delta + place, mask=mask, other=0.0)
         edge = None
         if bias is not None or seed is not None:
@@ -322,7 +323,7 @@ def interval_source(
             edge = edge_of(to_edge[None, :], ids, source[:, None], seen)
         scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
-        weights = tl.exp2(scores - log_sums[None, :])
+        weights = tl.exp2(scores - top[None, :]) * inverse[None, :]
         to_weights = tl.dot(v, tl.trans(to_o), input_precision="ieee")
         kept = weights
         if seed is not None:

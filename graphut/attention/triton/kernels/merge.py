@@ -10,9 +10,9 @@ from graphut.attention.triton.kernels.primitives import (
     finite,
     largest,
     load_tile,
-    log_sum,
     lost,
     store_row,
+    store_softmax,
     total,
 )
 
@@ -20,10 +20,10 @@ from graphut.attention.triton.kernels.primitives import (
 @triton.jit
 def merge_outputs(
     parts: tl.tensor,  # (pieces, heads, width) float32
-    part_lse: tl.tensor,  # (pieces, heads)
+    part_softmax: tl.tensor,  # (pieces, heads, 2)
     out: tl.tensor,
     rest: tl.tensor,
-    lse: tl.tensor,
+    softmax: tl.tensor,
     slot: tl.tensor,
     long: tl.tensor,  # (long rows,) their nodes
     cuts: tl.tensor,  # (long rows + 1,) the first piece of each
@@ -32,7 +32,7 @@ def merge_outputs(
     block_width: tl.constexpr,
     block_p: tl.constexpr,
 ) -> None:
-    """Add up the outputs of pieces, weighted by the exponential of their log-sum-exp."""
+    """Add up the outputs of pieces, weighted by their sums of exponentials."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)
@@ -47,10 +47,12 @@ def merge_outputs(
     for at in range(tl.load(cuts + item), end, block_p):
         piece = at + tl.arange(0, block_p)
         mask = piece < end
-        scores = tl.load(part_lse + piece * heads + head, mask=mask, other=-INFINITY)
+        place = part_softmax + 2 * (piece * heads + head)
+        scores = tl.load(place, mask=mask, other=-INFINITY)
+        part_sums = tl.load(place + 1, mask=mask, other=0.0)
         part = load_tile(parts, head, piece, heads * width, mask, width, block_width)
         new = tl.maximum(top, largest(scores, 0))
-        weights = tl.exp2(scores - finite(new))
+        weights = tl.exp2(scores - finite(new)) * part_sums
         shrink = tl.exp2(top - finite(new))
         sums = sums * shrink + total(weights, 0)
         acc = acc * shrink + total(weights[:, None] * part, 0)
@@ -60,7 +62,7 @@ def merge_outputs(
     store_row(out + at_row * width, acc, width, block_width)
     if rest is not None:
         store_row(rest + at_row * width, lost(acc, out), width, block_width)
-    tl.store(lse + at_row, log_sum(top, sums, INFINITY))
+    store_softmax(softmax, at_row, top, sums, row >= 0)
 
 
 @triton.jit

@@ -112,9 +112,25 @@ def finite(top: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def log_sum(top: tl.tensor, sum_: tl.tensor, dead: tl.constexpr) -> tl.tensor:
-    """Return the log-sum-exp, or `dead` where nothing was above `-inf`."""
-    return tl.where(sum_ == 0.0, dead, finite(top) + tl.log2(tl.where(sum_ == 0.0, 1.0, sum_)))
+def store_softmax(
+    softmax: tl.tensor, place: tl.tensor, top: tl.tensor, sums: tl.tensor, mask: tl.tensor
+) -> None:
+    """Write the largest score, and the sum of exponentials of what scores are below it.
+
+    As one number, a logarithm, they would be rounded where scores are large.
+    """
+    tl.store(softmax + 2 * place, top, mask=mask)
+    tl.store(softmax + 2 * place + 1, sums, mask=mask)
+
+
+@triton.jit
+def load_softmax(
+    softmax: tl.tensor, place: tl.tensor, mask: tl.tensor
+) -> tuple[tl.tensor, tl.tensor]:
+    """Return the largest score, and one divided by the sum, or 0 where nothing is above `-inf`."""
+    top = tl.load(softmax + 2 * place, mask=mask, other=-INFINITY)
+    sums = tl.load(softmax + 2 * place + 1, mask=mask, other=0.0)
+    return finite(top), tl.where(sums == 0.0, 0.0, 1.0 / tl.where(sums == 0.0, 1.0, sums))
 
 
 @triton.jit
