@@ -206,6 +206,8 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     """
     if isinstance(sentences, DGLGraph):
         raise TypeError(f"{name} must be lists of token ids, got a graph")
+    if not hasattr(sentences, "__len__"):
+        raise TypeError(f"{name} must be a list of sentences, got {sentences!r}: make it a list")
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]
     if not lists:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")

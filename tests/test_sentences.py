@@ -164,6 +164,11 @@ def test_sentence_graph_quotes_bad_tokens(
         sentence_graph(**arguments)
 
 
+def test_sentence_graph_refuses_what_can_be_read_once() -> None:
+    with pytest.raises(TypeError, match="sources must be a list of sentences, got <map object"):
+        sentence_graph(map(list, [[2], [3]]))  # type: ignore[arg-type]
+
+
 def test_sentence_graph_refuses_an_empty_source() -> None:
     with pytest.raises(ValueError, match=r"sources\[1\] is empty"):
         sentence_graph([[2], [], []])

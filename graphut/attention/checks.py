@@ -203,6 +203,8 @@ def _check_shapes(
     if frontier is not None:
         check_frontier(layout, frontier)
     rows = layout.num_dst if frontier is None else frontier.numel()
+    if not query.shape[2]:
+        raise ValueError(f"query has no features: its shape is {tuple(query.shape)}")
     if query.shape[0] != rows:
         what = "the graph's destinations" if frontier is None else "the frontier"
         raise ValueError(f"query has {query.shape[0]} rows, but there are {rows} in {what}")

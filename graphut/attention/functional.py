@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, overload
+from operator import index
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -191,7 +192,7 @@ def edge_attention(
         edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
-        seed=seed if seed is not None else drawn_seed(query.device) if dropout else 0,
+        seed=_seed(seed) if seed is not None else drawn_seed(query.device) if dropout else 0,
         need_weights=get_attention or edge_feat is not None or edge_weight is not None,
     )
     if edge_feat is not None:
@@ -211,6 +212,15 @@ def edge_attention(
     assert weights is not None
     by_edge = weights.new_zeros(layout.num_edges, weights.shape[1])
     return out, by_edge.index_copy(0, call.edges[2], weights)
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, int):
+        return seed
+    try:
+        return index(seed)
+    except TypeError:
+        raise TypeError(f"seed must be an integer, got {seed!r}") from None
 
 
 def _by_head(of_edges: Tensor | None) -> Tensor | None:

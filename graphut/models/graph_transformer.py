@@ -118,6 +118,8 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def _first_states(self, nodes: Tensor) -> Tensor:
         if isinstance(self.embedding, nn.Embedding):
+            if nodes.is_floating_point():
+                raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes are integers")
             self._check_tokens(nodes, self.embedding, "node kind")
             return self._embed(self.embedding, nodes.to(self.device))
         nodes = nodes.to(self.device)
@@ -126,6 +128,8 @@ class UniversalGraphTransformer(AdaptiveModel):
                 f"nodes must be (N, {self.config.num_feats}), the features of each node; got "
                 f"shape {tuple(nodes.shape)}"
             )
+        if not nodes.is_floating_point():
+            raise TypeError(f"nodes are {nodes.dtype}, but features are floating-point numbers")
         return self.dropout(self.embedding(nodes))
 
 

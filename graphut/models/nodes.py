@@ -32,15 +32,22 @@ class SentenceNodes:
 
         ValueError if they are not those of the topology.
         """
+        data = graph.nodes[side].data
+        is_token = data["token"] != NO_TOKEN
+        first = data["position"][is_token] == 1
+        if graph._batch_num_nodes is None and int(first.sum()) > 1:
+            raise ValueError(
+                f"the {side} nodes of the graph have lost their sentences, as DGL drops them where "
+                "a graph is saved or changed: set_batch_num_nodes and set_batch_num_edges give "
+                "them back"
+            )
         lengths = token_lengths(graph, side)
         if not torch.equal(lengths + topology.extra_nodes(lengths), graph.batch_num_nodes(side)):
             raise ValueError(
                 f"the {side} nodes of the graph are not those of the model's topology "
                 f"{str(topology)!r}: make the graph with the model's own sentence_graph"
             )
-        data = graph.nodes[side].data
-        token = data["token"][data["token"] != NO_TOKEN]
-        return cls(topology, lengths, token, data["position"])
+        return cls(topology, lengths, data["token"][is_token], data["position"])
 
     def first_states(self, embedded: Tensor) -> Tensor:
         """Return `(num_nodes, d)`: the embeddings of tokens, and first states of extra nodes."""
@@ -52,10 +59,7 @@ class SentenceNodes:
             node = int((layout.in_degrees == 0).nonzero()[0])
             first = starts(layout.dst_lengths)
             number = node - int(first[first <= node].max())
-            raise ValueError(
-                f"the topology {str(self.topology)!r} leaves node {number} of a sentence without "
-                f"a node to see: let each see itself, as in '({self.topology})|window:0'"
-            )
+            raise sees_nothing(self.topology, number)
         return layout
 
     def select_tokens(self, rows: Tensor) -> Tensor:
@@ -82,6 +86,14 @@ class SentenceNodes:
         """Repeat a value of each sentence, `(batch,)`, for all of its nodes, `(num_nodes,)`."""
         nodes = self.lengths + self.topology.extra_nodes(self.lengths)
         return torch.repeat_interleave(by_sentence, nodes).to(self.position.device)
+
+
+def sees_nothing(topology: Topology, node: int) -> ValueError:
+    """Return the error for a node of a sentence that has no in-edge."""
+    return ValueError(
+        f"the topology {str(topology)!r} leaves node {node} of a sentence without a node to see: "
+        f"let each see itself, as in '({topology})|window:0'"
+    )
 
 
 def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphut.plotting.arcs import arcs, frame_arcs, line_style
 from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure, shortened
-from graphut.topology import Topology
+from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +24,8 @@ KINDS = {
 }
 
 
-def draw_topology(topology: Topology, n: int) -> Figure:
-    """Draw the mask and the arcs of a sentence of `n` tokens side by side.
+def draw_topology(topology: Topology | str, n: int) -> Figure:
+    """Draw mask and arcs of a topology, or its spec, for a sentence of `n` tokens side by side.
 
     Rows of the mask are destinations. Arcs run clockwise, from source to destination: above the
     line from earlier tokens, below it from later ones. `figure.savefig("topology.png")` writes
@@ -45,6 +45,7 @@ def draw_topology(topology: Topology, n: int) -> Figure:
     >>> [axes.get_title() for axes in figure.axes]
     ['who sees whom', 'edges, clockwise from source to destination: 54']
     """
+    topology = parse(topology)
     nodes = topology.num_nodes(n)
     if nodes > MAX_NODES:
         raise ValueError(f"{nodes} nodes are too many for a picture: at most {MAX_NODES}")

@@ -97,13 +97,15 @@ class Topology:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Check that fields are integers and at least their minimum."""
+        """Check that fields are integers, not too large, and at least their minimum."""
         for field in fields(self):
             value = getattr(self, field.name)
             several = isinstance(value, tuple) and "tuple" in str(field.type)
             for number in value if several else (value,):
                 if type(number) is not int:
                     raise TypeError(f"{self.name}: {field.name} must be an integer, got {number!r}")
+                if field.name != "seed" and abs(number) >= 10**18:  # sums have to fit in 64 bits
+                    raise ValueError(f"{self.name}: {field.name} must be below 10^18, got {number}")
         for name, least in self._minimum.items():
             value = getattr(self, name)
             if value < least:
@@ -262,7 +264,7 @@ class Topology:
             raise TypeError(f"{self.name}: interval() returned None, and there is no in_edges()")
         row, source = self.in_edges(dst, n_dst, n_src)
         inside = (source >= 0) & (source < (n_src + self.extra_nodes(n_src))[row])
-        keys = (row * width + source)[inside]
+        keys = (row.long() * width + source)[inside]
         return keys if bool((keys[1:] > keys[:-1]).all()) else torch.unique(keys)
 
     @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,7 +75,7 @@ def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Te
     >>> from_edges([0, 0, 2], [0, 1, 1]).spec()
     'edges:0,0,0,1,2,1'
     """
-    pair = [end.tolist() if isinstance(end, Tensor) else end for end in (sources, destinations)]
+    pair = [_plain(sources), _plain(destinations)]
     if len(pair[0]) != len(pair[1]):
         raise ValueError(f"{len(pair[0])} sources but {len(pair[1])} destinations")
     return Edges(*(end for edge in zip(*pair, strict=True) for end in edge))
@@ -100,7 +101,7 @@ def from_mask(mask: Tensor) -> Edges:
     return from_edges(sources, destinations)
 
 
-def from_parents(parents: Sequence[int], *, ancestors: bool = False) -> Edges:
+def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) -> Edges:
     """Make the topology of a tree or a forest, such as the parse of a sentence.
 
     Each token sees itself, its parent and its children, or with `ancestors` itself and all its
@@ -118,12 +119,19 @@ def from_parents(parents: Sequence[int], *, ancestors: bool = False) -> Edges:
             [1, 1, 1],
             [0, 1, 1]], dtype=torch.int32)
     """
+    parents = _plain(parents)
     paths = [_path_to_root(parents, token) for token in range(len(parents))]
     seen = None if ancestors else 2  # of each path: the token itself and its parent
     pairs = [(above, path[0]) for path in paths for above in path[:seen]]
     if not ancestors:
         pairs += [(token, above) for above, token in pairs]
     return Edges(*(end for pair in pairs for end in pair))
+
+
+def _plain(numbers: Any) -> Sequence[int]:
+    """Return the numbers of a tensor or an array as a list."""
+    listed: Sequence[int] = numbers.tolist() if hasattr(numbers, "tolist") else numbers
+    return listed
 
 
 def _path_to_root(parents: Sequence[int], token: int) -> list[int]:

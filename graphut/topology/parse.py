@@ -107,7 +107,7 @@ class _Parser:
         values = [] if self.take(":") is None else [self.integer()]
         while values and self.take(",") is not None:
             values.append(self.integer())
-        seed = {} if self.take("@") is None else {"seed": self.integer()}
+        seed = {} if self.take("@") is None else {"seed": self.integer("-?[0-9]+")}
         self.check_parameters(name, values, bool(seed), position)
         return self.make(position, registry[name], *values, **seed)
 
@@ -120,9 +120,9 @@ class _Parser:
         except (TypeError, ValueError) as error:
             self.fail(str(error), position)
 
-    def integer(self) -> int:
+    def integer(self, pattern: str = "-?[0-9]{1,18}") -> int:
         token = self.tokens[0][0]
-        if not re.fullmatch("-?[0-9]{1,18}", token):
+        if not re.fullmatch(pattern, token):
             self.expected("an integer")
         self.take(token)
         return int(token)

@@ -4,6 +4,7 @@ import re
 from math import inf, nan
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -70,6 +71,12 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"scale": torch.tensor([1.0, -inf, 1.0])}, ValueError, "scale is -inf for query row 1"),
     ({"dropout": 1.0}, ValueError, "dropout must lie in [0, 1), got 1.0"),
     ({"dropout": -0.1}, ValueError, "got -0.1"),
+    ({"dropout": 0.1, "seed": 3.0}, TypeError, "seed must be an integer, got 3.0"),
+    (
+        dict.fromkeys(("query", "key", "value"), X[..., :0]),
+        ValueError,
+        "query has no features: its shape is (3, 2, 0)",
+    ),
     ({"backend": "cuda"}, ValueError, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
 ]
 
@@ -79,6 +86,14 @@ def test_check_call_names_a_wrong_argument(wrong: Any, error: type[Exception], w
     edge_attention(LAYOUT, **CALL)
     with pytest.raises(error, match=re.escape(words)):
         edge_attention(LAYOUT, **(CALL | wrong))
+
+
+@pytest.mark.parametrize("backend", ON_CPU)
+def test_edge_attention_takes_a_seed_of_numpy_and_of_torch(backend: str) -> None:
+    seeds = (3, np.int64(3), torch.tensor(3))
+    calls = (CALL | {"dropout": 0.5, "seed": seed, "backend": backend} for seed in seeds)
+    first, *others = (edge_attention(LAYOUT, **call) for call in calls)
+    assert all(torch.equal(first, other) for other in others)
 
 
 def test_check_call_refuses_offsets_between_different_nodes() -> None:

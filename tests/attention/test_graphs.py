@@ -95,7 +95,7 @@ def test_as_layout_tells_edge_types_apart() -> None:
     assert (writes.num_src, writes.num_dst) == (3, 2)
     assert pairs(as_layout(graph, READS)) == [(2, 0)]
     assert as_layout(graph, WRITES) is writes
-    with pytest.raises(ValueError, match=r"\('reads', 'writes'\); choose one: graph\['reads'\]"):
+    with pytest.raises(ValueError, match=r"\('reads', 'writes'\); .*as_layout\(graph, 'reads'\)"):
         as_layout(graph)
 
 

@@ -134,6 +134,20 @@ def test_graph_transformer_refuses_nodes_that_do_not_fit(
         build(inputs)(graph(), nodes)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "message"),
+    [
+        ("kinds", NODES.float(), "nodes are torch.float32, but kinds of nodes are integers"),
+        ("features", FEATURES.long(), "nodes are torch.int64, but features are floating-point"),
+    ],
+)
+def test_graph_transformer_refuses_nodes_of_another_dtype(
+    inputs: str, nodes: Tensor, message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        build(inputs)(graph(), nodes)
+
+
 def test_graph_transformer_names_a_graph_without_nodes() -> None:
     batch = dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
     with pytest.raises(ValueError, match="graph 1 of the batch has no nodes to answer from"):

@@ -293,13 +293,20 @@ def test_language_model_refuses_texts_that_do_not_fit(
             call(texts, ends=ends)
 
 
+def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
+    model = build(topology="edges:0,0,0,1,1,1")
+    for call in (lambda: model([[2, 3, 4]]), lambda: model.generate([[2, 3, 4]], max_length=3)):
+        with pytest.raises(ValueError, match="leaves node 2 of a sentence without a node to see"):
+            call()
+
+
 @pytest.mark.parametrize(
     ("prompts", "options", "message"),
     [
         ([], {}, "prompts is empty"),
         ([[2, 7]], {}, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
         ([[2] * 19], {}, "a prompt and an output of max_length=3 has 22 tokens, but the model"),
-        ([[2]], {"temperature": 0}, "temperature must be above 0, got 0"),
+        ([[2]], {"temperature": 0}, "temperature must be finite and above 0, got 0"),
     ],
 )
 def test_generate_refuses_prompts_that_do_not_fit(

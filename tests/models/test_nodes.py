@@ -26,6 +26,13 @@ def read(graph_spec: str, topology: Topology) -> SentenceNodes:
     return SentenceNodes.from_graph(graph, "source", topology)
 
 
+def test_sentence_nodes_refuse_a_graph_whose_sentences_are_lost() -> None:
+    graph = sentence_graph(SENTENCES)
+    graph.add_edges([0], [2], etype="encode")  # DGL drops the batch
+    with pytest.raises(ValueError, match="source nodes of the graph have lost their sentences"):
+        SentenceNodes.from_graph(graph, "source", parse("complete"))
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_sentence_nodes_select_tokens_from_all_nodes(spec: str) -> None:
     topology = parse(spec)

@@ -22,7 +22,7 @@ def arcs_of(figure: Figure) -> list[tuple[float, float, bool]]:
 @pytest.mark.parametrize("spec", ["window:1|global:0", "star", "binary_partition:1", "edges"])
 def test_draw_topology_draws_the_mask_and_every_edge(spec: str) -> None:
     topology = parse(spec)
-    figure = draw_topology(topology, 6)
+    figure = draw_topology(spec, 6)
     mask = topology.mask(6).numpy()
     (image,) = figure.axes[0].images
     assert np.array_equal(np.asarray(image.get_array()) > 0, mask)

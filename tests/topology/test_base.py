@@ -217,3 +217,25 @@ def test_topology_names_a_field_below_its_minimum() -> None:
         Jump(0, 2)
     with pytest.raises(ValueError, match="test_jump: steps must not be negative, got -1"):
         Jump(-1, 3)
+
+
+def test_topology_names_a_field_whose_sums_would_not_fit_in_64_bits() -> None:
+    with pytest.raises(
+        ValueError, match=r"radius must be below 10\^18, got 9223372036854775807"
+    ):
+        Window(2**63 - 1)
+    assert Window(10**18 - 1).mask(3).all() and parse(Window(10**18 - 1).spec())
+
+
+@dataclass(frozen=True)
+class Narrow(Topology):
+    name = "test_narrow"
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.arange(len(dst), dtype=torch.int32), dst.int()
+
+
+def test_topology_takes_edges_in_32_bits() -> None:
+    assert torch.equal((Narrow() | Window(0)).mask(4), torch.eye(4, dtype=torch.bool))
+    layout = Narrow().layout([50_000])
+    assert torch.equal(layout.sources(), torch.arange(50_000))

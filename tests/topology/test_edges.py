@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,6 +25,13 @@ def test_from_mask_in_shorter_and_longer_sentences() -> None:
 def test_from_edges_ignores_order_and_repetition() -> None:
     assert from_edges([2, 0, 2], [1, 1, 1]) == from_edges(torch.tensor([0, 2]), [1, 1])
     assert from_edges([], []) == parse("edges") and parse("edges").spec() == "edges"
+
+
+def test_from_parents_and_from_edges_take_tensors_and_arrays() -> None:
+    parents, ends = [1, 3, -1, -1, 1], [0, 2]
+    for kind in (torch.tensor, np.array):
+        assert from_parents(kind(parents)) == from_parents(parents)
+        assert from_edges(kind(ends), kind(ends)) == from_edges(ends, ends)
 
 
 def test_from_parents_makes_a_forest() -> None:

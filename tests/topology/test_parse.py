@@ -52,6 +52,7 @@ def test_parse_is_the_inverse_of_spec(topology: Topology) -> None:
         ("random:8", Random(8, 0)),
         ("random:8 @ -7", Random(8, -7)),
         ("window:1|random:8@7&causal", Window(1) | Random(8, 7) & Causal()),
+        ("random:8@12345678901234567890", Random(8, 12345678901234567890)),
     ],
 )
 def test_parse_reads_specs(spec: str, topology: Topology) -> None:

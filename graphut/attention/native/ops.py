@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
 from graphut.attention.checks import bound_rows, check_finite
 from graphut.attention.dropout import drop_below, seed_hash
@@ -230,6 +231,11 @@ class EdgeAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of all arguments."""
+        if is_batchedtensor(out_grad) or is_legacy_batchedtensor(out_grad):
+            raise RuntimeError(
+                "the backend 'native' takes one gradient at a time: use backend='dense' for "
+                "is_grads_batched, or for a vectorized Jacobian"
+            )
         *tables, out, softmax = ctx.saved_tensors
         given = Tables(*tables)
         if torch.is_grad_enabled():

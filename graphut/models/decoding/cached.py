@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import TokenDecoder
+from graphut.models.nodes import sees_nothing
 from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.recurrence import adaptive_loop
@@ -110,6 +111,8 @@ def _in_neighbours(topology: Topology, length: int) -> Tensor:
     """Return the positions, `(k,)`, that the last token of a sentence of `length` attends to."""
     tokens = torch.tensor([length])
     _, source = topology.sorted_in_edges(tokens - 1, tokens, tokens)
+    if not len(source):
+        raise sees_nothing(topology, length - 1)
     return source
 
 

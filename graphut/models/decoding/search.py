@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -26,11 +27,14 @@ class SearchOptions:
     def __post_init__(self) -> None:
         """Raise `ValueError` if an option is out of range."""
         temperature, top_p = self.temperature, self.top_p
-        self._check("max_length", self.max_length >= 1, "be at least 1")
-        self._check("beam_size", self.beam_size >= 1, "be at least 1")
+        for name in ("max_length", "beam_size"):
+            value = getattr(self, name)
+            self._check(
+                name, isinstance(value, Integral) and int(value) >= 1, "be an integer from 1"
+            )
         self._check("length_penalty", 0 <= self.length_penalty < math.inf, "be 0 or more")
-        positive = temperature is None or temperature > 0
-        self._check("temperature", positive, "be above 0", "; leave it out for greedy")
+        fits = temperature is None or 0 < temperature < math.inf
+        self._check("temperature", fits, "be finite and above 0", "; leave it out for greedy")
         self._check("top_p", top_p is None or 0 < top_p <= 1, "lie in (0, 1]")
         if self.beam_size > 1 and self.samples:
             raise ValueError(
@@ -122,8 +126,9 @@ class _Beam(Hypothesis):
     row: int = 0
 
     def rank(self, penalty: float, length: int | None = None) -> float:
-        divisor: float = ((5 + (length or len(self.tokens))) / 6) ** penalty
-        return self.score / divisor
+        """Return the logarithm of `divisor / -score`: a large divisor would be no number."""
+        divisor = penalty * math.log((5 + (length or len(self.tokens))) / 6)
+        return divisor - math.log(-self.score) if self.score < 0 else math.inf
 
 
 def beam_search(

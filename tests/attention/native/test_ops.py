@@ -155,3 +155,20 @@ def test_edge_attention_op_without_second_derivatives_names_backends_that_have_t
     [slope] = torch.autograd.grad(out.square().sum(), query, create_graph=True)
     with pytest.raises(RuntimeError, match="'native' has no second derivatives: use backend='den"):
         slope.sum().backward()
+
+
+def test_edge_attention_refuses_several_gradients_at_once() -> None:
+    layout, query = GRAPHS["rows"](), normal(8, 2, 3)
+    outs = {
+        name: edge_attention(layout, query, query, query, backend=name)
+        for name in ("native", "dense")
+    }
+    grads = torch.stack([torch.ones_like(query), query.detach()])
+    with pytest.raises(RuntimeError, match="'native' takes one gradient at a time: .*'dense'"):
+        torch.autograd.grad(outs["native"], query, grads, is_grads_batched=True)
+    [found] = torch.autograd.grad(
+        outs["dense"], query, grads, is_grads_batched=True, retain_graph=True
+    )
+    for own, grad in zip(found, grads, strict=True):
+        [expected] = torch.autograd.grad(outs["dense"], query, grad, retain_graph=True)
+        assert torch.allclose(own, expected)

@@ -148,19 +148,6 @@ def test_nucleus_is_the_smallest_set_that_reaches_top_p(top_p: float, kept: list
     assert torch.equal(found[1], found[0].flip(0))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_length": 0}, "max_length must be at least 1, got 0"),
-        ({"temperature": -1.0}, "temperature must be above 0, got -1.0"),
-        ({"beam_size": 2, "top_p": 0.5}, "beam_size=2 and sampling"),
-    ],
-)
-def test_search_options_refuses_what_is_out_of_range(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SearchOptions(**options)
-
-
 def test_exclude_leaves_other_scores_alone() -> None:
     scores = torch.tensor([[2.0, 1.0], [0.0, 3.0]])
     assert exclude(scores, None) is scores
@@ -220,6 +207,11 @@ def test_beam_search_with_a_wide_beam_is_exhaustive(
         best = best_in_table(table(), sentence, max_length, penalty)
         assert (found.tokens, found.steps) == (best.tokens, best.steps)
         assert found.score == pytest.approx(best.score, abs=1e-12)
+
+
+def test_beam_search_with_a_huge_length_penalty_prefers_the_longest() -> None:
+    for found in search(Table(3, 3, 0), max_length=5, length_penalty=1e4):
+        assert len(found.tokens) == 5
 
 
 def test_beam_search_cases_have_many_lengths() -> None:
