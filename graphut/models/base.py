@@ -25,7 +25,7 @@ from graphut.models.pretrained import (
     save_model,
 )
 from graphut.models.tensor_file import read_shapes
-from graphut.nn import AdaptiveRecurrence, Global, HaltingRule, parse_rule
+from graphut.nn import AdaptiveRecurrence, FixedDepth, Global, HaltingRule, parse_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -210,7 +210,8 @@ class AdaptiveModel(nn.Module):
         found = {}
         if self.config.adaptive and parse_rule(self.config.rule) != self.rule:
             found["rule"] = self.rule.spec()
-        usual = self.rule.for_evaluation()
+        # A model that is not adaptive is built with `FixedDepth`, whatever its rule is now.
+        usual = (self.rule if self.config.adaptive else FixedDepth()).for_evaluation()
         text = self.config.evaluation_rule
         if self.evaluation_rule != (parse_rule(text) if text else usual):
             found["evaluation_rule"] = self.evaluation_rule.spec()

@@ -414,5 +414,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
             self._check("classes", self.classes >= 2, "at least 2")
         wanted = "False: the nodes of a graph are in no order"
         self._check("geometric_attention", not self.geometric_attention, wanted)
+        has_weights = self.layer != "gin" or self.attention_dropout == 0
+        self._check("attention_dropout", has_weights, "0 where layer is 'gin'")
         wanted = "'positionwise': the nodes of a graph are no sentence"
         self._check("transition", self.transition == "positionwise", wanted)

@@ -137,5 +137,6 @@ def _conv(config: UniversalGraphTransformerConfig) -> ConvAsAttention:
     """Return the layer of DGL that takes the place of attention."""
     feats, heads = config.d_model, config.num_heads
     if config.layer == "gat":
-        return ConvAsAttention(dgl.nn.GATConv(feats, feats // heads, heads), feats)
+        dropped = config.attention_dropout
+        return ConvAsAttention(dgl.nn.GATConv(feats, feats // heads, heads, 0.0, dropped), feats)
     return ConvAsAttention(dgl.nn.GINConv(nn.Linear(feats, feats)), feats)

@@ -257,6 +257,8 @@ class MultiHeadAttention(nn.Module):
         )
         return out if weights is None else (out, weights)
 
+    plain_forward = forward  # for `is_hooked`
+
     def project(self, feat_src: Tensor) -> Tensor:
         """Return keys and values side by side, `(N_src, 2 * num_heads * head_feats)`."""
         return self.key_value(feat_src)
@@ -264,6 +266,8 @@ class MultiHeadAttention(nn.Module):
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
         """Return a table for `attend` that is written in place, where backend and layer allow."""
         if (self.training and self.attn_drop) or not self.has_softmax:
+            return None
+        if not is_plain_linear(self.key_value):  # what another layer returns may have other readers
             return None
         return memory_for(self.backend, layout, self.num_heads, like)
 
@@ -394,7 +398,7 @@ def features_of_edges(
 ) -> dict[str, Tensor]:
     """Return arguments of `edge_attention` for features of edges that a layer maps to keys.
 
-    The weight of a plain map of this `kind` is handed on; any other layer is called.
+    The weight of a plain map of this `kind`, without bias, is handed on; other layers are called.
     """
     if (feat is None) != (layer is None):
         raise ValueError(
@@ -404,7 +408,7 @@ def features_of_edges(
         )
     if feat is None or layer is None:
         return {}
-    if is_plain_linear(layer, kind):
+    if is_plain_linear(layer, kind) and getattr(layer, "bias", None) is None:
         weight: Tensor = layer.weight  # type: ignore[assignment]
         return {"edge_feat": feat, "edge_map": weight.unflatten(0, by_head)}
     return {"edge_feat": layer(feat).unflatten(-1, by_head)}
@@ -419,8 +423,13 @@ def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
 
 
 def is_hooked(layer: nn.Module) -> bool:
-    """Return whether a call of `layer` is more than its class's `forward`."""
+    """Return whether a call of `layer` is more than the `forward` that its class is known by.
+
+    A class whose parts are also called one by one names it as `plain_forward`, so that a subclass
+    with another `forward` is seen.
+    """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
+    kind = type(layer)
     return bool(hooks or layer._backward_hooks or layer._backward_pre_hooks) or (
-        "forward" in vars(layer)
+        "forward" in vars(layer) or getattr(kind, "plain_forward", kind.forward) != kind.forward
     )

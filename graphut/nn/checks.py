@@ -16,7 +16,7 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
     `side` says in words which nodes they are: `"source"` or `"destination"`.
     """
     _check_tensor(feat, side)
-    weight = next(layer.parameters())
+    weight = next((w for w in layer.parameters() if w.is_floating_point()), feat)
     if feat.shape != (nodes, width):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "

@@ -56,16 +56,17 @@ class EncoderOutput:
 
     def __init__(self, feat: Tensor) -> None:
         self.feat = feat
+        self.flops = 0  # floating-point operations of all projections so far
         self._projected: dict[MultiHeadAttention, Tensor] = {}
 
-    @property
-    def flops(self) -> int:
-        """Floating-point operations of all projections so far."""
-        return self.feat.shape[0] * sum(layer.key_value_flops for layer in self._projected)
+    def count(self, layer: MultiHeadAttention) -> None:
+        """Count a projection of a layer."""
+        self.flops += self.feat.shape[0] * layer.key_value_flops
 
     def key_value(self, layer: MultiHeadAttention) -> Tensor:
         """Return keys and values `(N_src, 2 * H * D)` of a layer."""
         if layer not in self._projected:
+            self.count(layer)
             self._projected[layer] = layer.project(self.feat)
         return self._projected[layer]
 
@@ -120,14 +121,17 @@ class GraphContext:
     def branch(self) -> GraphContext:
         """Return a copy for one step, which projects all it reads and has an empty record."""
         own = copy(self)
-        own.work, own.weights = Work(), []
+        own.work, own.weights, own.cross_weights = Work(), [], []
         own.encoded = None if self.encoded is None else EncoderOutput(self.encoded.feat)
         return own
 
     def join(self, after: GraphContext) -> None:
         """Take over what a step has done on a branch."""
+        if after.encoded is not None and self.encoded is not None:
+            after.encoded.flops += self.encoded.flops
         self.combined, self.encoded = after.combined, after.encoded
         self.weights += after.weights
+        self.cross_weights += after.cross_weights
         self.work.attended += after.work.attended
         self.work.cross_attended += after.work.cross_attended
 
@@ -170,6 +174,7 @@ class GraphContext:
             if self.frontier is not None:
                 zeros = rows.new_zeros(self.num_dst, rows.shape[1])
                 table = zeros.index_copy(0, self.frontier, rows)
+            self.encoded.count(layer)
             result = layer(self.cross_layout, (self.encoded.feat, table), **options)
             out, weights = result if self.get_attention else (result, None)
         else:

@@ -200,7 +200,8 @@ class ConvAsAttention(nn.Module):
     ----------
     conv : Module
         The layer: called with a DGL block and the pair of features of its sources and
-        destinations, it returns `(N_dst, feats)`, or `(N_dst, H, D)` with `feats = H * D`.
+        destinations, it returns `(N_dst, feats)`, or `(N_dst, H, D)` with `feats = H * D`. In-edges
+        come in the order of their sources, which `SAGEConv` with an LSTM is alone to notice.
     feats : int
         Features of a node.
 
@@ -270,6 +271,8 @@ class ConvAsAttention(nn.Module):
         rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
         return self.attend(layout, rows, feat, **options)[0]
 
+    plain_forward = forward  # for `is_hooked`
+
     def attend(
         self,
         layout: EdgeLayout,
@@ -292,7 +295,11 @@ class ConvAsAttention(nn.Module):
             block, sources = layout.derive(_block)
         else:
             block, sources = _block(layout, frontier)
-        out: Tensor = self.conv(block, (feat_src[sources], rows))
+        feat = feat_src[sources]
+        if not len(feat):  # DGL's derivative of a maximum asks for a source
+            feat = feat_src.new_zeros(1, feat_src.shape[1])
+            block = dgl.create_block(([], []), 1, len(rows))
+        out: Tensor = self.conv(block, (feat, rows))
         return out.flatten(1), None
 
 

@@ -107,4 +107,5 @@ def _by_graph(graph: DGLGraph, size: int, encode: Callable[[DGLGraph], Tensor]) 
         raise ValueError(
             "the graph has several types of nodes or edges; give one with a single one"
         )
-    return torch.cat([encode(part) for part in dgl.unbatch(graph)])
+    parts = dgl.unbatch(graph)
+    return torch.cat([encode(p) if p.num_nodes() else torch.zeros(0, size) for p in parts])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -82,13 +84,14 @@ class HaltingUnit(nn.Module):
 
 
 def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
-    """Call a layer with its weights in the dtype of `rows`."""
+    """Call a layer with its weights and buffers in the dtype of `rows`."""
+    named = chain(layer.named_parameters(), layer.named_buffers())
+    narrow = {name: x for name, x in named if x.is_floating_point() and x.dtype != rows.dtype}
     out: Tensor
-    if next(layer.parameters()).dtype == rows.dtype:
-        out = layer(rows)
+    if narrow:
+        out = functional_call(layer, {n: x.to(rows.dtype) for n, x in narrow.items()}, rows)
     else:
-        weights = {name: weight.to(rows.dtype) for name, weight in layer.named_parameters()}
-        out = functional_call(layer, weights, rows)
+        out = layer(rows)
     return out
 
 

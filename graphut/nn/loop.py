@@ -70,6 +70,7 @@ class AdaptiveLoop:
 
     steps: Sequence[UniversalTransformerStep]
     halting: nn.Module | None
+    halt_from: str  # which state the halting module reads
     rule: HaltingRule
     max_steps: int
     halted: str
@@ -250,7 +251,7 @@ class _Run:
         """Return which rows, of `nodes` or of all, halt; those outside `active` have halted."""
         loop, probability = self.loop, None
         if loop.halting is not None and (loop.rule.uses_probability or self.rows is not None):
-            seen = before if loop.rule.halt_from == "input" else after
+            seen = before if loop.halt_from == "input" else after
             probability = loop.halting(seen, existing_nodes, step)
             check_one_a_row(probability, len(after))
             self.checks.check_probability(probability, nodes, step)
@@ -300,14 +301,27 @@ class _Run:
         return LoopOutput(state.out, steps, remainder, cost)
 
     def _step_of_everyone(self, states: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """Return the states before and after a step; source-only nodes show their first states."""
-        added, context = self.added, self.context
-        step, num_src = self.loop.step(t), context.num_src
-        if states.shape[0] < num_src:
-            states = torch.cat([states, self.feat[states.shape[0] :]])
-        encodings = None if added.encodings is None else added.encodings[:num_src]
-        shown = with_noise(added.noise, "every_step", add_encoding(states, encodings), step=t)
-        shown = add_encoding(shown, added.signal(t))
+        """Return the states before and after a step.
+
+        Nodes that are only sources look as if they had halted before the first step.
+        """
+        context, halted = self.context, self.loop.halted
+        step, others = self.loop.step(t), slice(len(states), context.num_src)
+        shown = self._shown(states, slice(len(states)), t, t)
+        if len(states) < context.num_src:
+            signal = 1 if halted in ("frozen", "stale") else t
+            noise = t if halted == "running" else 1
+            shown = torch.cat([shown, self._shown(self.feat[others], others, signal, noise)])
         context.write(None, step.project(shown))
         before = shown[: context.num_dst]
         return before, step.update(before, context)
+
+    def _shown(self, states: Tensor, nodes: slice, signal: int, noise: int) -> Tensor:
+        """Return the states of `nodes` with the signal and the noise of these steps."""
+        added = self.added
+        encodings = None if added.encodings is None else added.encodings[nodes]
+        rows, ids = add_encoding(states, encodings), None
+        if added.noise is not None and nodes.start:
+            ids = torch.arange(nodes.start, nodes.stop, device=states.device)
+        rows = with_noise(added.noise, "every_step", rows, ids, noise)
+        return add_encoding(rows, added.signal(signal))

@@ -128,6 +128,8 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(
                 f"halted must be one of {', '.join(map(repr, HALTED))}; got {halted!r}"
             )
+        if isinstance(step, nn.ModuleList):
+            step = [*step]
         if isinstance(step, Sequence):
             _check_layers(step, halting, max_steps)
         width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
@@ -463,10 +465,14 @@ _uncompiled._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
 def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
     """Return the loop of a recurrence with the settings that the recurrence has now."""
     steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
+    rule = layer.active_rule
+    # Also under a rule without probabilities, the halting module reads what it learned from.
+    readers = [r for r in (rule, layer.rule, layer.evaluation_rule) if r.uses_probability]
     return AdaptiveLoop(
         steps=steps,  # type: ignore[arg-type]
         halting=layer.halting,
-        rule=layer.active_rule,
+        halt_from=(readers or [rule])[0].halt_from,
+        rule=rule,
         max_steps=layer.max_steps,
         halted=layer.halted,
         position_signal=layer.position_signal,

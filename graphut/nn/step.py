@@ -203,6 +203,8 @@ class UniversalTransformerStep(nn.Module):
         out = self.update(rows if frontier is None else rows[frontier], context)
         return (out, context.weights[0]) if get_attention else out
 
+    plain_forward = forward  # for `is_hooked`
+
     def context(
         self, layout: EdgeLayout, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
     ) -> GraphContext:

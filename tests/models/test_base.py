@@ -14,7 +14,7 @@ from graphut import models
 from graphut.models import UniversalTransformer, load
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
-from graphut.nn import Global, PonderNet, Quantile, Threshold
+from graphut.nn import Convergence, FixedDepth, Global, PonderNet, Quantile, Threshold
 from tests.helpers import assert_same
 from tests.models.cases import (
     SOURCES,
@@ -48,6 +48,15 @@ def test_rules_are_those_of_all_recurrences(model: UniversalTransformer) -> None
     assert model.train().decoder.active_rule == model.encoder.rule == PonderNet()
     with pytest.raises(TypeError, match=r"a rule is a HaltingRule such as ACT.*, got 'act'"):
         model.rule = "act"  # type: ignore[assignment]
+
+
+def test_rules_of_a_model_without_halting_are_saved(tmp_path: Path) -> None:
+    model = UniversalTransformer(small(adaptive=False)).eval()
+    model.rule = Convergence(0.2)
+    model.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    assert again.evaluation_rule == Convergence(0.2) and again.rule == FixedDepth()
+    assert_same([logits_of(again)], [logits_of(model)])
 
 
 def test_rules_of_a_decoder_are_not_global(model: UniversalTransformer) -> None:

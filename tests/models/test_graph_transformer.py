@@ -171,6 +171,10 @@ def test_graph_transformer_names_a_node_without_in_edge() -> None:
             "transition must be 'positionwise'",
         ),
         ({"num_kinds": 2, "answer_at": "here"}, "answer_at must be one of 'node', 'edge', 'graph'"),
+        (
+            {"num_kinds": 2, "classes": 2, "layer": "gin", "attention_dropout": 0.5},
+            "attention_dropout must be 0 where layer is 'gin'; got 0.5",
+        ),
     ],
 )
 def test_graph_transformer_config_quotes_bad_values(options: dict[str, Any], message: str) -> None:
@@ -194,6 +198,15 @@ def test_graph_transformer_has_layers_of_dgl(layer: str, adaptive: bool, tmp_pat
     model.save_pretrained(tmp_path)
     again = UniversalGraphTransformer.from_pretrained(tmp_path)
     assert torch.equal(again(graph(), NODES).logits, found.logits)
+
+
+def test_graph_transformer_hands_attention_dropout_to_gat_conv() -> None:
+    config = UniversalGraphTransformerConfig(
+        num_kinds=2, classes=2, layer="gat", attention_dropout=0.3
+    )
+    model = UniversalGraphTransformer(config)
+    [conv] = [part for part in model.modules() if isinstance(part, dgl.nn.GATConv)]
+    assert conv.attn_drop.p == 0.3
 
 
 def test_graph_transformer_sees_as_many_edges_away_as_it_has_layers() -> None:

@@ -389,6 +389,10 @@ def test_attention_the_map_of_edges_may_be_any_module() -> None:
     layer.edge = nn.Linear(3, 8, bias=False)
     layer.edge.weight = weight
     assert_same([small], [layer(graph, feat, edge_feat=1e-7 * of_edges)])
+    layer.edge = nn.Linear(3, 8).double()  # with a bias
+    found = layer(graph, feat, edge_feat=of_edges)
+    layer.edge.register_forward_hook(lambda module, args, out: None)
+    assert_same([found], [layer(graph, feat, edge_feat=of_edges)])
 
 
 def test_attention_features_of_edges_under_autocast_are_summed_in_float32() -> None:

@@ -14,6 +14,7 @@ from graphut.nn import (
     ConvAsAttention,
     DotGATConv,
     EdgeIndexLayer,
+    HaltingUnit,
     OutputOnly,
     PositionwiseTransition,
     ScheduledHalting,
@@ -177,6 +178,30 @@ def test_conv_as_attention_in_a_recurrence_equals_masks(name: str, norm: str) ->
     assert_same([out], [expected])
     assert_same(gradients([out], weights), gradients([expected], weights))
     assert int(ponder.computed) == 10 and 0 < ponder.flops < ponder.all_flops
+
+
+@pytest.mark.parametrize("name", ["pool", "max"])
+def test_conv_as_attention_where_only_a_node_without_in_edges_is_left(name: str) -> None:
+    graph = dgl.graph(([0, 1], [1, 0]), num_nodes=3)
+    gin = dgl.nn.GINConv(nn.Linear(FEATS, FEATS), "max")
+    conv = gin if name == "max" else dgl.nn.SAGEConv(FEATS, FEATS, "pool")
+    step = randomised(
+        UniversalTransformerStep(ConvAsAttention(conv, FEATS), PositionwiseTransition(FEATS, 12))
+    )
+    feat, depth = normal(3, FEATS), torch.tensor([1, 1, 2])
+    layer = AdaptiveRecurrence(step, ScheduledHalting(depth), rule=Threshold(0.5), max_steps=2)
+    out = layer(graph, feat)[0]
+    layer.halted = "running"  # everyone is computed
+    assert_same([out], [layer(graph, feat)[0]])
+    out.sum().backward()
+
+
+def test_conv_as_attention_of_a_layer_without_parameters() -> None:
+    step: Any = UniversalTransformerStep(
+        ConvAsAttention(dgl.nn.GINConv(None), FEATS), PositionwiseTransition(FEATS, 12)
+    )
+    layer = AdaptiveRecurrence(step.double(), HaltingUnit(FEATS).double(), max_steps=2)
+    assert layer(GRAPH, normal(4, FEATS))[0].shape == (4, FEATS)
 
 
 def test_conv_as_attention_calls_hooks_and_draws_anew() -> None:

@@ -53,6 +53,13 @@ def test_encodings_a_graph_in_a_batch_is_as_it_is_alone(encode: Encoding) -> Non
 
 
 @pytest.mark.parametrize("encode", ENCODINGS)
+def test_encodings_a_graph_without_nodes_has_no_rows(encode: Encoding) -> None:
+    nothing = dgl.graph(([], []), num_nodes=0)
+    assert_same([encode(dgl.batch([nothing, GRAPH]), 5)], [encode(GRAPH, 5)], 1e-6)
+    assert encode(nothing, 5).shape == (0, 5)
+
+
+@pytest.mark.parametrize("encode", ENCODINGS)
 def test_encodings_new_numbers_for_nodes_change_nothing_else(encode: Encoding) -> None:
     order = torch.tensor([4, 2, 0, 5, 1, 3])
     moved = dgl.reorder_graph(

@@ -85,7 +85,7 @@ class Trial:
             frontier = end = FusedFrontier(*given, self.rule, self.unit, self.cap)
         else:
             loop = AdaptiveLoop(
-                *([], self.unit, self.rule, self.cap, "copied"),
+                *([], self.unit, self.rule.halt_from, self.rule, self.cap, "copied"),
                 *(None, None, False, None, False),
             )
             state = RuleState(self.rule, self.feat[:num_dst])

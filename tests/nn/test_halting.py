@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.utils.parametrizations import spectral_norm
 
 from graphut.nn import HaltingUnit, ScheduledHalting
 from tests.helpers import gradients, normal
@@ -48,6 +49,13 @@ def test_halting_with_lora_or_a_hook_is_that_with_their_weights(dtype: torch.dty
         found, unit.linear = unit(rows), undo(unit.linear)
         torch.testing.assert_close(found, unit(rows), rtol=1e-2, atol=1e-2)
         assert (found - plain).abs().max() > 0.02
+
+
+def test_halting_with_spectral_norm_in_bfloat16_widens_its_buffers_too() -> None:
+    unit, rows = randomised(HaltingUnit(6)).eval(), normal(5, 6).bfloat16()
+    spectral_norm(unit.linear)
+    found = unit.bfloat16()(rows)
+    assert torch.equal(found, unit.float()(rows.float()))
 
 
 @pytest.mark.parametrize("bias", [-1.0, 2.0])

@@ -157,6 +157,25 @@ def test_attention_record_of_a_hooked_layer(part: str) -> None:
     assert_same(run(), plain)
 
 
+@pytest.mark.parametrize("way", ["checkpointed", "hooked"])
+def test_attention_record_and_work_of_a_decoder_that_projects_its_source_at_every_step(
+    way: str,
+) -> None:
+    case = build_case(form="decoder")
+    case.layer.checkpoint_steps = way == "checkpointed"
+    if way == "hooked":
+        case.layer.step.cross_attention.register_forward_hook(lambda *call: None)
+    out, ponder, _ = case.layer(case.graph, case.feat, **case.arguments, get_attention=True)
+    steps = int(ponder.steps.max())
+    if case.layer.halted == "running":
+        steps = case.layer.max_steps
+    out.sum().backward()  # does the steps again
+    assert len(ponder.attention.weights) == len(ponder.cross_attention.weights) == steps
+    source = case.arguments["cross"][1]
+    projection = source.shape[0] * case.layer.step.cross_attention.key_value_flops
+    assert ponder.encoded_flops == steps * projection
+
+
 def test_attention_record_dense_adds_up_parallel_edges() -> None:
     layout = layout_of([(1, 0), (0, 0), (1, 0), (1, 1)], 2, 2)
     weights = torch.tensor([[0.25], [0.5], [0.25], [1.0]])

@@ -31,6 +31,7 @@ from graphut.nn import (
     FixedDepth,
     HaltingRule,
     HaltingUnit,
+    InputNoise,
     MultiHeadAttention,
     PonderNet,
     PositionwiseTransition,
@@ -506,6 +507,82 @@ def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_st
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]
     assert relative_error(out, layer.step.readout(wanted)) < 1e-10
+
+
+@pytest.mark.parametrize("noise", [None, InputNoise(0.3, on="every_step")], ids=["", "noise"])
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
+def test_recurrence_fixed_depth_shows_sources_outside_a_block_as_halting_does(
+    halted: str, noise: InputNoise | None
+) -> None:
+    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
+    step = build_case().layer.step
+    options: dict[str, Any] = {"halted": halted, "noise": noise, "inject_input": True}
+    never = ScheduledHalting(torch.tensor([3, 3]))
+    layers = [
+        AdaptiveRecurrence(step, never, rule=ACT(weighting="last"), max_steps=3, **options),
+        AdaptiveRecurrence(step, rule=FixedDepth(), max_steps=3, **options),
+    ]
+    found = []
+    for layer in layers:
+        torch.manual_seed(0)
+        found.append(layer.train()(block, normal(5, FEATS), positions=torch.arange(5))[0])
+    assert_same(found[:1], found[1:])
+
+
+class TwiceAttention(MultiHeadAttention):
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return 2 * super().forward(*args, **options)
+
+
+class TwiceStep(UniversalTransformerStep):
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return 2 * super().forward(*args, **options)
+
+
+@pytest.mark.parametrize("halted", HALTED)
+@pytest.mark.parametrize("part", ["step", "attention"])
+def test_recurrence_calls_the_forward_of_a_subclass(part: str, halted: str) -> None:
+    own, hooked = build_case(halted=halted), build_case(halted=halted)
+    layer, other = (
+        case.layer.step if part == "step" else case.layer.step.attention for case in (own, hooked)
+    )
+    plain = own.run(engine)
+    layer.__class__ = TwiceStep if part == "step" else TwiceAttention
+    other.register_forward_hook(lambda module, args, out: 2 * out)
+    found = own.run(engine)
+    assert_same(found, hooked.run(engine))
+    assert relative_error(found[0], plain[0]) > 1e-2
+
+
+@pytest.mark.parametrize("halted", HALTED)
+def test_recurrence_leaves_what_a_hook_on_keys_and_values_has_seen(halted: str) -> None:
+    case, kept, copies = build_case(halted=halted), [], []
+    layer = case.layer.step.attention.key_value
+
+    def keep(module: nn.Module, args: Any, out: Tensor) -> Tensor:
+        kept.append(out)
+        copies.append(out.detach().clone())
+        return out.tanh()
+
+    layer.register_forward_hook(keep)
+    out = engine(case.layer, case.graph, case.feat, **case.arguments)[0]
+    out.sum().backward()
+    assert kept and all(torch.equal(*pair) for pair in zip(kept, copies, strict=True))
+
+
+def test_recurrence_takes_a_module_list_of_steps() -> None:
+    steps = [UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 12))]
+    layer = AdaptiveRecurrence(nn.ModuleList(steps), max_steps=1)  # type: ignore[arg-type]
+    assert [*layer.step] == steps
+
+
+def test_recurrence_a_halting_unit_reads_what_it_learned_from_under_other_rules() -> None:
+    case = build_case(rule=ACT(halt_from="output"))
+    case.layer.evaluation_rule = Convergence(0.3)
+    *_, rows = case.layer.eval()(case.graph, case.feat, **case.arguments, get_steps=True)
+    assert len(rows) > 1
+    for step in rows:
+        assert_same([step.probability], [case.layer.halting(step.states)])
 
 
 def test_recurrence_a_halting_unit_of_another_width() -> None:

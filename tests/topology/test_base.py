@@ -220,9 +220,7 @@ def test_topology_names_a_field_below_its_minimum() -> None:
 
 
 def test_topology_names_a_field_whose_sums_would_not_fit_in_64_bits() -> None:
-    with pytest.raises(
-        ValueError, match=r"radius must be below 10\^18, got 9223372036854775807"
-    ):
+    with pytest.raises(ValueError, match=r"radius must be below 10\^18, got 9223372036854775807"):
         Window(2**63 - 1)
     assert Window(10**18 - 1).mask(3).all() and parse(Window(10**18 - 1).spec())
 

@@ -164,7 +164,7 @@ def test_edge_attention_refuses_several_gradients_at_once() -> None:
         for name in ("native", "dense")
     }
     grads = torch.stack([torch.ones_like(query), query.detach()])
-    with pytest.raises(RuntimeError, match="'native' takes one gradient at a time: .*'dense'"):
+    with pytest.raises(RuntimeError, match=r"'native' takes one gradient at a time: .*'dense'"):
         torch.autograd.grad(outs["native"], query, grads, is_grads_batched=True)
     [found] = torch.autograd.grad(
         outs["dense"], query, grads, is_grads_batched=True, retain_graph=True
