@@ -305,10 +305,10 @@ class _Run:
 
         Nodes that are only sources look as if they had halted before the first step.
         """
-        context, halted = self.context, self.loop.halted
-        step, others = self.loop.step(t), slice(len(states), context.num_src)
-        shown = self._shown(states, slice(len(states)), t, t)
-        if len(states) < context.num_src:
+        context, halted, moving = self.context, self.loop.halted, states.shape[0]
+        step, others = self.loop.step(t), slice(moving, context.num_src)
+        shown = self._shown(states, slice(moving), t, t)
+        if moving < context.num_src:
             signal = 1 if halted in ("frozen", "stale") else t
             noise = t if halted == "running" else 1
             shown = torch.cat([shown, self._shown(self.feat[others], others, signal, noise)])

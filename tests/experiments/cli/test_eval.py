@@ -100,7 +100,7 @@ def test_eval_keeps_a_search_with_what_it_found(
     assert record["by_source_length"] == more["by_source_length"]
     assert 0 < record["flops_share"] <= 1
     assert main(["eval", str(folder), "--beam-size", "0", "--device", "cpu"]) == 2
-    assert "beam_size must be at least 1, got 0" in capsys.readouterr().err
+    assert "beam_size must be an integer from 1, got 0" in capsys.readouterr().err
 
 
 def test_eval_of_other_pairs_needs_no_data_of_the_task(
