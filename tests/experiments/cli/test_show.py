@@ -115,7 +115,9 @@ def test_show_says_what_is_wrong_in_one_line(
     assert "'' is not supported" in said("q d", "a")
     assert "make its folder" in said("q d", "nowhere/a.png")
     assert "make its folder" in said("q d", "nowhere/a.gif")
-    assert "max_length must be an integer from 1, got 0" in said("q d", "a.png", "--max-length", "0")
+    assert "max_length must be an integer from 1, got 0" in said(
+        "q d", "a.png", "--max-length", "0"
+    )
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for out in ("a.png", "a.gif"):
         assert 'pip install "graphut[plot]"' in said("q d", out)
