@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from graphut.attention.layout import IntervalLayout
-
-if TYPE_CHECKING:
-    from graphut.attention.tiles import Tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +80,21 @@ class _Gather(torch.autograd.Function):
 
 
 def make_buckets(
-    layout: IntervalLayout, frontier: Tensor | None, cuts: Tensor, tiles: Tiles
+    layout: IntervalLayout,
+    frontier: Tensor | None,
+    cuts: Tensor,
+    low: Tensor,
+    high: Tensor,
+    partition: bool,
 ) -> Buckets:
     """Sort tiles into buckets by the binary logarithm of their number of sources.
 
-    `cuts`, `(tiles + 1,)`, is the first row of each tile among the query rows of the frontier.
+    `cuts`, `(tiles + 1,)`, is the first row of each tile among the query rows of the frontier;
+    `low` and `high`, `(tiles,)`, its interval of sources; `partition` says that no two overlap.
     """
     counts = cuts.diff()
     tile = counts.nonzero()[:, 0]
-    first, counts, low, sizes = (x[tile] for x in (cuts, counts, tiles.low, tiles.high - tiles.low))
+    first, counts, low, sizes = cuts[tile], counts[tile], low[tile], (high - low)[tile]
     row_lo = layout.lo if frontier is None else layout.lo[frontier]
     row_hi = layout.hi if frontier is None else layout.hi[frontier]
     row_place = torch.full_like(row_lo, -1)
@@ -113,7 +116,7 @@ def make_buckets(
     return Buckets(
         parts,
         PaddedIndex(torch.cat(rows), row_place),
-        PaddedIndex(torch.cat(sources), source_place if tiles.partition else None),
+        PaddedIndex(torch.cat(sources), source_place if partition else None),
     )
 
 

@@ -70,7 +70,7 @@ def _attend(
         buckets = (
             layout.derive(_full_buckets)
             if frontier is None
-            else make_buckets(layout, frontier, cuts, tiles)
+            else make_buckets(layout, frontier, cuts, tiles.low, tiles.high, tiles.partition)
         )
         return buckets.attend(query, call.key, call.value, call.scale)
     return _attend_one_by_one(query, call, layout, frontier, rows)
@@ -79,7 +79,7 @@ def _attend(
 def _full_buckets(layout: EdgeLayout) -> Buckets:
     assert isinstance(layout, IntervalLayout)
     tiles = layout.derive(find_tiles)
-    return make_buckets(layout, None, tiles.cuts, tiles)
+    return make_buckets(layout, None, tiles.cuts, tiles.low, tiles.high, tiles.partition)
 
 
 def _small(call: AttentionCall, tiles: Tiles, rows: list[int]) -> bool:

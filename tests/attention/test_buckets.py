@@ -14,7 +14,7 @@ from tests.helpers import assert_same, normal
 def buckets_of(layout: EdgeLayout, frontier: Tensor | None = None) -> Buckets:
     tiles = find_tiles(layout)
     cuts = tiles.cuts if frontier is None else torch.searchsorted(frontier, tiles.cuts)
-    return make_buckets(layout, frontier, cuts, tiles)
+    return make_buckets(layout, frontier, cuts, tiles.low, tiles.high, tiles.partition)
 
 
 def test_make_buckets_puts_tiles_of_like_size_together() -> None:
