@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.backends import check_backend
+from graphut.attention.transforms import outside_autocast
 from graphut.nn.ponder import Ponder
 
 
@@ -299,7 +300,9 @@ class ConvAsAttention(nn.Module):
         if not len(feat):  # DGL's derivative of a maximum asks for a source
             feat = feat_src.new_zeros(1, feat_src.shape[1])
             block = dgl.create_block(([], []), 1, len(rows))
-        out: Tensor = self.conv(block, (feat, rows))
+        weight = next((w for w in self.conv.parameters() if w.is_floating_point()), feat)
+        with outside_autocast(feat.device.type):  # DGL's kernels take features of one dtype
+            out: Tensor = self.conv(block, (feat.to(weight.dtype), rows.to(weight.dtype)))
         return out.flatten(1), None
 
 

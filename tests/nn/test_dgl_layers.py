@@ -196,6 +196,16 @@ def test_conv_as_attention_where_only_a_node_without_in_edges_is_left(name: str)
     out.sum().backward()
 
 
+@pytest.mark.parametrize("name", CONVS)
+def test_conv_as_attention_under_autocast_keeps_its_own_dtype(name: str) -> None:
+    layer = AdaptiveRecurrence(conv_step(name).float(), max_steps=2)
+    feat = normal(4, FEATS).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(GRAPH, feat)[0]
+    out.float().sum().backward()
+    assert_same([out.float()], [layer(GRAPH, feat)[0]], 5e-2)
+
+
 def test_conv_as_attention_of_a_layer_without_parameters() -> None:
     step: Any = UniversalTransformerStep(
         ConvAsAttention(dgl.nn.GINConv(None), FEATS), PositionwiseTransition(FEATS, 12)

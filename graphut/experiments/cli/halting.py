@@ -46,6 +46,9 @@ def _compare(arguments: Namespace, others: Sequence[str]) -> int:
     """Train and evaluate a model for each way of halting, and print a table."""
     if not issubclass(TASKS[arguments.task], GraphTask):
         raise ValueError(f"{arguments.task} is no task over graphs, which are all that is compared")
+    for word in others:
+        if word.partition("=")[0] in ("--seed", "--preset"):
+            raise ValueError(f"{word} is not passed on: --seeds and --ways are in its place")
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for way in arguments.ways:
         for seed in arguments.seeds:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -113,12 +113,11 @@ def _begun(
     if device.type == "cpu" and training.precision == "auto" and multiplies_bfloat16():
         batch = task.train(training.seed, 0)[: training.batch_size]
         gain = bfloat16_gain(model, learner, batch, training)
-        taken = "bfloat16" if gain > _WORTH_IT else "float32"
+        taken: Literal["bfloat16", "float32"] = "bfloat16" if gain > _WORTH_IT else "float32"
         print(f"precision {taken}: bfloat16 is {gain:.2f} times as fast as float32")
-        if taken == "bfloat16":
-            # It is written into the folder, so that the run stays with it when it is resumed, on
-            # whichever processor. With "auto" it stays in float32: a resumed run measures nothing.
-            training = replace(training, precision="bfloat16")
+        # It is written into the folder, so that the run stays with it when it is resumed or made
+        # again, on whichever processor.
+        training = replace(training, precision=taken)
     return task, lambda lock: Run.create(folder, task, training, model, lock, history)
 
 

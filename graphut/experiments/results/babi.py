@@ -130,7 +130,7 @@ class _Column:
     preset: str | None
     is_trial: bool  # True if it is not among the variants that are to be measured
     title: str
-    by_task: Mapping[int, Sequence[Mapping[str, Any]]]  # error and steps of each seed
+    by_task: Mapping[int, Sequence[Mapping[str, Any]]]  # error, steps and seed of each run
     seeds: Sequence[int]
     commands: Sequence[str]  # of the first run
     missing: str  # the text where there is no run
@@ -162,10 +162,11 @@ class _Column:
         """
         if not self.by_task:
             return self.missing, ""
-        errors = [[row["error"] for row in rows] for rows in self.by_task.values()]
+        errors = [{row["seed"]: row["error"] for row in rows} for rows in self.by_task.values()]
         of_tasks = "" if len(errors) == len(TASKS) else f" ({counted(len(errors), 'task')})"
         failed = sum(self.error(task) > FAILED for task in self.by_task)
-        averages = [*map(fmean, zip(*errors, strict=False))]
+        seeds = set.intersection(*map(set, errors))
+        averages = [fmean(of_seeds[seed] for of_seeds in errors) for seed in sorted(seeds)]
         return tables.mean_and_deviation(averages, tables.percent) + of_tasks, f"{failed}{of_tasks}"
 
     def note(self) -> str:
@@ -184,6 +185,7 @@ def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_C
         by_task: dict[int, list[Mapping[str, Any]]] = {}
         for record in measured:
             for row in record.evaluations["test"]["by_group"]:
+                row = {**row, "seed": record.setup.seed}
                 by_task.setdefault(int(row["group"].removeprefix("qa")), []).append(row)
         first = next((records[0] for records in by_entry if records), None)
         yield _Column(

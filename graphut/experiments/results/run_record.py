@@ -68,6 +68,8 @@ class RunRecord:
         if not lines:
             raise ValueError(f"{folder}: no epoch is done yet")
         progress = Progress.replayed(lines, run.training, run.learner.evaluation)
+        # Lines may be lost with the file that held them, and the run gone on.
+        best = [line["epoch"] for line in lines].index(progress.best_epoch)
         record = cls(
             name=name or "",
             task=run.task_name,
@@ -82,8 +84,8 @@ class RunRecord:
             epochs=progress.epoch,
             best_epoch=progress.best_epoch,
             end=progress.end(run.training),
-            metrics=thinned(lines, progress.best_epoch - 1),
-            validation=rounded(lines[progress.best_epoch - 1]["validation"]),
+            metrics=thinned(lines, best),
+            validation=rounded(lines[best]["validation"]),
             evaluations=rounded(_judged(run.folder, "evaluation")),
             sweeps=rounded({k: own["rows"] for k, own in _judged(run.folder, "sweep").items()}),
             history=run.history,

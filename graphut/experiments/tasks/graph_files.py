@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -213,7 +215,7 @@ def _make(
             labels=labels if _some(labels) else None,
             label=_name(label),
             masks={
-                part: np.array([_name(value) in ("1", "True", "true") for value in columns[name]])
+                part: np.array([_truth(name, value) for value in columns[name]])
                 for part, name in _MASKS.items()
                 if _some(columns[name])
             },
@@ -237,10 +239,20 @@ def _features(values: Sequence[Any]) -> list[Any]:
 
 
 def _name(value: Any) -> str | None:
-    """Return a class as text: 3.0 is the class 3, and an empty text or -1 is none."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return None if value is None or str(value) in ("", "-1") else str(value)
+    """Return a class as text: 3.0 is the class 3, and an empty text, -1 or NaN is none."""
+    missing = value is None or (isinstance(value, float) and isnan(value))
+    text = "" if missing else str(value)
+    whole = re.fullmatch(r"(-?\d+)\.0", text)  # as pandas writes integers beside missing numbers
+    text = whole[1] if whole else text
+    return None if text in ("", "-1") else text
+
+
+def _truth(name: str, value: Any) -> bool:
+    """Return the value of a mask, in the words of Python, spreadsheets and pandas."""
+    word = (_name(value) or "0").lower()
+    if word not in ("0", "1", "false", "true"):
+        raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")
+    return word in ("1", "true")
 
 
 def _indices(names: Sequence[str | None], vocabulary: Vocabulary) -> NDArray[np.int64]:

@@ -170,8 +170,16 @@ class Run:
                     f"back, or say where it is: graphut train {self.task_name} --resume "
                     f"{flag(option)} PATH --out {self.folder}"
                 )
+        files = task.unchecked_files
+        others = files.keys() ^ self.digests.keys() if self.digests else set()
+        if others:
+            name = min(others)
+            raise ValueError(
+                f"{name} {'is new' if name in files else 'is gone'} since the run in {self.folder} "
+                "began: make the data as it was, or begin another run"
+            )
         for name, digest in self.digests.items():
-            path = task.unchecked_files[name]
+            path = files[name]
             if digest_of(path) != digest:
                 raise ValueError(
                     f"{path} has changed since the run in {self.folder} began: put it back as it "

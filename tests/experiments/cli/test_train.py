@@ -73,14 +73,13 @@ def test_train_takes_bfloat16_where_it_is_faster_and_says_so(
     argv = ["train", "copy", *TINY, "--device", "cpu", "--out"]
     assert main([*argv, measured]) == 0
     assert f"precision {taken}: bfloat16 is {gain:.2f} times as fast" in capsys.readouterr().out
-    kept = "bfloat16" if taken == "bfloat16" else "auto"  # float32 on a CPU
-    assert Run.open(measured).training.precision == kept
+    assert Run.open(measured).training.precision == taken
     assert main([*argv, asked, "--precision", taken]) == 0
     assert "times as fast" not in capsys.readouterr().out
     assert_same_run(Path(measured), Path(asked))
     monkeypatch.setattr(train, "bfloat16_gain", lambda *given: 1 / gain)
     assert main([*argv, measured, "--resume", "--epochs", "3"]) == 0
-    assert Run.open(measured).training.precision == kept  # a run stays with what it began with
+    assert Run.open(measured).training.precision == taken  # a run stays with what it began with
 
 
 def test_train_repeats_a_run_that_began_with_the_weights_of_another(

@@ -117,6 +117,13 @@ def test_babi_table_shows_mean_and_deviation_of_the_seeds() -> None:
     assert "seeds 3 (2 runs), 4 (2 runs), 5 (1 run)" in table
 
 
+def test_babi_table_takes_means_of_tasks_over_the_seeds_that_all_have() -> None:
+    runs = make_runs("1k", {1: 0.2, 2: 0.4}, seed=3) + make_runs("1k", {1: 0.1}, seed=4)
+    runs += make_runs("1k", {1: 0.3, 2: 0.1}, seed=5)
+    table = babi_table(runs, "1k", joint=False)
+    assert row(table, "average error, %")["small"] == "25.00 ± 7.07 (2 tasks)"
+
+
 def test_babi_table_of_joint_runs() -> None:
     groups = [{"group": f"qa{n}", "error": n / 100, **STEPS} for n in range(1, 21)]
     record = make_record(

@@ -61,6 +61,17 @@ def test_run_record_of_a_stopped_run(runs: dict[str, Path], tmp_path: Path) -> N
     assert judge == "graphut eval RUN"
 
 
+def test_run_record_of_a_run_that_lost_its_first_lines(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = Path(copytree(runs["small"], tmp_path / "run"))
+    [_, last] = (folder / METRICS).read_text().splitlines()
+    (folder / METRICS).write_text(last + "\n")
+    record = RunRecord.of(folder)
+    assert (record.epochs, record.best_epoch) == (2, 2)
+    assert record.validation == rounded(json.loads(last)["validation"])
+
+
 @pytest.mark.parametrize(
     ("evaluations", "commands"),
     [

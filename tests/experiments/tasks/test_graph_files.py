@@ -96,6 +96,24 @@ def test_read_graphs_of_csv_files_of_one_graph(tmp_path: Path) -> None:
     assert pairs(graph) == {(0, 1), (0, 0), (1, 1)} and graph.label == "yes"
 
 
+def test_read_graphs_takes_classes_and_masks_as_pandas_and_spreadsheets_write_them(
+    tmp_path: Path,
+) -> None:
+    nodes = "node_id,label,train_mask,val_mask\nx,1.0,TRUE,1.0\ny,-1.0,FALSE,0.0\n"
+    files = {"nodes": nodes, "edges": "src_id,dst_id\nx,y\n"}
+    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,\n"))
+    assert graph.labels == ["1", None]
+    assert {part: mask.tolist() for part, mask in graph.masks.items()} == {
+        "train": [True, False],
+        "validation": [True, False],
+    }
+    write(triangle(label=[1.0, float("nan"), 0]), tmp_path / "g.graphml")
+    assert read_graphs(tmp_path / "g.graphml")[0].labels == ["1", None, "0"]
+    write(triangle(label=[1, 0, 0], test_mask=["yes", "no", "no"]), tmp_path / "h.json")
+    with pytest.raises(ValueError, match=r"h\.json: test_mask is 'yes': a mask is true or false"):
+        read_graphs(tmp_path / "h.json")
+
+
 def test_read_graphs_keeps_loops_and_masks(tmp_path: Path) -> None:
     given = triangle(label=[0, 1, 0], train_mask=[True, False, False], test_mask=[0, 1, 1])
     given.add_edge(1, 1)

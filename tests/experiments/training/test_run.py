@@ -75,6 +75,18 @@ def test_run_task_refuses_pairs_that_have_changed(tmp_path: Path) -> None:
         run.task()
 
 
+def test_run_task_refuses_a_folder_with_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = write_pairs(tmp_path / "pairs.tsv", "y")
+    create(tmp_path / "run", task)
+    [(name, path)] = task.unchecked_files.items()
+    for files, words in (({}, f"{name} is gone"), ({name: path, "a": path}, "a is new")):
+        monkeypatch.setattr(Pairs, "unchecked_files", files)
+        with pytest.raises(ValueError, match=f"{words} since the run in .*run began"):
+            Run.open(tmp_path / "run").task()
+
+
 def test_run_task_refuses_pairs_that_are_gone(tmp_path: Path) -> None:
     create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
     (tmp_path / "pairs.tsv").unlink()

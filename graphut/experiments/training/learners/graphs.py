@@ -360,7 +360,15 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))
         if not answers.symbols:
             raise ValueError(f"{path}: where edges answer, graphs cannot be read from a file")
-        return [graph.labelled(kinds, answers) for graph in read_graphs(path)]
+        files = read_graphs(path)
+        if (files[0].labels is None) != (config.answer_at == "graph"):
+            found = "graphs" if files[0].labels is None else "nodes"
+            raise ValueError(f"{path} has labels of {found}, and the run learned others")
+        graphs = [graph.labelled(kinds, answers) for graph in files]
+        asked = [graph for graph in graphs if (graph.labels >= 0).any()]
+        if not asked:
+            raise ValueError(f"{path}: no node or graph has a label to evaluate on")
+        return asked
 
 
 def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:

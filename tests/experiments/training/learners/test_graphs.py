@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import networkx
@@ -297,11 +298,17 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     for node, data in graph.nodes(data=True):
         data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
     networkx.write_graphml(graph, tmp_path / "path.graphml")
-    task = TASKS["node"]
-    [found] = LEARNER.read(str(tmp_path), task.vocabularies, None, task)
+    task, config = TASKS["node"], SimpleNamespace(answer_at="node")
+    [found] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
     assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
     with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
         LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
-        LEARNER.read(str(tmp_path), others, None, task)
+        LEARNER.read(str(tmp_path), others, config, task)
+    with pytest.raises(ValueError, match="has labels of nodes, and the run learned others"):
+        LEARNER.read(str(tmp_path), task.vocabularies, SimpleNamespace(answer_at="graph"), task)
+    for _, data in graph.nodes(data=True):
+        del data["label"]
+    networkx.write_graphml(graph, tmp_path / "unlabelled.graphml")  # nothing in it is asked
+    assert len(LEARNER.read(str(tmp_path), task.vocabularies, config, task)) == 1
