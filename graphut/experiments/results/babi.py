@@ -187,7 +187,7 @@ def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_C
             for row in record.evaluations["test"]["by_group"]:
                 row = {**row, "seed": record.setup.seed}
                 by_task.setdefault(int(row["group"].removeprefix("qa")), []).append(row)
-        first = next((records[0] for records in by_entry if records), None)
+        first = measured[0] if measured else None
         yield _Column(
             variant[0],
             variant not in entries[0].asked,
