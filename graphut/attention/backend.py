@@ -23,7 +23,8 @@ class AttentionResult(NamedTuple):
 class InPlaceKernels(NamedTuple):
     """Attention over keys and values that are written in place, for `KeyValueMemory`."""
 
-    # A call without bias -> output, and what weights are made of again; autograd does not see it.
+    # A call without bias -> output, and two numbers of each row and head, of which `backward` makes
+    # the weights again; autograd does not see it.
     forward: Callable[[AttentionCall], tuple[Tensor, Tensor]]
     # (call, gradient of the output, what `forward` gave, gradients of keys and of values to add to)
     # -> gradient of the query.

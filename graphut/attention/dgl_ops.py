@@ -17,24 +17,24 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     row, source, _ = call.edges
     graph = dgl.create_block((source, row), call.key.shape[0], call.query.shape[0])
     tables = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
-    query, key, value = _once(*tables)
+    bias, factors = call.bias(), call.weight_factors()
+    of_edges = (x for x in (bias, factors) if x is not None)
+    query, key, value, *given = _Once.apply(*tables, *of_edges)  # type: ignore[no-untyped-call]
     scores = dgl.ops.u_dot_v(graph, key, query) * call.scale
-    bias = call.bias()
     if bias is not None:
-        scores = scores + _once(bias)[0][..., None]
+        scores = scores + given[0][..., None]
     unseen = scores == -torch.inf
     dead = dgl.ops.copy_e_max(graph, scores.detach()) == -torch.inf
     scores = scores.masked_fill(dead[row], 0.0)  # keeps the softmax of a dead row from NaN
     weights = dgl.ops.edge_softmax(graph, scores).masked_fill(unseen, 0.0)
-    factors = call.weight_factors()
     if factors is not None:
-        weights = weights * _once(factors)[0][..., None]
+        weights = weights * given[-1][..., None]
     out = dgl.ops.u_mul_e_sum(graph, value, weights)
     return AttentionResult(out.to(call.value.dtype), weights[..., 0])
 
 
 class _Once(torch.autograd.Function):
-    """Pass tensors on; what asks for a derivative of their gradients gets an error."""
+    """Pass tensors on to `dgl.ops`, whose gradients have wrong derivatives: they get an error."""
 
     @staticmethod
     def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
@@ -45,7 +45,7 @@ class _Once(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         if not torch.is_grad_enabled():
             return grads
-        # Made from the tables too, a gradient leads back to all that its derivative depends on.
+        # Each gradient depends on all tables, and so leads to the error from all of them.
         return tuple(_Refusal.apply(grad, *ctx.saved_tensors) for grad in grads)  # type: ignore[no-untyped-call]
 
 
@@ -57,11 +57,6 @@ class _Refusal(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         raise RuntimeError("the backend 'dgl' has no second derivatives: use backend='dense'")
-
-
-def _once(*tables: Tensor) -> tuple[Tensor, ...]:
-    """Return tables for `dgl.ops`, whose gradients would have wrong derivatives."""
-    return _Once.apply(*tables)  # type: ignore[no-untyped-call]
 
 
 DGL = Backend(

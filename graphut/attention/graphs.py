@@ -44,8 +44,9 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     if etype is None and len(graph.etypes) > 1:
         names = ", ".join(map(repr, graph.etypes))
         raise ValueError(
-            f"the graph has several edge types ({names}); choose one, which keeps the graphs of a "
-            f"batch apart: graphut.attention.as_layout(graph, {graph.etypes[0]!r})"
+            f"the graph has several edge types ({names}); choose one, as in "
+            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r}), which also keeps the "
+            "sentences of a batch apart"
         )
     canonical = graph.to_canonical_etype(etype)
     layouts = _layouts_of(graph)

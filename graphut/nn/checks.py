@@ -16,7 +16,7 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
     `side` says in words which nodes they are: `"source"` or `"destination"`.
     """
     _check_tensor(feat, side)
-    weight = next((w for w in layer.parameters() if w.is_floating_point()), feat)
+    weight = first_weight(layer, feat)
     if feat.shape != (nodes, width):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "
@@ -34,6 +34,11 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
             f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
             "convert one of them with .to(dtype)"
         )
+
+
+def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
+    """Return a floating-point parameter of the layer, or another tensor where it has none."""
+    return next((w for w in layer.parameters() if w.is_floating_point()), otherwise)
 
 
 def check_one_a_row(probability: Tensor, rows: int) -> None:

@@ -12,6 +12,7 @@ from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.backends import check_backend
 from graphut.attention.transforms import outside_autocast
+from graphut.nn.checks import first_weight
 from graphut.nn.ponder import Ponder
 
 
@@ -300,9 +301,9 @@ class ConvAsAttention(nn.Module):
         if not len(feat):  # DGL's derivative of a maximum asks for a source
             feat = feat_src.new_zeros(1, feat_src.shape[1])
             block = dgl.create_block(([], []), 1, len(rows))
-        weight = next((w for w in self.conv.parameters() if w.is_floating_point()), feat)
+        dtype = first_weight(self.conv, feat).dtype
         with outside_autocast(feat.device.type):  # DGL's kernels take features of one dtype
-            out: Tensor = self.conv(block, (feat.to(weight.dtype), rows.to(weight.dtype)))
+            out: Tensor = self.conv(block, (feat.to(dtype), rows.to(dtype)))
         return out.flatten(1), None
 
 

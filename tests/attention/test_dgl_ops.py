@@ -64,6 +64,16 @@ def test_dgl_attention_has_no_second_derivatives(given: str) -> None:
         slope.square().sum().backward()
 
 
+def test_dgl_attention_has_no_second_derivatives_of_a_bias_beside_another_path() -> None:
+    layout = GRAPHS["causal"]
+    weight, feat = torch.randn(3, 3).double().requires_grad_(), inputs(layout)[2].detach()
+    state, bias = feat @ weight, torch.rand(layout.num_edges).double().requires_grad_()
+    out = edge_attention(layout, state, state, state, edge_bias=bias, backend="dgl")
+    [slope] = torch.autograd.grad(out.square().sum(), bias, create_graph=True)
+    with pytest.raises(RuntimeError, match="'dgl' has no second derivatives"):
+        torch.autograd.grad(slope.square().sum() + weight.sum(), weight)
+
+
 def test_dgl_attention_has_no_second_derivatives_beside_another_path() -> None:
     layout = GRAPHS["causal"]
     weight, feat = torch.randn(3, 3).double().requires_grad_(), inputs(layout)[2].detach()

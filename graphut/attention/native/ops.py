@@ -81,7 +81,7 @@ def attend(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tens
 
 
 def forward(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tensor]:
-    """Return the output `(A, H, Dv)`, and what a backward pass makes weights of, `(A, H, 2)`."""
+    """Return the output `(A, H, Dv)`, and `softmax` of `call.h`, `(A, H, 2)`."""
     out, softmax, finite = attend(tables, edges, numbers)
     if not finite:
         check_finite(query=tables.query, key=tables.key, value=tables.value)
@@ -290,7 +290,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def _results(given: Tables) -> tuple[Tensor, Tensor]:
-    """Return room for the output, and for what a backward pass makes weights of (`call.h`)."""
+    """Return room for the output, and for `softmax` of `call.h`."""
     rows, heads = given.query.shape[:2]
     softmax = given.query.new_empty(rows, heads, 2, dtype=_wide(given.query.dtype))
     return given.value.new_empty(rows, heads, given.value.shape[2]), softmax

@@ -16,7 +16,7 @@ from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, what rounding took from it, and what weights are made of again."""
+    """Write the output, what rounding took from it, and each row's largest score and sum."""
     edges = inputs.layout.derive(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}

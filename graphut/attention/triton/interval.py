@@ -22,7 +22,7 @@ _SPAN = 1024  # rows of a sentence that one program looks at
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, what rounding took from it, and what weights are made of again."""
+    """Write the output, what rounding took from it, and each row's largest score and sum."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_forward[grid](out=out, rest=rest, softmax=softmax, **arguments)

@@ -126,7 +126,7 @@ class _Beam(Hypothesis):
     row: int = 0
 
     def rank(self, penalty: float, length: int | None = None) -> float:
-        """Return the logarithm of `divisor / -score`: a large divisor would be no number."""
+        """Return the logarithm of `divisor / -score`, as the divisor alone may be too large."""
         divisor = penalty * math.log((5 + (length or len(self.tokens))) / 6)
         return divisor - math.log(-self.score) if self.score < 0 else math.inf
 

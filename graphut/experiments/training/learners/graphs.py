@@ -361,9 +361,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if not answers.symbols:
             raise ValueError(f"{path}: where edges answer, graphs cannot be read from a file")
         files = read_graphs(path)
-        if (files[0].labels is None) != (config.answer_at == "graph"):
+        at = config.answer_at
+        if (files[0].labels is None) != (at == "graph"):
             found = "graphs" if files[0].labels is None else "nodes"
-            raise ValueError(f"{path} has labels of {found}, and the run learned others")
+            raise ValueError(f"{path} has labels of {found}, and the run answers for each {at}")
         graphs = [graph.labelled(kinds, answers) for graph in files]
         asked = [graph for graph in graphs if (graph.labels >= 0).any()]
         if not asked:

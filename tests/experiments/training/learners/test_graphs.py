@@ -306,7 +306,7 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
         LEARNER.read(str(tmp_path), others, config, task)
-    with pytest.raises(ValueError, match="has labels of nodes, and the run learned others"):
+    with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
         LEARNER.read(str(tmp_path), task.vocabularies, SimpleNamespace(answer_at="graph"), task)
     for _, data in graph.nodes(data=True):
         del data["label"]
