@@ -26,6 +26,8 @@ def main(argv: Sequence[str]) -> int:
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
+    # Before the weights are read: if a run that still trains replaces them, the record is stale.
+    digest = model_digest(folder)
     model = run.trained_model(target)
     if "max_steps" in changed:
         model.max_steps = changed["max_steps"]
@@ -38,7 +40,9 @@ def main(argv: Sequence[str]) -> int:
     else:
         sets = test_sets(run, name)
     for label, examples in sets.items():
-        evaluate_set(run, model, label, examples, options, changed, keep=data is None)
+        evaluate_set(
+            run, model, label, examples, options, changed, digest=digest if data is None else None
+        )
     return 0
 
 
@@ -61,17 +65,18 @@ def evaluate_set(
     options: Mapping[str, Any],
     changed: Mapping[str, Any] = MappingProxyType({}),
     *,
-    keep: bool,
+    digest: str | None,
 ) -> None:
-    """Print the evaluation of a model on a set; write it into the run's folder if `keep`.
+    """Print the evaluation of a model on a set, and write it into the run's folder.
 
-    `changed` are settings of the model that are others than those of the run.
+    `changed` are settings of the model that are others than those of the run. The record names the
+    model by the `digest` of its weights; without one it is not written.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
     print(f"{name}, {len(examples)} {learner.examples}: {evaluation}", flush=True)
-    if keep:
-        asked = {"options": {**changed, **options}, "model": model_digest(run.folder)}
+    if digest is not None:
+        asked = {"options": {**changed, **options}, "model": digest}
         flops = learner.count_flops(model, examples, run.training.batch_size)
         save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **flops, **details})
 

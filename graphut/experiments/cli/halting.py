@@ -74,6 +74,7 @@ def _sweep(arguments: Namespace) -> int:
     run = Run.open(arguments.folder)
     if not issubclass(TASKS[run.task_name], GraphTask):
         raise ValueError(f"{run.task_name} is no task over graphs, which are all that is compared")
+    digest = model_digest(run.folder)  # before the weights are read, as in `graphut eval`
     model = run.trained_model(torch.device("cpu"))
     settings = [*_settings(model, arguments)]
     for name, examples in evaluation.test_sets(run, arguments.set).items():
@@ -83,7 +84,7 @@ def _sweep(arguments: Namespace) -> int:
             judged, details = run.learner.evaluate_in_detail(model, run.vocabularies, examples)
             flops = {key: value for key, value in details.items() if key.startswith("flops")}
             found.append({"rule": rule.spec(), "max_steps": max_steps, **judged.metrics, **flops})
-        head = {"graphut": __version__, "set": name, "model": model_digest(run.folder)}
+        head = {"graphut": __version__, "set": name, "model": digest}
         write_json(run.folder / f"sweep-{name}.json", {**head, "rows": found})
         rows = [
             [name, own["rule"], str(own["max_steps"]), *mean_cells([own], *_COLUMNS)]

@@ -87,7 +87,8 @@ def _train(argv: Sequence[str]) -> int:
         over = _fit(run, task, target, lock, accumulate, should_stop, resume=resume)
     if over and interruption.signal is None:
         best = run.model().to(target)
-        evaluate_set(run, best, "test", task.test, {}, keep=is_first())
+        digest = model_digest(folder) if is_first() else None
+        evaluate_set(run, best, "test", task.test, {}, digest=digest)
         for answer in run.learner.show(best, task):
             print(f"\n{answer}")
     elif not over:

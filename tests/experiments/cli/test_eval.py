@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from graphut._files import read_json, write_json
 from graphut.experiments.cli import main
@@ -13,6 +14,8 @@ from graphut.experiments.tasks import Sort, babi, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.training import Run, evaluate
+from graphut.experiments.training.run_files import model_digest
+from graphut.models.base import AdaptiveModel
 from tests.experiments.cli.tiny import MODEL, TINY
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
 
@@ -30,6 +33,24 @@ def test_eval_of_the_test_set(
     wanted = evaluate(run.model(), task, task.test)
     assert capsys.readouterr().out == f"test, 4 sequences: {wanted}\n"
     assert kept.read_bytes() == before
+
+
+def test_eval_names_the_weights_that_it_judged(
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(finished_run, tmp_path / "run")
+    judged, load = model_digest(folder), Run.trained_model
+
+    def load_before_an_epoch_ends(run: Run, device: torch.device) -> AdaptiveModel:
+        model = load(run, device)
+        newer = run.model()
+        next(newer.parameters()).data += 1
+        newer.save_pretrained(folder)
+        return model
+
+    monkeypatch.setattr(Run, "trained_model", load_before_an_epoch_ends)
+    assert main(["eval", str(folder), "--device", "cpu"]) == 0
+    assert read_json(folder / "evaluation-test.json")["model"] == judged != model_digest(folder)
 
 
 @pytest.fixture(scope="module")
