@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -37,6 +37,8 @@ class Outcome:
     labels: int  # how many there are
     learned: int | None = None  # how many of them the loss is the mean of, if not of all
     ponders: Mapping[str, Ponder]  # of the nodes of each part, such as "encoder" and "decoder"
+    # Losses that are added, by name, each with the number of things that it is the mean of.
+    added: Mapping[str, tuple[Tensor, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -52,20 +54,23 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many labels the loss is the mean of, and how many nodes each part has."""
+        """Return how many labels each loss is the mean of, and how many nodes each part has."""
         learned = self.labels if self.learned is None else self.learned
-        return {"loss": learned} | {name: p.steps.numel() for name, p in self.ponders.items()}
+        added = {name: number for name, (_, number) in self.added.items()}
+        nodes = {name: ponder.steps.numel() for name, ponder in self.ponders.items()}
+        return {"loss": learned, **added, **nodes}
 
     def total_loss(self, ponder_weight: float, counts: Mapping[str, int] | None = None) -> Tensor:
-        """Return the loss plus the weighted ponder cost (arXiv 1603.08983, Eq. 13).
+        """Return the losses plus the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
         The cost of each part is the mean over its nodes. If the batch is a part of a larger one,
         with these `counts`, return what it adds to the means of that one.
         """
         own = self.counts
         share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
+        added = sum(share[name] * loss for name, (loss, _) in self.added.items())
         cost = sum(share[name] * ponder.cost for name, ponder in self.ponders.items())
-        return share["loss"] * self.loss + ponder_weight * cost
+        return share["loss"] * self.loss + added + ponder_weight * cost
 
 
 class ExampleAnswer(NamedTuple):

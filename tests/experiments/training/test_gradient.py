@@ -68,6 +68,11 @@ CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
         {**OF_GRAPHS, "answer_at": "graph"},
         [graph._replace(labels=graph.labels[:1]) for graph in GRAPHS],
     ),
+    "answers of graphs at the end": (
+        GraphLearner(),
+        {**OF_GRAPHS, "answer_at": "graph", "step_loss": "none"},
+        [graph._replace(labels=graph.labels[:1]) for graph in GRAPHS],
+    ),
 }
 
 
@@ -98,7 +103,8 @@ def one_process(name: str, size: int) -> dict[str, Tensor]:
     learner, _, batch = CASES[name]
     model = make_model(name)
     outcome = learner.outcome(model, batch[:size], CONFIG.label_smoothing)
-    loss = outcome.loss + 0.3 * sum(ponder.cost for ponder in outcome.ponders.values())
+    loss = outcome.loss + sum(added for added, _ in outcome.added.values())
+    loss = loss + 0.3 * sum(ponder.cost for ponder in outcome.ponders.values())
     torch.autograd.backward(loss)
     return {key: parameter.grad for key, parameter in model.named_parameters()}
 

@@ -271,15 +271,17 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         output = union.run(model, get_steps=config.step_loss != "none" or config.halting_loss > 0)
         loss, right = union.judge(model, output.logits, label_smoothing)
         total = loss.sum() / max(1, len(loss))  # of graphs in which nothing is asked, 0
+        halting = total.new_zeros(())
         if output.steps is not None:
             by_step, halting = step_losses(model, union, output.steps, label_smoothing)
             total = total if config.step_loss == "none" else by_step
-            total = total + config.halting_loss * halting
+        learned, nodes = self._learned(model, union)
         return Outcome(
             loss=total,
             right=right.sum(),
             labels=len(loss),
-            learned=self._learned(model, union),
+            learned=learned,
+            added={"halting": (config.halting_loss * halting, nodes)},
             ponders={"encoder": output.ponder},
         )
 
@@ -288,14 +290,17 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     ) -> dict[str, int]:
         """Count what is asked, and the nodes."""
         union = GraphBatch.of(batch, model.config.answer_at)
-        return {"loss": self._learned(model, union), "encoder": len(union.nodes)}
+        learned, nodes = self._learned(model, union)
+        return {"loss": learned, "halting": nodes, "encoder": len(union.nodes)}
 
     @staticmethod
-    def _learned(model: UniversalGraphTransformer, batch: GraphBatch) -> int:
-        """Return of how many answers, or of nodes after every step, the loss is the mean."""
-        if model.config.step_loss == "none":
-            return len(batch.asked)
-        return int((batch.answer_of_node(model.config.answer_at) >= 0).sum())
+    def _learned(model: UniversalGraphTransformer, batch: GraphBatch) -> tuple[int, int]:
+        """Return of how many things the loss, and that of halting, are the means.
+
+        The loss is the mean over answers; after every step, as halting, over the nodes asked.
+        """
+        nodes = int((batch.answer_of_node(model.config.answer_at) >= 0).sum())
+        return len(batch.asked) if model.config.step_loss == "none" else nodes, nodes
 
     def evaluate_in_detail(
         self,

@@ -135,7 +135,7 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     nodes = len(graph_of_node)
     assert weight == pytest.approx(nodes, rel=1e-4)  # the weights of a node sum to 1
     losses = losses / (nodes if step_loss == "weighted" else nodes * 4)
-    found = LEARNER.outcome(model, graphs, 0.0).loss
+    found = LEARNER.outcome(model, graphs, 0.0).total_loss(0.0)
     torch.testing.assert_close(found, losses + 0.5 * halting / (nodes * 4), atol=1e-4, rtol=1e-4)
     found.backward()
     assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
@@ -167,7 +167,7 @@ def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
     steps = batch.run(both, get_steps=True).steps
     assert steps is not None
     _, halting = step_losses(both, batch, steps)
-    torch.testing.assert_close(outcomes[1].loss, outcomes[0].loss + 0.5 * halting)
+    torch.testing.assert_close(outcomes[1].total_loss(0.0), outcomes[0].loss + 0.5 * halting)
 
 
 def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
@@ -175,7 +175,7 @@ def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
     batch = GraphBatch.of(graphs, "node")
     logs = model(batch.layout, batch.nodes).logits.log_softmax(-1)
     wanted = -(0.7 * logs.gather(1, batch.labels[:, None])[:, 0] + 0.3 * logs.mean(1)).mean()
-    torch.testing.assert_close(LEARNER.outcome(model, graphs, 0.3).loss, wanted)
+    torch.testing.assert_close(LEARNER.outcome(model, graphs, 0.3).total_loss(0.0), wanted)
     with pytest.raises(ValueError, match=r"where edges answer it is 0, not 0\.3"):
         LEARNER.outcome(make_model(TASKS["edge"]), TASKS["edge"].test, 0.3)
 
@@ -186,7 +186,7 @@ def test_scores_leave_out_nodes_that_are_not_asked() -> None:
     found = score_graphs(model, first)
     assert (~np.isnan(found.right)).sum() == len(graphs) < len(found.steps)
     none = [graph._replace(labels=np.full(len(graph.nodes), -1)) for graph in graphs]
-    assert LEARNER.outcome(model, none, 0.0).loss == 0
+    assert LEARNER.outcome(model, none, 0.0).total_loss(0.0) == 0
     with pytest.raises(ValueError, match="no node of the graphs has an answer"):
         score_graphs(model, none)
 
