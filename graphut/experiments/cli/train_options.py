@@ -24,13 +24,13 @@ from graphut.models.config import ModelConfig
 def read_options(argv: Sequence[str]) -> dict[str, Any]:
     """Return the options of a command line, the task's name among them, wherever it stands.
 
-    Those of a file that `--config` names stand before all others.
+    Those of the files that `--config` names stand before all others.
     """
     task = argv[0] if argv and argv[0] in TASKS else _parser(None).parse_args(argv).task
     parser = _parser(task)
     options: dict[str, Any] = vars(parser.parse_args(argv))
-    if options["config"] is not None:
-        words = _words(options["config"], task, parser)
+    if options["config"]:
+        words = [word for path in options["config"] for word in _words(path, task, parser)]
         if options["resume"]:  # the run has the weights that it began with
             words = [word for word in words if not word.startswith("--init-from=")]
         options = vars(parser.parse_args([*words, *argv]))
@@ -48,7 +48,7 @@ def _words(path: str, task: str, parser: Parser) -> list[str]:
         raise ValueError(f"{path} must have an option in each line, such as 'epochs: 3'")
     if (other := options.pop("task", task)) != task:
         raise ValueError(f"{path} has options of the task {other}, not of {task}")
-    known = {text.removeprefix("--").replace("-", "_") for text in parser.flags()}
+    known = {text.removeprefix("--").replace("-", "_") for text in parser.flags()} - {"config"}
     words = []
     for name, value in options.items():
         if name not in known:
@@ -86,8 +86,8 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     option = parser.add_argument
     option("--out", required=True, metavar="FOLDER", help="where to keep the run")
     help = "a YAML file of options, such as the options.yaml of a run, which repeats it; options "
-    help += "of the command line go before those of the file"
-    option("--config", metavar="FILE", help=help)
+    help += "of the command line go before those of the file; of several files, those of the last"
+    option("--config", action="append", default=[], metavar="FILE", help=help)
     help = "go on with the run that is in the folder; with more --epochs or --patience than it "
     help += "began with also after its end, from where the learning rate of so long a run would be"
     option("--resume", action="store_true", help=help)

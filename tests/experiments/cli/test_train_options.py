@@ -54,6 +54,10 @@ def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> No
     given = read_options([*argv, "--config", str(path), "--epochs", "9"])
     wanted = ["--epochs", "9", "--learning-rate", "1e-5", "--no-adaptive", "--preset", "fixed"]
     assert given == read_options([*argv, *wanted])
+    other = tmp_path / "other.yaml"
+    other.write_text("epochs: 9\n")
+    files = ["--config", str(path), "--config", str(other)]
+    assert read_options([*argv, *files]) == given
     path.write_text("")
     assert read_options([*argv, "--config", str(path)]) == read_options(argv)
 
@@ -64,6 +68,7 @@ def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> No
         ("epoch: 3", "mine.yaml: 'epoch' is no option; did you mean 'epochs'?"),
         ("window: 3", "mine.yaml: 'window' is no option"),
         ("7: 3", "mine.yaml: 7 is no option"),
+        ("config: other.yaml", "mine.yaml: 'config' is no option"),
         ("task: copy", "mine.yaml has options of the task copy, not of sort"),
         ("epochs: [3]", "mine.yaml must have an option in each line, such as 'epochs: 3'"),
         ("just text", "mine.yaml must have an option in each line"),
