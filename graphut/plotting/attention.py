@@ -95,7 +95,7 @@ def attention_size(weights: Tensor) -> tuple[float, float]:
     longest = max(queries, keys)
     if _has_lines(weights):
         return 0.5 + heads * max(1.0, 0.25 * longest), 0.4 + 0.95 * steps
-    side = min(max(1.6, 0.1 * longest), 4.0)
+    side = min(max(1.6, 0.15 * longest), 4.0)
     return 1.4 + heads * side, 0.9 + steps * side
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _WIDEST = 16.0  # inches, of pictures beside each other
 _MOST_STEPS = 16  # of attention
 _TITLE = 0.35  # inches
+_LETTERS = 11  # of the title in an inch
 
 
 class _Picture(NamedTuple):
@@ -62,8 +63,7 @@ def main(argv: Sequence[str]) -> int:
             rows += _rows([_ponder_picture(part) for part in parts])
         if what != "ponder":
             rows += _rows([*map(_attention_picture, attention_tables(parts))])
-        title = f"{shortened(' '.join(text.split()), 70)}  \N{RIGHTWARDS ARROW}  "
-        save_figure(_arranged(title + shortened(answer, 70), rows), out)
+        save_figure(_arranged(" ".join(text.split()), answer, rows), out)
     print(f"{out}: the answer is {answer}")
     return 0
 
@@ -115,17 +115,20 @@ def _rows(pictures: Sequence[_Picture]) -> list[list[_Picture]]:
     return rows
 
 
-def _arranged(title: str, rows: Sequence[Sequence[_Picture]]) -> Figure:
+def _arranged(text: str, answer: str, rows: Sequence[Sequence[_Picture]]) -> Figure:
     heights = [max(picture.size[1] for picture in row) + _TITLE for row in rows]
-    figure = new_figure(max(map(_width, rows)), sum(heights) + _TITLE)
-    figure.suptitle(title, parse_math=False)
+    width = max(map(_width, rows))
+    figure = new_figure(width, sum(heights) + _TITLE)
+    room = max(8, int(_LETTERS * width / 2) - 2)  # of each side of the arrow
+    title = f"{shortened(text, room)}  \N{RIGHTWARDS ARROW}  {shortened(answer, room)}"
+    figure.suptitle(title, size=10, parse_math=False)
     lines = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
     for line, row in zip(lines, rows, strict=True):
         widths = [picture.size[0] for picture in row]
         places = line.subfigures(1, len(row), squeeze=False, width_ratios=widths)[0]
         for place, picture in zip(places, row, strict=True):
             picture.draw(place)
-            place.suptitle(picture.title, size=10)
+            place.suptitle(picture.title, size=9)
     return figure
 
 
