@@ -16,7 +16,7 @@ from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.attention.native.geometric import fast_geometric_bias
-from graphut.nn.checks import check_feat
+from graphut.nn.checks import check_feat, check_one_feat
 
 USUAL_DEGREE = 20
 
@@ -239,10 +239,14 @@ class MultiHeadAttention(nn.Module):
             If features do not fit the graph or the layer, or a node has no in-edge.
         """
         layout = as_layout(graph)
-        # A block's destinations are its first sources; elsewhere the two are the same nodes.
-        feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, None)
-        check_feat(feat_src, "source", layout.num_src, self.in_feats[0], self)
-        feat_dst = feat_src[: layout.num_dst] if feat_dst is None else feat_dst
+        if isinstance(feat, tuple):
+            feat_src, feat_dst = feat
+            check_feat(feat_src, "source", layout.num_src, self.in_feats[0], self)
+        else:
+            check_one_feat(graph)
+            check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
+            # A block's destinations are its first sources; elsewhere the two are the same nodes.
+            feat_src, feat_dst = feat, feat[: layout.num_dst]
         check_feat(feat_dst, "destination", layout.num_dst, self.in_feats[1], self)
         if frontier is not None:
             check_frontier(layout, frontier)

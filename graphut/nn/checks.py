@@ -56,14 +56,28 @@ def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
 
     Homogeneous graphs and blocks pass; what a bare layout's sources are only its maker knows.
     """
-    if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
-        return  # that a graph has one edge type, whoever reads it makes sure
-    source, _, target = graph.canonical_etypes[0]
-    if source != target:
+    if types := _two_types(graph):
         raise ValueError(
-            f"the graph's edges go from {source!r} to {target!r} nodes; a step needs a graph over "
-            "one type of nodes, or a block (other sources go into a decoder's cross=)"
+            f"the graph's edges go from {types}; a step needs a graph over one type of nodes, or "
+            "a block (other sources go into a decoder's cross=)"
         )
+
+
+def check_one_feat(graph: DGLGraph | EdgeLayout) -> None:
+    """Raise for a bipartite graph, for which one tensor of features is not enough."""
+    if types := _two_types(graph):
+        raise ValueError(
+            f"the graph's edges go from {types}; give the features of both, as a pair: "
+            "(source features, destination features)"
+        )
+
+
+def _two_types(graph: DGLGraph | EdgeLayout) -> str:
+    """Return the node types of a bipartite graph in words; nothing for another graph."""
+    if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
+        return ""  # that a graph has one edge type, whoever reads it makes sure
+    source, _, target = graph.canonical_etypes[0]
+    return "" if source == target else f"{source!r} to {target!r} nodes"
 
 
 def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:

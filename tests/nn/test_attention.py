@@ -63,6 +63,12 @@ def test_attention_a_pair_of_features_on_a_bipartite_graph() -> None:
         assert_same([layer(graph, (source, target))], [expected])
 
 
+def test_attention_a_bipartite_graph_needs_features_of_both_sides() -> None:
+    graph = dgl.heterograph({("user", "likes", "film"): ([0, 3, 2], [0, 1, 1])})
+    with pytest.raises(ValueError, match="'user' to 'film' nodes; give the features of both"):
+        build()(graph, normal(4, 8))
+
+
 def test_attention_a_block_takes_its_sources_features_or_a_pair() -> None:
     graph = dgl.graph(([0, 1, 2, 4, 3], [1, 2, 1, 1, 2]), num_nodes=5)
     block = dgl.to_block(graph, torch.tensor([2, 1]))
