@@ -46,6 +46,7 @@ MODES: dict[str, Sequence[Any]] = {
     "positions": (True, False),
     "scale_by_degree": (False, True),
 }
+HALTED = MODES["halted"]
 SIGNALS: dict[str, Sequence[Any]] = {
     "position_signal": ("sinusoidal", "sinusoidal0", "learned", "own", None),
     "step_signal": ("learned", None, "own", "sinusoidal0", "sinusoidal"),
@@ -78,6 +79,11 @@ class OwnSignal(nn.Module):
 
     def forward(self, coordinates: Tensor) -> Tensor:
         return torch.sin(coordinates[:, None] * self.rates)
+
+
+def halve(module: nn.Module, args: Any, out: Any) -> Any:
+    """A forward hook that halves what a layer returns, but for attention weights."""
+    return (out[0] / 2, *out[1:]) if isinstance(out, tuple) else out / 2
 
 
 def signal_from(name: str | None, size: int, seed: int) -> Any:

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import gc
 import math
 import re
-import weakref
-from collections.abc import Iterator
-from itertools import pairwise, product
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,16 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch._dynamo.exc import Unsupported
-from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 from torch.func import functional_call
 from torch.nn.functional import conv1d
 
-from graphut._dgl import DGLGraph, dgl
-from graphut.attention import EdgeLayout
+from graphut._dgl import dgl
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
@@ -43,7 +33,6 @@ from graphut.nn import (
     coordinate_signal,
     dense_recurrence,
 )
-from graphut.nn.context import GraphContext
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import (
     Pairs,
@@ -58,6 +47,7 @@ from tests.helpers import (
 )
 from tests.nn.cases import (
     FEATS,
+    HALTED,
     HEADS,
     MODES,
     SIGNALS,
@@ -66,11 +56,9 @@ from tests.nn.cases import (
     build_step,
     engine,
     randomised,
-    rows_graph,
 )
 from tests.topology.brute import batches, topologies
 
-HALTED = MODES["halted"]
 ALL_MODES = {**MODES, **SIGNALS}
 
 
@@ -362,21 +350,6 @@ def test_recurrence_a_graph_on_the_cpu_serves_features_on_the_gpu(modes: dict[st
 # The work.
 
 
-@pytest.fixture
-def edges_seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """In-edges of the rows of each attention."""
-    seen = []
-    attend = MultiHeadAttention.attend
-
-    def counted(layer: Any, layout: EdgeLayout, *args: Any, **options: Any) -> Any:
-        rows = options["frontier"]
-        seen.append(int(layout.in_degrees[slice(None) if rows is None else rows].sum()))
-        return attend(layer, layout, *args, **options)
-
-    monkeypatch.setattr(MultiHeadAttention, "attend", counted)
-    return seen
-
-
 def rows_through(*modules: nn.Module) -> dict[nn.Module, list[int]]:
     """How many rows go through each module, call by call, from now on."""
     counts: dict[nn.Module, list[int]] = {module: [] for module in modules}
@@ -527,47 +500,6 @@ def test_recurrence_fixed_depth_shows_sources_outside_a_block_as_halting_does(
         torch.manual_seed(0)
         found.append(layer.train()(block, normal(5, FEATS), positions=torch.arange(5))[0])
     assert_same(found[:1], found[1:])
-
-
-class TwiceAttention(MultiHeadAttention):
-    def forward(self, *args: Any, **options: Any) -> Any:
-        return 2 * super().forward(*args, **options)
-
-
-class TwiceStep(UniversalTransformerStep):
-    def forward(self, *args: Any, **options: Any) -> Any:
-        return 2 * super().forward(*args, **options)
-
-
-@pytest.mark.parametrize("halted", HALTED)
-@pytest.mark.parametrize("part", ["step", "attention"])
-def test_recurrence_calls_the_forward_of_a_subclass(part: str, halted: str) -> None:
-    own, hooked = build_case(halted=halted), build_case(halted=halted)
-    layer, other = (
-        case.layer.step if part == "step" else case.layer.step.attention for case in (own, hooked)
-    )
-    plain = own.run(engine)
-    layer.__class__ = TwiceStep if part == "step" else TwiceAttention
-    other.register_forward_hook(lambda module, args, out: 2 * out)
-    found = own.run(engine)
-    assert_same(found, hooked.run(engine))
-    assert relative_error(found[0], plain[0]) > 1e-2
-
-
-@pytest.mark.parametrize("halted", HALTED)
-def test_recurrence_leaves_what_a_hook_on_keys_and_values_has_seen(halted: str) -> None:
-    case, kept, copies = build_case(halted=halted), [], []
-    layer = case.layer.step.attention.key_value
-
-    def keep(module: nn.Module, args: Any, out: Tensor) -> Tensor:
-        kept.append(out)
-        copies.append(out.detach().clone())
-        return out.tanh()
-
-    layer.register_forward_hook(keep)
-    out = engine(case.layer, case.graph, case.feat, **case.arguments)[0]
-    out.sum().backward()
-    assert kept and all(torch.equal(*pair) for pair in zip(kept, copies, strict=True))
 
 
 def test_recurrence_takes_a_module_list_of_steps() -> None:
@@ -789,423 +721,3 @@ def test_recurrence_a_graph_alone_and_in_a_batch(
     for graph, part, feat, some in zip(graphs, dgl.unbatch(batch), feats, biases, strict=True):
         alone, steps, *_ = engine(case.layer, graph, feat, edge_bias=some)
         assert_same([part.ndata["out"], part.ndata["steps"]], [alone, steps])
-
-
-# Hooks.
-
-
-def halve(module: nn.Module, args: Any, out: Any) -> Any:
-    return (out[0] / 2, *out[1:]) if isinstance(out, tuple) else out / 2
-
-
-def stretch(module: nn.Module, args: tuple[Any, Any]) -> tuple[Any, Any]:
-    graph, feat = args
-    if isinstance(feat, tuple):
-        return graph, (1.5 * feat[0], 0.5 * feat[1])
-    return graph, 1.5 * feat + feat.roll(1, 0)  # what a node sees depends on halted ones too
-
-
-HOOKED = covering(
-    halted=HALTED,
-    norm=MODES["norm"],
-    form=MODES["form"],
-    part=("step", "attention", "cross_attention"),
-    pre=(False, True),
-)
-
-
-@pytest.mark.parametrize("modes", HOOKED, ids=name_of)
-def test_recurrence_hooks_act_as_on_calls_of_the_step(
-    modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    modes = dict(modes)
-    part, pre = modes.pop("part"), modes.pop("pre")
-    if part == "cross_attention":
-        modes["form"] = "decoder"
-    case = build_case(topology="rows", **modes)
-    plain = case.run(engine)
-    step = case.layer.step
-    hooked = step if part == "step" else getattr(step, part)
-    hook = (hooked.register_forward_pre_hook if pre else hooked.register_forward_hook)(
-        stretch if pre else halve
-    )
-    found = case.run(engine)
-
-    def call(step: Any, graph: Any, copies: Any, now: Any, shown: Any, *others: Any) -> Any:
-        combined, _, cross = others[:3]
-        return step(graph, shown, cross=cross), combined
-
-    with monkeypatch.context() as patch:
-        patch.setattr("graphut.nn.reference._step", call)
-        assert_same(found, case.run(dense_recurrence))
-    assert relative_error(found[0], plain[0]) > 1e-2
-    hook.remove()
-    assert_same(case.run(engine), plain)
-
-
-@pytest.mark.parametrize(
-    "modes", covering(halted=HALTED, norm=MODES["norm"], form=MODES["form"]), ids=name_of
-)
-def test_recurrence_a_hook_that_scales_is_a_scaled_map(modes: dict[str, Any]) -> None:
-    hooked, scaled = build_case(**modes), build_case(**modes)
-    for name in ("attention", "cross_attention", "transition"):
-        layer, other = (getattr(case.layer.step, name) for case in (hooked, scaled))
-        if layer is not None:
-            layer.register_forward_hook(halve)
-            last = other.layers[-1] if name == "transition" else other.output
-            last.weight.data /= 2
-            last.bias.data /= 2
-    found, expected = (engine(c.layer, c.graph, c.feat, **c.arguments) for c in (hooked, scaled))
-    assert_same(found, expected)
-    _, ponder = hooked.layer(hooked.graph, hooked.feat, **hooked.arguments)
-    assert ponder.projected == hooked.graph.num_src * int(ponder.steps.max())
-
-
-def test_recurrence_hooks_see_a_call_a_step_with_its_frontier() -> None:
-    case, calls = build_case(edge_dim=3), []
-    feat = normal(case.graph.num_edges, 3, seed=9)
-    case.arguments["edge_feat"] = feat
-
-    def note(module: Any, args: Any, options: Any, out: Any) -> None:
-        rows = options["frontier"]
-        calls.append((type(module), 10 if rows is None else len(rows)))
-
-    for module in (case.layer.step, case.layer.step.attention):
-        module.register_forward_hook(note, with_kwargs=True)
-    given = case.arguments
-    out, ponder, weights = case.layer(case.graph, case.feat, get_attention=True, **given)
-    expected, same, wanted = build_case(edge_dim=3).layer(
-        case.graph, case.feat, get_attention=True, **given
-    )
-    assert_same([out, ponder.steps, *weights], [expected, same.steps, *wanted])
-    assert all(map(torch.equal, ponder.attention.weights, weights))
-    sizes = [int(size) for size in ponder.frontier_sizes if size]
-    assert [rows for kind, rows in calls if kind is MultiHeadAttention] == sizes
-    assert [rows for kind, rows in calls if kind is UniversalTransformerStep] == sizes
-
-
-# Programs of torch.compile.
-
-
-def assert_same_when_compiled(case: Case, compiler: str, *, fullgraph: bool = True) -> None:
-    torch._dynamo.reset()
-    call = torch.compile(engine, fullgraph=fullgraph, backend=compiler)
-    results = []
-    for run in (engine, call):
-        found = run(case.layer, case.graph, case.feat, **case.arguments)
-        out, _, rest, cost = found
-        results.append([*found, *gradients([out, rest, cost], case.inputs)])
-    assert_same(*results)
-
-
-# What inductor itself uses, torch has deprecated.
-OWN = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-COMPILERS = ["aot_eager", pytest.param("inductor", marks=[pytest.mark.full, OWN])]
-WHOLE = covering(
-    halted=("fixed", "running"),
-    norm=MODES["norm"],
-    form=MODES["form"],
-    transition=MODES["transition"],
-    topology=("causal", "rows"),
-)
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("modes", WHOLE, ids=name_of)
-def test_recurrence_compiles_as_a_whole_where_the_host_asks_for_nothing(
-    modes: dict[str, Any], compiler: str
-) -> None:
-    fixed = modes["halted"] == "fixed"
-    case = build_case(**{**modes, "halted": "copied" if fixed else "running"}, max_steps=3)
-    if fixed:
-        case.layer.rule = FixedDepth()
-    assert_same_when_compiled(case, compiler)
-
-
-# The compiler looks at the gradients of what an uncompiled part returns.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-@pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
-def test_recurrence_with_a_frontier_breaks_a_compiled_program(halted: str) -> None:
-    case = build_case(halted=halted)
-    assert_same_when_compiled(case, "eager", fullgraph=False)
-    with pytest.raises(Unsupported, match=r"the host asks at each step which nodes halt; not so"):
-        assert_same_when_compiled(case, "eager")
-
-
-# Steps that are done again in the backward pass.
-
-AGAIN = covering(
-    halted=HALTED,
-    norm=MODES["norm"],
-    form=MODES["form"],
-    transition=MODES["transition"],
-    topology=("complete", "rows"),
-    hooked=(False, True),
-)
-
-
-@pytest.mark.parametrize("modes", AGAIN, ids=name_of)
-def test_recurrence_checkpointed_steps_give_the_same(modes: dict[str, Any]) -> None:
-    modes = dict(modes)
-    hooked, results = modes.pop("hooked"), []
-    for again in (False, True):
-        case = build_case(**modes, checkpoint_steps=again)
-        step = case.layer.step
-        step.dropout.p = step.attention.attn_drop = 0.3
-        if hooked:
-            step.attention.register_forward_hook(halve)
-        results.append(case.run(engine))
-    assert_same(*results)
-
-
-def test_recurrence_checkpointed_steps_with_all_that_a_call_can_ask_for() -> None:
-    results, feat = [], normal(24, 3, seed=9)
-    for again in (False, True):
-        case = build_case(edge_dim=3, topology="window", form="decoder", checkpoint_steps=again)
-        given = {**case.arguments, "edge_feat": feat, "get_attention": True, "get_steps": True}
-        out, ponder, weights, rows = case.layer(case.graph, case.feat, **given)
-        states = [own.states for own in rows]
-        once = torch.autograd.grad(out.square().sum(), feat, retain_graph=True)
-        grads = gradients([out, ponder.cost, *weights, *states], [*case.inputs, feat])
-        work = [ponder.computed, ponder.edges, torch.tensor(len(ponder.work.projections))]
-        results.append([out, *weights, *states, *once, *grads, *work])
-    assert_same(*results)
-
-
-def test_recurrence_checkpointed_steps_with_weights_of_their_own_and_blocks() -> None:
-    results = []
-    for again in (False, True):
-        case = build_case(share_weights=False, norm="pre", checkpoint_steps=again)
-        found = case.run(engine)
-        [sizes, blocks] = [10, 8, 6, 5, 5, 4], []
-        for src, dst in pairwise(sizes):
-            blocks.append(layout_of([(i, j) for j in range(dst) for i in (j, src - 1)], src, dst))
-        out, _ = case.layer(blocks, case.feat)
-        results.append([*found, out, *gradients([out], case.inputs)])
-    assert_same(*results)
-
-
-def saved_numbers(case: Case) -> int:
-    """Count the numbers that the backward pass of a recurrence keeps."""
-    counts = []
-    with saved_tensors_hooks(lambda x: counts.append(x.numel()) or x, lambda x: x):
-        case.layer(case.graph, case.feat, **case.arguments)
-    return sum(counts)
-
-
-@pytest.mark.parametrize("halted", [*HALTED, "fixed"])
-def test_recurrence_checkpointed_steps_keep_states_alone(halted: str) -> None:
-    growth = {}
-    for again in (False, True):
-        kept = []
-        for cap in (3, 7):
-            halting = ScheduledHalting(torch.tensor([9] * 10))
-            options = {} if halted == "fixed" else {"halted": halted}
-            case = build_case(halting=halting, max_steps=cap, checkpoint_steps=again, **options)
-            if halted == "fixed":
-                case.layer.rule = FixedDepth()
-            kept.append(saved_numbers(case))
-        growth[again] = (kept[1] - kept[0]) / 4 / case.feat.numel()
-    assert growth[True] <= 3 < 12 < growth[False]
-
-
-def test_recurrence_checkpointed_steps_are_gone_with_their_graph(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    branch, kept = GraphContext.branch, []
-
-    def noted(context: GraphContext) -> GraphContext:
-        own = branch(context)
-        kept.append(weakref.ref(own))
-        return own
-
-    monkeypatch.setattr(GraphContext, "branch", noted)
-    case = build_case(checkpoint_steps=True, transition="sepconv")
-    gc.disable()
-    try:
-        out, ponder = case.layer(case.graph, case.feat)
-        assert any(ref() is not None for ref in kept)  # the backward pass needs them
-        del out, ponder
-        assert len(kept) > 4 and all(ref() is None for ref in kept)
-    finally:
-        gc.enable()
-
-
-def test_recurrence_without_gradients_no_step_is_done_again(edges_seen: list[int]) -> None:
-    case = build_case(checkpoint_steps=True)
-    with torch.no_grad():
-        _, ponder = case.layer(case.graph, case.feat)
-    assert sum(edges_seen) == int(ponder.edges)
-    assert int(ponder.projected) < case.graph.num_src * int(ponder.steps.max())
-    out, ponder = case.layer(case.graph, case.feat)
-    edges_seen.clear()
-    out.sum().backward()
-    assert sum(edges_seen) == int(ponder.edges)
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
-    """A group of this process alone."""
-    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    yield init_device_mesh("cpu", (1,))
-    torch.distributed.destroy_process_group()
-
-
-SHARDED = covering(
-    halted=HALTED,
-    norm=MODES["norm"],
-    form=MODES["form"],
-    transition=MODES["transition"],
-    checkpoint_steps=(False, True),
-)
-
-
-@pytest.mark.parametrize("modes", SHARDED, ids=name_of)
-def test_recurrence_sharded_by_step_is_the_plain_one(
-    modes: dict[str, Any], alone: DeviceMesh
-) -> None:
-    plain, sharded = (build_case(**modes) for _ in range(2))
-    step = sharded.layer.step
-    for part in (step.output_norm, step, sharded.layer):  # the last norm is no part of a step
-        if part is not None:
-            fully_shard(part, mesh=alone)
-    results = []
-    for case in (plain, sharded):
-        found = engine(case.layer, case.graph, case.feat, **case.arguments)
-        (found[0].square().sum() + found[2].sum()).backward()
-        grads = [parameter.grad for parameter in case.layer.parameters()]
-        full = [grad.full_tensor() if isinstance(grad, DTensor) else grad for grad in grads]
-        results.append([*found, case.feat.grad, *full])
-    assert_same(*results)
-
-
-STEPS = 4
-SEEDS = torch.tensor([17, 3, 30])
-
-
-def big_graph() -> DGLGraph:
-    """A sparse graph of 40 nodes with loops, in which 4 steps from a few do not reach all."""
-    nodes = torch.arange(40)
-    order = torch.randperm(80, generator=torch.Generator().manual_seed(0))
-    source, target = torch.cat([nodes, nodes]), torch.cat([nodes, (nodes + 9) % 40])
-    return dgl.graph((source[order], target[order]))
-
-
-def blocks_of(graph: DGLGraph, seeds: Tensor, steps: int) -> list[DGLGraph]:
-    """All in-edges of the seeds, of their sources, and so on, as a full sampler gives them."""
-    blocks: list[DGLGraph] = []
-    for _ in range(steps):
-        block = dgl.to_block(dgl.in_subgraph(graph, seeds), seeds)
-        block.edata[dgl.EID] = dgl.in_subgraph(graph, seeds).edata[dgl.EID][block.edata[dgl.EID]]
-        seeds = block.srcdata[dgl.NID]
-        blocks.insert(0, block)
-    return blocks
-
-
-def case_of(modes: dict[str, Any], **options: Any) -> Case:
-    return build_case(graph=rows_graph([40]), max_steps=STEPS, **modes, **options)
-
-
-def check_blocks(case: Case, **of_edges: Tensor) -> Tensor:
-    """Blocks with all in-edges give what the whole graph gives; return the steps."""
-    graph, layer, feat = big_graph(), case.layer, case.feat
-    blocks = blocks_of(graph, SEEDS, STEPS)
-    first = blocks[0].srcdata[dgl.NID]
-    assert SEEDS.numel() < blocks[1].num_src_nodes() < first.numel() < 40
-    place = case.positions
-    of_blocks = {
-        name: [given[block.edata[dgl.EID]] for block in blocks] for name, given in of_edges.items()
-    }
-    out, ponder = layer(graph, feat, positions=place, **of_edges)
-    expected = [out[SEEDS], ponder.steps[SEEDS], ponder.remainder[SEEDS]]
-    some = None if place is None else place[first]
-    out, ponder = layer(blocks, feat[first], positions=some, **of_blocks)
-    found = [out, ponder.steps, ponder.remainder]
-    assert_same(found, expected)
-    inputs = [feat, *layer.parameters(), *of_edges.values()]
-    assert_same(gradients(found[::2], inputs), gradients(expected[::2], inputs))
-    return ponder.steps
-
-
-DESIGN = covering(
-    **{name: MODES[name] for name in ("halted", "weighting", "halt_from", "norm", "positions")},
-    forced_remainder=(True, False),
-)
-
-
-@pytest.mark.parametrize("modes", DESIGN, ids=name_of)
-def test_blocks_all_in_edges_give_what_the_whole_graph_gives(modes: dict[str, Any]) -> None:
-    check_blocks(case_of(modes))
-
-
-def test_blocks_the_nodes_of_these_tests_halt_at_different_steps() -> None:
-    case = case_of({})
-    _, ponder = case.layer(big_graph(), case.feat)
-    assert len(ponder.steps.unique()) > 1
-
-
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_blocks_each_block_has_its_own_bias_and_features_of_edges(halted: str) -> None:
-    edges = big_graph().num_edges()
-    bias, feat = normal(edges, HEADS, seed=5), normal(edges, 3, seed=6)
-    check_blocks(case_of({"halted": halted}, edge_dim=3), edge_bias=bias, edge_feat=feat)
-
-
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_blocks_all_nodes_halt_before_the_last_block(halted: str) -> None:
-    case = case_of({"halted": halted})
-    case.layer.halting.linear.bias.data.fill_(9.0)  # type: ignore[union-attr, operator]
-    assert check_blocks(case).tolist() == [1] * 3
-
-
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_blocks_hooks_act_at_every_step(halted: str) -> None:
-    case = case_of({"halted": halted})
-    plain, _ = case.layer(big_graph(), case.feat)
-    case.layer.step.attention.register_forward_hook(lambda module, args, out: out / 2)  # type: ignore
-    check_blocks(case)
-    assert not torch.allclose(case.layer(big_graph(), case.feat)[0], plain)
-
-
-def test_blocks_without_halting() -> None:
-    case = case_of({})
-    case.layer.halting = None
-    assert check_blocks(case).tolist() == [STEPS] * 3
-
-
-def test_blocks_a_neighbour_sampler_of_dgls() -> None:
-    case, graph = case_of({}), big_graph()
-    sampler = dgl.dataloading.MultiLayerFullNeighborSampler(STEPS)
-    first, seeds, blocks = sampler.sample_blocks(graph, SEEDS)
-    out, ponder, weights = case.layer(blocks, case.feat[first], get_attention=True)
-    assert_same([out], [case.layer(graph, case.feat)[0][seeds]])
-    assert [len(w) for w in weights] == [block.num_edges() for block in blocks]
-    assert ponder.all_edges == sum(block.num_edges() for block in blocks)
-
-
-def test_blocks_one_block_for_all_steps_is_not_a_list() -> None:
-    case, graph = case_of({}), big_graph()
-    block = blocks_of(graph, SEEDS, 1)[0]
-    out, _ = case.layer(block, case.feat[block.srcdata[dgl.NID]])
-    assert out.shape == (3, FEATS)
-
-
-def recurrence(**modes: Any) -> AdaptiveRecurrence:
-    return build_case(max_steps=2, **modes).layer
-
-
-def test_blocks_that_do_not_fit() -> None:
-    graph = big_graph()
-    first, last = blocks_of(graph, SEEDS, 2)
-    feat = normal(first.num_src_nodes(), FEATS)
-    with pytest.raises(ValueError, match=r"got 1 blocks for max_steps=2; sample one a step"):
-        recurrence()([last], normal(last.num_src_nodes(), FEATS))
-    with pytest.raises(ValueError, match="block 0 has 3 destinations, but block 1 has"):
-        recurrence()([last, first], normal(last.num_src_nodes(), FEATS))
-    with pytest.raises(ValueError, match="edge_bias has 1 entries for 2 blocks"):
-        recurrence()([first, last], feat, edge_bias=[torch.zeros(first.num_edges())])
-    with pytest.raises(ValueError, match="a convolution reads along sentences"):
-        recurrence(transition="sepconv")([first, last], feat)
-    with pytest.raises(ValueError, match="not a list of blocks"):
-        recurrence(form="decoder")([first, last], feat)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphut.attention import EdgeLayout
+from graphut.nn import MultiHeadAttention
+
+
+@pytest.fixture
+def edges_seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """In-edges of the rows of each attention."""
+    seen = []
+    attend = MultiHeadAttention.attend
+
+    def counted(layer: Any, layout: EdgeLayout, *args: Any, **options: Any) -> Any:
+        rows = options["frontier"]
+        seen.append(int(layout.in_degrees[slice(None) if rows is None else rows].sum()))
+        return attend(layer, layout, *args, **options)
+
+    monkeypatch.setattr(MultiHeadAttention, "attend", counted)
+    return seen

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut._dgl import DGLGraph, dgl
+from graphut.nn import AdaptiveRecurrence
+from tests.helpers import assert_same, covering, gradients, name_of, normal
+from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, rows_graph
+
+STEPS = 4
+SEEDS = torch.tensor([17, 3, 30])
+
+
+def big_graph() -> DGLGraph:
+    """A sparse graph of 40 nodes with loops, in which 4 steps from a few do not reach all."""
+    nodes = torch.arange(40)
+    order = torch.randperm(80, generator=torch.Generator().manual_seed(0))
+    source, target = torch.cat([nodes, nodes]), torch.cat([nodes, (nodes + 9) % 40])
+    return dgl.graph((source[order], target[order]))
+
+
+def blocks_of(graph: DGLGraph, seeds: Tensor, steps: int) -> list[DGLGraph]:
+    """All in-edges of the seeds, of their sources, and so on, as a full sampler gives them."""
+    blocks: list[DGLGraph] = []
+    for _ in range(steps):
+        block = dgl.to_block(dgl.in_subgraph(graph, seeds), seeds)
+        block.edata[dgl.EID] = dgl.in_subgraph(graph, seeds).edata[dgl.EID][block.edata[dgl.EID]]
+        seeds = block.srcdata[dgl.NID]
+        blocks.insert(0, block)
+    return blocks
+
+
+def case_of(modes: dict[str, Any], **options: Any) -> Case:
+    return build_case(graph=rows_graph([40]), max_steps=STEPS, **modes, **options)
+
+
+def check_blocks(case: Case, **of_edges: Tensor) -> Tensor:
+    """Blocks with all in-edges give what the whole graph gives; return the steps."""
+    graph, layer, feat = big_graph(), case.layer, case.feat
+    blocks = blocks_of(graph, SEEDS, STEPS)
+    first = blocks[0].srcdata[dgl.NID]
+    assert SEEDS.numel() < blocks[1].num_src_nodes() < first.numel() < 40
+    place = case.positions
+    of_blocks = {
+        name: [given[block.edata[dgl.EID]] for block in blocks] for name, given in of_edges.items()
+    }
+    out, ponder = layer(graph, feat, positions=place, **of_edges)
+    expected = [out[SEEDS], ponder.steps[SEEDS], ponder.remainder[SEEDS]]
+    some = None if place is None else place[first]
+    out, ponder = layer(blocks, feat[first], positions=some, **of_blocks)
+    found = [out, ponder.steps, ponder.remainder]
+    assert_same(found, expected)
+    inputs = [feat, *layer.parameters(), *of_edges.values()]
+    assert_same(gradients(found[::2], inputs), gradients(expected[::2], inputs))
+    return ponder.steps
+
+
+DESIGN = covering(
+    **{name: MODES[name] for name in ("halted", "weighting", "halt_from", "norm", "positions")},
+    forced_remainder=(True, False),
+)
+
+
+@pytest.mark.parametrize("modes", DESIGN, ids=name_of)
+def test_blocks_all_in_edges_give_what_the_whole_graph_gives(modes: dict[str, Any]) -> None:
+    check_blocks(case_of(modes))
+
+
+def test_blocks_the_nodes_of_these_tests_halt_at_different_steps() -> None:
+    case = case_of({})
+    _, ponder = case.layer(big_graph(), case.feat)
+    assert len(ponder.steps.unique()) > 1
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_blocks_each_block_has_its_own_bias_and_features_of_edges(halted: str) -> None:
+    edges = big_graph().num_edges()
+    bias, feat = normal(edges, HEADS, seed=5), normal(edges, 3, seed=6)
+    check_blocks(case_of({"halted": halted}, edge_dim=3), edge_bias=bias, edge_feat=feat)
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_blocks_all_nodes_halt_before_the_last_block(halted: str) -> None:
+    case = case_of({"halted": halted})
+    case.layer.halting.linear.bias.data.fill_(9.0)  # type: ignore[union-attr, operator]
+    assert check_blocks(case).tolist() == [1] * 3
+
+
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_blocks_hooks_act_at_every_step(halted: str) -> None:
+    case = case_of({"halted": halted})
+    plain, _ = case.layer(big_graph(), case.feat)
+    case.layer.step.attention.register_forward_hook(lambda module, args, out: out / 2)  # type: ignore
+    check_blocks(case)
+    assert not torch.allclose(case.layer(big_graph(), case.feat)[0], plain)
+
+
+def test_blocks_without_halting() -> None:
+    case = case_of({})
+    case.layer.halting = None
+    assert check_blocks(case).tolist() == [STEPS] * 3
+
+
+def test_blocks_a_neighbour_sampler_of_dgls() -> None:
+    case, graph = case_of({}), big_graph()
+    sampler = dgl.dataloading.MultiLayerFullNeighborSampler(STEPS)
+    first, seeds, blocks = sampler.sample_blocks(graph, SEEDS)
+    out, ponder, weights = case.layer(blocks, case.feat[first], get_attention=True)
+    assert_same([out], [case.layer(graph, case.feat)[0][seeds]])
+    assert [len(w) for w in weights] == [block.num_edges() for block in blocks]
+    assert ponder.all_edges == sum(block.num_edges() for block in blocks)
+
+
+def test_blocks_one_block_for_all_steps_is_not_a_list() -> None:
+    case, graph = case_of({}), big_graph()
+    block = blocks_of(graph, SEEDS, 1)[0]
+    out, _ = case.layer(block, case.feat[block.srcdata[dgl.NID]])
+    assert out.shape == (3, FEATS)
+
+
+def recurrence(**modes: Any) -> AdaptiveRecurrence:
+    return build_case(max_steps=2, **modes).layer
+
+
+def test_blocks_that_do_not_fit() -> None:
+    graph = big_graph()
+    first, last = blocks_of(graph, SEEDS, 2)
+    feat = normal(first.num_src_nodes(), FEATS)
+    with pytest.raises(ValueError, match=r"got 1 blocks for max_steps=2; sample one a step"):
+        recurrence()([last], normal(last.num_src_nodes(), FEATS))
+    with pytest.raises(ValueError, match="block 0 has 3 destinations, but block 1 has"):
+        recurrence()([last, first], normal(last.num_src_nodes(), FEATS))
+    with pytest.raises(ValueError, match="edge_bias has 1 entries for 2 blocks"):
+        recurrence()([first, last], feat, edge_bias=[torch.zeros(first.num_edges())])
+    with pytest.raises(ValueError, match="a convolution reads along sentences"):
+        recurrence(transition="sepconv")([first, last], feat)
+    with pytest.raises(ValueError, match="not a list of blocks"):
+        recurrence(form="decoder")([first, last], feat)

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.exc import Unsupported
+from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from graphut.nn import FixedDepth, ScheduledHalting
+from graphut.nn.context import GraphContext
+from tests.helpers import assert_same, covering, gradients, layout_of, name_of, normal
+from tests.nn.cases import HALTED, MODES, Case, build_case, engine, halve
+
+# Programs of torch.compile.
+
+
+def assert_same_when_compiled(case: Case, compiler: str, *, fullgraph: bool = True) -> None:
+    torch._dynamo.reset()
+    call = torch.compile(engine, fullgraph=fullgraph, backend=compiler)
+    results = []
+    for run in (engine, call):
+        found = run(case.layer, case.graph, case.feat, **case.arguments)
+        out, _, rest, cost = found
+        results.append([*found, *gradients([out, rest, cost], case.inputs)])
+    assert_same(*results)
+
+
+# What inductor itself uses, torch has deprecated.
+OWN = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+COMPILERS = ["aot_eager", pytest.param("inductor", marks=[pytest.mark.full, OWN])]
+WHOLE = covering(
+    halted=("fixed", "running"),
+    norm=MODES["norm"],
+    form=MODES["form"],
+    transition=MODES["transition"],
+    topology=("causal", "rows"),
+)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("modes", WHOLE, ids=name_of)
+def test_recurrence_compiles_as_a_whole_where_the_host_asks_for_nothing(
+    modes: dict[str, Any], compiler: str
+) -> None:
+    fixed = modes["halted"] == "fixed"
+    case = build_case(**{**modes, "halted": "copied" if fixed else "running"}, max_steps=3)
+    if fixed:
+        case.layer.rule = FixedDepth()
+    assert_same_when_compiled(case, compiler)
+
+
+# The compiler looks at the gradients of what an uncompiled part returns.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
+def test_recurrence_with_a_frontier_breaks_a_compiled_program(halted: str) -> None:
+    case = build_case(halted=halted)
+    assert_same_when_compiled(case, "eager", fullgraph=False)
+    with pytest.raises(Unsupported, match=r"the host asks at each step which nodes halt; not so"):
+        assert_same_when_compiled(case, "eager")
+
+
+# Steps that are done again in the backward pass.
+
+AGAIN = covering(
+    halted=HALTED,
+    norm=MODES["norm"],
+    form=MODES["form"],
+    transition=MODES["transition"],
+    topology=("complete", "rows"),
+    hooked=(False, True),
+)
+
+
+@pytest.mark.parametrize("modes", AGAIN, ids=name_of)
+def test_recurrence_checkpointed_steps_give_the_same(modes: dict[str, Any]) -> None:
+    modes = dict(modes)
+    hooked, results = modes.pop("hooked"), []
+    for again in (False, True):
+        case = build_case(**modes, checkpoint_steps=again)
+        step = case.layer.step
+        step.dropout.p = step.attention.attn_drop = 0.3
+        if hooked:
+            step.attention.register_forward_hook(halve)
+        results.append(case.run(engine))
+    assert_same(*results)
+
+
+def test_recurrence_checkpointed_steps_with_all_that_a_call_can_ask_for() -> None:
+    results, feat = [], normal(24, 3, seed=9)
+    for again in (False, True):
+        case = build_case(edge_dim=3, topology="window", form="decoder", checkpoint_steps=again)
+        given = {**case.arguments, "edge_feat": feat, "get_attention": True, "get_steps": True}
+        out, ponder, weights, rows = case.layer(case.graph, case.feat, **given)
+        states = [own.states for own in rows]
+        once = torch.autograd.grad(out.square().sum(), feat, retain_graph=True)
+        grads = gradients([out, ponder.cost, *weights, *states], [*case.inputs, feat])
+        work = [ponder.computed, ponder.edges, torch.tensor(len(ponder.work.projections))]
+        results.append([out, *weights, *states, *once, *grads, *work])
+    assert_same(*results)
+
+
+def test_recurrence_checkpointed_steps_with_weights_of_their_own_and_blocks() -> None:
+    results = []
+    for again in (False, True):
+        case = build_case(share_weights=False, norm="pre", checkpoint_steps=again)
+        found = case.run(engine)
+        [sizes, blocks] = [10, 8, 6, 5, 5, 4], []
+        for src, dst in pairwise(sizes):
+            blocks.append(layout_of([(i, j) for j in range(dst) for i in (j, src - 1)], src, dst))
+        out, _ = case.layer(blocks, case.feat)
+        results.append([*found, out, *gradients([out], case.inputs)])
+    assert_same(*results)
+
+
+def saved_numbers(case: Case) -> int:
+    """Count the numbers that the backward pass of a recurrence keeps."""
+    counts = []
+    with saved_tensors_hooks(lambda x: counts.append(x.numel()) or x, lambda x: x):
+        case.layer(case.graph, case.feat, **case.arguments)
+    return sum(counts)
+
+
+@pytest.mark.parametrize("halted", [*HALTED, "fixed"])
+def test_recurrence_checkpointed_steps_keep_states_alone(halted: str) -> None:
+    growth = {}
+    for again in (False, True):
+        kept = []
+        for cap in (3, 7):
+            halting = ScheduledHalting(torch.tensor([9] * 10))
+            options = {} if halted == "fixed" else {"halted": halted}
+            case = build_case(halting=halting, max_steps=cap, checkpoint_steps=again, **options)
+            if halted == "fixed":
+                case.layer.rule = FixedDepth()
+            kept.append(saved_numbers(case))
+        growth[again] = (kept[1] - kept[0]) / 4 / case.feat.numel()
+    assert growth[True] <= 3 < 12 < growth[False]
+
+
+def test_recurrence_checkpointed_steps_are_gone_with_their_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    branch, kept = GraphContext.branch, []
+
+    def noted(context: GraphContext) -> GraphContext:
+        own = branch(context)
+        kept.append(weakref.ref(own))
+        return own
+
+    monkeypatch.setattr(GraphContext, "branch", noted)
+    case = build_case(checkpoint_steps=True, transition="sepconv")
+    gc.disable()
+    try:
+        out, ponder = case.layer(case.graph, case.feat)
+        assert any(ref() is not None for ref in kept)  # the backward pass needs them
+        del out, ponder
+        assert len(kept) > 4 and all(ref() is None for ref in kept)
+    finally:
+        gc.enable()
+
+
+def test_recurrence_without_gradients_no_step_is_done_again(edges_seen: list[int]) -> None:
+    case = build_case(checkpoint_steps=True)
+    with torch.no_grad():
+        _, ponder = case.layer(case.graph, case.feat)
+    assert sum(edges_seen) == int(ponder.edges)
+    assert int(ponder.projected) < case.graph.num_src * int(ponder.steps.max())
+    out, ponder = case.layer(case.graph, case.feat)
+    edges_seen.clear()
+    out.sum().backward()
+    assert sum(edges_seen) == int(ponder.edges)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
+    """A group of this process alone."""
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,))
+    torch.distributed.destroy_process_group()
+
+
+SHARDED = covering(
+    halted=HALTED,
+    norm=MODES["norm"],
+    form=MODES["form"],
+    transition=MODES["transition"],
+    checkpoint_steps=(False, True),
+)
+
+
+@pytest.mark.parametrize("modes", SHARDED, ids=name_of)
+def test_recurrence_sharded_by_step_is_the_plain_one(
+    modes: dict[str, Any], alone: DeviceMesh
+) -> None:
+    plain, sharded = (build_case(**modes) for _ in range(2))
+    step = sharded.layer.step
+    for part in (step.output_norm, step, sharded.layer):  # the last norm is no part of a step
+        if part is not None:
+            fully_shard(part, mesh=alone)
+    results = []
+    for case in (plain, sharded):
+        found = engine(case.layer, case.graph, case.feat, **case.arguments)
+        (found[0].square().sum() + found[2].sum()).backward()
+        grads = [parameter.grad for parameter in case.layer.parameters()]
+        full = [grad.full_tensor() if isinstance(grad, DTensor) else grad for grad in grads]
+        results.append([*found, case.feat.grad, *full])
+    assert_same(*results)
