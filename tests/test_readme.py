@@ -36,7 +36,7 @@ def test_readme_links_to_files_that_exist() -> None:
 
 def test_readme_shows_the_figures_of_distances_in_trees() -> None:
     runs = [record(f"graph-distance-small-seed{seed}")["evaluations"] for seed in range(3)]
-    assert agree(figures("parity"), *(100 * run["near-1000"]["accuracy"] for run in runs))
+    assert agree(figures("is a node an odd"), *(100 * run["near-1000"]["accuracy"] for run in runs))
     families = "test_sizes-1000-test_families-near_uniform_recursive_balanced_caterpillar_path"
     for seed in range(3):
         found = record(f"graph-distance-{families}-small-seed{seed}")["evaluations"]
@@ -106,6 +106,21 @@ def test_readme_shows_the_ranges_of_the_layer_benchmarks() -> None:
         ]
         ends += [min(found), max(found)]
     assert agree(figures("one layer"), *ends)
+    four_maps = [
+        row["times_faster_than"][peer]
+        for row in record("bench/layers-blocks")["rows"]
+        if row["name"] in ("DotGATConv, own maps", "MultiHeadAttention", "TransformerConv")
+        for peer in ("dgl DotGatConv", "dgl GATConv")
+    ]
+    slowest, fastest = (f"{end:.2f}".removeprefix("0") for end in (min(four_maps), max(four_maps)))
+    assert f"with four maps on sampled blocks {slowest} to {fastest} times" in README
+
+
+def test_readme_shows_plain_transformers() -> None:
+    addition = record("algorithmic-addition-transformer-seed0")["evaluations"]["exactly-400"]
+    assert f"one run: {100 * addition['sequence_accuracy']:.1f}%;" in README
+    translation = record("multi30k-precision-bfloat16-untied-seed0")["evaluations"]["test"]
+    assert f"one run: {translation['bleu']:.1f})" in README
 
 
 def figures(title: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 from graphut.experiments import tables
 from graphut.experiments.results.published import BABI_ERRORS
-from graphut.experiments.results.run_record import RunRecord
+from graphut.experiments.results.run_record import RunRecord, did_not_train
 from graphut.experiments.results.run_table import Entry, Variant, in_words, variant_name
-from graphut.experiments.tasks.presets import SMALL, UNTIED
+from graphut.experiments.tasks.presets import SMALL, TRANSFORMER, UNTIED
 from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
 
@@ -29,6 +29,7 @@ _FEW_QUESTIONS = {"learning_rate": 0.003, "num_heads": 1, "d_hidden": 2,
                   "geometric_attention": True, "spread_positions": True}  # fmt: skip
 # The training file of qa3 in 10k is not among the data that is at hand.
 _ALL = {"1k": "all", "10k": "1,2,4-20"}
+_STAR = "- \\*: one of the runs did not train; the averages count it."
 _PUBLISHED = ("published, best of ten", "published, mean of ten")
 
 
@@ -38,7 +39,8 @@ def babi_entry(tasks: str, size: str) -> Entry:
     options = {name: value for name, value in chosen.items() if value != _DEFAULTS[name]}
     also = _FEW_QUESTIONS if size == "1k" and tasks != _ALL[size] else {}
     return Entry("babi", options, _PATHS, cpu_options=_CPU_OPTIONS[size], baselines=size == "1k",
-                 keys=["tasks", "size"], also=also)  # fmt: skip
+                 keys=["tasks", "size"], also=also,
+                 also_name="narrow, geometric attention")  # fmt: skip
 
 
 def joint_entry(size: str) -> Entry:
@@ -76,14 +78,17 @@ def babi_table(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
     published = published_errors(size, measured or TASKS, joint=joint)
     rows.append(["average error, %", *average, *published])
     rows.append(["failed (over 5%)", *failed, "", ""])
-    notes = "\n".join(f"- {column.note()}" for column in columns)
-    return f"{tables.markdown_table(head, rows)}\n\n{notes}"
+    notes = [f"- {column.note()}" for column in columns]
+    if any(any(map(column.has_failed, column.by_task)) for column in columns):
+        notes.append(_STAR)
+    return "\n".join([tables.markdown_table(head, rows), "", *notes])
 
 
 def babi_trials(runs: Sequence[RunRecord]) -> str:
     """Return the table of trials: options that differ from a preset, and their errors.
 
-    The last column is the error of the preset itself, on the same tasks.
+    The last column is the error of the preset itself, on the same tasks. A star marks a run that
+    did not train.
     """
     head = ["questions", "tried", "error, %", "mean", "mean of the preset"]
     rows = []
@@ -93,23 +98,23 @@ def babi_trials(runs: Sequence[RunRecord]) -> str:
         presets = {column.preset: column for column in reversed(columns) if not column.is_trial}
         how = "together" if joint else "one by one"
         for column in (column for column in columns if column.is_trial):
-            each = ", ".join(f"qa{n} {tables.percent(column.error(n))}" for n in column.by_task)
+            each = ", ".join(f"qa{n} {column.mean_error(n)}" for n in column.by_task)
             means = [own.mean_of(column.by_task) for own in (column, presets[column.preset])]
             rows.append([f"{size}, {how}", column.title, each, *means])
     return tables.markdown_table(head, rows)
 
 
-def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> tuple[str, str]:
-    """Return the average error of each variant of `small` that is no trial, and the paper's.
+def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> tuple[str, str, str]:
+    """Return the average errors of `small`, of a plain Transformer, and of the paper.
 
-    The paper's is that of the same tasks.
+    They are those of each variant that is no trial. The paper's is that of the same tasks.
     """
-    columns = _columns(_entries(size, joint=joint), runs)
-    ours = [c for c in columns if c.preset == SMALL and c.by_task and not c.is_trial]
-    best, mean = published_errors(size, ours[0].by_task if ours else TASKS, joint=joint)
-    each = [f"{c.summary()[0]} ({c.title}, {in_words(len({*c.seeds}))})" for c in ours]
-    published = f"UT {best} (best of ten runs), {mean} (mean of ten)"
-    return "; ".join(each) or "not measured yet", published
+    columns = [*_columns(_entries(size, joint=joint), runs)]
+    ours = [c for c in columns if c.by_task and not c.is_trial]
+    small, plain = ([c for c in ours if c.preset == preset] for preset in (SMALL, TRANSFORMER))
+    best, mean = published_errors(size, small[0].by_task if small else TASKS, joint=joint)
+    each = ["; ".join(map(_Column.in_short, own)) or tables.NOT_MEASURED for own in (small, plain)]
+    return each[0], each[1], f"UT {best} (best of ten runs), {mean} (mean of ten)"
 
 
 def published_errors(size: str, tasks: Collection[int], *, joint: bool) -> list[str]:
@@ -130,7 +135,9 @@ class _Column:
     preset: str | None
     is_trial: bool  # True if it is not among the variants that are to be measured
     title: str
-    by_task: Mapping[int, Sequence[Mapping[str, Any]]]  # error, steps and seed of each run
+    short_name: str  # nothing for a preset as it is asked for
+    # Of each run: error, steps, seed, and if it has failed to train.
+    by_task: Mapping[int, Sequence[Mapping[str, Any]]]
     seeds: Sequence[int]
     commands: Sequence[str]  # of the first run
     missing: str  # the text where there is no run
@@ -138,6 +145,19 @@ class _Column:
     def error(self, task: int) -> float:
         """Return the mean error of the seeds."""
         return fmean(row["error"] for row in self.by_task[task])
+
+    def has_failed(self, task: int) -> bool:
+        """Return whether a run on the task did not train."""
+        return any(row["failed"] for row in self.by_task[task])
+
+    def mean_error(self, task: int) -> str:
+        """Return the mean error and the deviation of the seeds, with a star if one has failed."""
+        errors = [row["error"] for row in self.by_task[task]]
+        return tables.mean_and_deviation(errors, tables.percent) + "\\*" * self.has_failed(task)
+
+    def in_short(self) -> str:
+        """Return the mean error of the tasks for the summary."""
+        return f"{self.summary()[0]} {in_words(self.short_name, len({*self.seeds}))}"
 
     def mean_of(self, tasks: Collection[int]) -> str:
         """Return the mean error on some tasks."""
@@ -151,8 +171,7 @@ class _Column:
             return tables.NOT_MEASURED
         rows = self.by_task[task]
         steps, own = (fmean(row[name] for row in rows) for name in ("steps", "question_steps"))
-        error = tables.mean_and_deviation([row["error"] for row in rows], tables.percent)
-        return f"{error} at {steps:.2f}, {own:.2f}"
+        return f"{self.mean_error(task)} at {steps:.2f}, {own:.2f}"
 
     def summary(self) -> tuple[str, str]:
         """Return the mean error and the number of failed tasks, both of the measured tasks.
@@ -180,18 +199,26 @@ class _Column:
 def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_Column]:
     found = [_variants(entry, runs) for entry in entries]
     for variant in dict.fromkeys(variant for by_variant in found for variant in by_variant):
-        by_entry = [by_variant.get(variant, []) for by_variant in found]
-        measured = sorted(chain.from_iterable(by_entry), key=lambda record: record.setup.seed)
+        # Each run beside all runs on the same data.
+        by_entry = [
+            (record, [*chain.from_iterable(by_variant.values())])
+            for by_variant in found
+            for record in by_variant.get(variant, [])
+        ]
+        by_entry.sort(key=lambda one: one[0].setup.seed)
+        measured = [record for record, _ in by_entry]
         by_task: dict[int, list[Mapping[str, Any]]] = {}
-        for record in measured:
+        for record, others in by_entry:
+            more = {"seed": record.setup.seed, "failed": did_not_train(record, others)}
             for row in record.evaluations["test"]["by_group"]:
-                row = {**row, "seed": record.setup.seed}
-                by_task.setdefault(int(row["group"].removeprefix("qa")), []).append(row)
+                task = int(row["group"].removeprefix("qa"))
+                by_task.setdefault(task, []).append({**row, **more})
         first = measured[0] if measured else None
         yield _Column(
             variant[0],
             variant not in entries[0].asked,
             variant_name(variant),
+            entries[0].short_name(variant),
             by_task,
             [record.setup.seed for record in measured],
             [entries[0].command(variant)] if first is None else first.commands,
@@ -200,9 +227,14 @@ def _columns(entries: Sequence[Entry], runs: Sequence[RunRecord]) -> Iterator[_C
 
 
 def _variants(entry: Entry, runs: Sequence[RunRecord]) -> dict[Variant, list[RunRecord]]:
-    """Return the variants of the entry's presets; other choices of depth have another table."""
-    return {
-        (preset, options): records
-        for (preset, options), records in entry.variants(runs).items()
-        if preset in (*entry.presets, UNTIED) and not DEPTH_OPTIONS & dict(options).keys()
-    }
+    """Return the variants of the entry's presets.
+
+    Those that differ in nothing but the choice of the depth have another table.
+    """
+    found = {}
+    for (preset, options), records in entry.variants(runs).items():
+        others = dict(options).keys() - entry.cpu_options.keys()
+        is_depth = others and others <= DEPTH_OPTIONS
+        if preset in (*entry.presets, UNTIED) and not is_depth:
+            found[preset, options] = records
+    return found

@@ -58,6 +58,7 @@ class Entry:
     baselines: bool = True
     keys: Sequence[str] = ()  # options that tell this entry from others of the task
     also: Mapping[str, Any] = field(default_factory=dict)  # of one more run of `small`
+    also_name: str = ""  # what that run is called in short
 
     @property
     def presets(self) -> list[str | None]:
@@ -81,6 +82,14 @@ class Entry:
         """The variants that are to be measured."""
         also: list[Variant] = [(SMALL, tuple(self.also.items()))] if self.also else []
         return [*map(self.variant, self.presets), *also]
+
+    def short_name(self, variant: Variant) -> str:
+        """Return a short name of a variant; a preset as it is asked for has none."""
+        preset, options = variant
+        if self.also and variant == (SMALL, tuple(self.also.items())):
+            return self.also_name
+        as_asked = (preset, _without_precision(options)) == self.variant(preset)
+        return "" if as_asked else variant_name(variant)
 
     def missing(self, preset: str | None) -> str:
         """Return the text that stands in place of a measurement: there is none, and why."""
@@ -163,9 +172,8 @@ class RunTable:
         if not records:
             return self._missing(entry, variant)
         first = min(records, key=lambda record: record.setup.seed)
-        failed = all(did_not_train(record, others) for record in records)
         return [
-            *("did not train" if failed else column.cell(records) for column in self.columns),
+            *(cell_of(column, records, others) for column in self.columns),
             f"{first.weights:,}",
             f"{fmean(record.updates for record in records):,.0f}",
             tables.three_digits(fmean(record.seconds for record in records) / 60),
@@ -182,6 +190,12 @@ class RunTable:
         return [entry.missing(variant[0]), *empty, tables.code(entry.command(variant), *judging)]
 
 
+def cell_of(column: Column, records: Sequence[RunRecord], others: Sequence[RunRecord]) -> str:
+    """Return a column's cell of a variant's seeds, unless none of them has trained as `others`."""
+    failed = all(did_not_train(record, others) for record in records)
+    return "did not train" if failed else column.cell(records)
+
+
 def variant_name(variant: Variant) -> str:
     """Return a variant, as options of the command line.
 
@@ -195,9 +209,10 @@ def variant_name(variant: Variant) -> str:
     return " ".join(words) or "defaults"
 
 
-def in_words(seeds: int) -> str:
-    """Return how many seeds there are; one is one run."""
-    return "one run" if seeds == 1 else counted(seeds, "seed")
+def in_words(name: str, seeds: int) -> str:
+    """Return the name of a variant, if it has one, and how many seeds there are; one is one run."""
+    count = "one run" if seeds == 1 else counted(seeds, "seed")
+    return f"({name}, {count})" if name else f"({count})"
 
 
 def seeds_of(records: Sequence[RunRecord]) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from graphut.experiments.results.babi import babi_summary
 from graphut.experiments.results.published import TINY
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_table import in_words, variant_name
+from graphut.experiments.results.run_table import cell_of, in_words
 from graphut.experiments.results.task_tables import TASK_TABLES
-from graphut.experiments.tables import markdown_table
-from graphut.experiments.tasks.presets import SMALL
+from graphut.experiments.tables import NOT_MEASURED, markdown_table
+from graphut.experiments.tasks.presets import SMALL, TRANSFORMER
 
 
 @dataclass(frozen=True)
@@ -26,21 +27,21 @@ class Headline:
 
 
 _UT = "UT {}; a Neural GPU with a curriculum 1.0 / 1.0"
-_POSITIONS = "no curriculum; random positions with gaps"
+_POSITIONS = "no curriculum; positions{} with random gaps; scores scaled by the in-degree"
 _LTE = "the sizes of the paper's models are not known"
 _NOVELS = "the novels to train on were not at hand"
 HEADLINES = (
-    Headline("algorithmic-copy", "algorithmic", "exactly 400", _UT.format(".91 / .35"), _POSITIONS),
+    Headline("algorithmic-copy", "algorithmic", "exactly 400", _UT.format(".91 / .35"),
+             _POSITIONS.format("")),
     Headline("algorithmic-reverse", "algorithmic", "exactly 400", _UT.format(".96 / .46"),
-             _POSITIONS),
+             _POSITIONS.format(" from both ends,")),
     Headline("algorithmic-addition", "algorithmic", "exactly 400", _UT.format(".34 / .02"),
-             f"{_POSITIONS}, that restart at the plus; windows"),
+             f"{_POSITIONS.format(' that restart at the plus,')}; windows"),
     Headline("lte-program", "lte", "mixed", "UT .89 / .63", _LTE),
     Headline("lte-control", "lte", "mixed", "UT 1.0 / 1.0", _LTE),
     Headline("lte-addition", "lte", "mixed", "UT 1.0 / 1.0", _LTE),
     Headline("agreement, small split", "agreement", "all", "UT .992",
-             "1% of the corpus to train on, in the paper 9%; all of our test sentences have "
-             "attractors, in the paper most have none"),
+             "a ninth of the paper's training data; all our test sentences have attractors"),
     Headline("lambada, without novels", "lambada", "last words", "UT .19", _NOVELS),
     Headline("lambada-reading, without novels", "lambada-reading", "answers", "UT .5625", _NOVELS),
     Headline("multi30k", "translation", "BLEU", "DGL's example 35.41 to 36.45",
@@ -52,7 +53,7 @@ HEADLINES = (
     *(
         Headline(f"scan, {split} split", "scan", "test",
                  f"recurrent networks - / {other} (1711.00350); a stack machine - / 1.0 "
-                 "(2008.06662)", "nothing is built in")
+                 "(2008.06662)", "our model has no part made for SCAN")
         for split, other in (("length", ".208"), ("jump", ".012"))
     ),
     Headline("listops", "listops", "official d20s", "Ordered Memory .999 (1910.13466)",
@@ -73,31 +74,35 @@ _BABI = {
 
 
 def summary_table(runs: Sequence[RunRecord]) -> str:
-    """Return one row a task: our model that halts, what is published, and why they differ.
+    """Return one row a task: two models of ours, what is published, and why they differ.
 
-    Of several variants of the preset `small` it is the first that was measured, and the one that
-    the task's entry also asks for.
+    The models are the one that halts, and a plain Transformer of as many weights. Of several
+    variants of a preset it is the first that was measured, and the one that the task's entry also
+    asks for.
     """
     rows = [
-        [line.task, line.column, _ours(line, runs), line.published, "none known", line.differs]
+        [line.task, line.column, *(_ours(line, preset, runs) for preset in (SMALL, TRANSFORMER)),
+         line.published, "none known", line.differs]
         for line in HEADLINES
-    ]
+    ]  # fmt: skip
     for (size, joint), (others, reproduced, differs) in _BABI.items():
         task = f"bAbI, {size}, {'all together' if joint else 'one by one'}"
-        ours, paper = babi_summary(runs, size, joint=joint)
-        rows.append([task, "average error, %", ours, f"{paper}{others}", reproduced, differs])
-    head = ["task", "measure", "ours", "published", "reproduced by others", "what differs"]
-    return markdown_table(head, rows)
+        *ours, paper = babi_summary(runs, size, joint=joint)
+        rows.append([task, "average error, %", *ours, f"{paper}{others}", reproduced, differs])
+    head = ["task", "measure", "ours, halting", "ours, a plain Transformer", "published"]
+    return markdown_table([*head, "reproduced by others", "what differs"], rows)
 
 
-def _ours(line: Headline, runs: Sequence[RunRecord]) -> str:
+def _ours(line: Headline, preset: str, runs: Sequence[RunRecord]) -> str:
     table = TASK_TABLES[line.table]
     [entry] = [e for e in table.entries if (e.label or e.task) == line.task]
     [column] = [column for column in table.columns if column.title == line.column]
     found = entry.variants(runs)
-    measured = [variant for variant in found if variant[0] == SMALL and found[variant]]
+    others = [*chain.from_iterable(found.values())]
+    measured = [variant for variant in found if variant[0] == preset and found[variant]]
     shown = measured[:1] + [v for v in measured[1:] if v == (SMALL, tuple(entry.also.items()))]
     cells = [
-        f"{column.cell(found[v])} ({variant_name(v)}, {in_words(len(found[v]))})" for v in shown
+        f"{cell_of(column, found[v], others)} {in_words(entry.short_name(v), len(found[v]))}"
+        for v in shown
     ]
-    return "; ".join(cells) or "not measured yet"
+    return "; ".join(cells) or NOT_MEASURED

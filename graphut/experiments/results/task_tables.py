@@ -63,7 +63,7 @@ TASK_TABLES: Mapping[str, RunTable] = {
     ),
     "lte": RunTable(
         [
-            Entry("lte-program", also=_LONG),
+            Entry("lte-program", also=_LONG, also_name="four times the updates"),
             *(Entry(f"lte-{name}")
               for name in ("control", "addition", "copy", "double", "reverse")),
         ],
@@ -140,14 +140,15 @@ TASK_TABLES: Mapping[str, RunTable] = {
             Entry("scan", paths=_SCAN, label="scan, simple split", keys=_SPLIT),
             *(
                 Entry("scan", {"split": split}, _SCAN, f"scan, {split} split", baselines=False,
-                      keys=_SPLIT, also={"choose_by": "last"})
+                      keys=_SPLIT, also={"choose_by": "last"}, also_name="to the end")
                 for split in ("length", "jump")
             ),
         ],
         _pairs({"test": "test"}),
     ),
     "listops": RunTable(
-        [Entry("listops", paths=_data("listops"), also=_NEAREST)],
+        [Entry("listops", paths=_data("listops"), also=_NEAREST,
+               also_name="as a neural data router")],
         [
             Column("test", "test", _numbers("sequence_accuracy")),
             Column("official d20s", "official-d20s", _numbers("sequence_accuracy")),

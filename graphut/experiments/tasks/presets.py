@@ -33,10 +33,10 @@ PAIRS: Preset = model_size(64, 256, 6) | {"share_embeddings": True, "epochs": 40
 # then goes on to do so.
 COPY: Preset = PAIRS | {"learning_rate": 2e-3, "ponder_weight": 0.02, "ponder_warmup": 0}
 
-# With pre-norm six steps train as well as one. All tokens begin with all steps, and learn to halt
-# while they learn to answer: a model that halts at its first step before that never learns what
-# takes two. At first, tokens attend to like ones (`symmetric_init`) and mix with their neighbours
-# (`sepconv`).
+# With post-norm, six steps do not train on every task. All tokens begin with all steps, and learn
+# to halt while they learn to answer: a model that halts at its first step before that never learns
+# what takes two. At first, tokens attend to like ones (`symmetric_init`) and mix with their
+# neighbours (`sepconv`).
 DEEP: Preset = {
     "transition": "sepconv",
     "norm": "pre",

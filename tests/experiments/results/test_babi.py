@@ -57,6 +57,9 @@ def test_babi_table_leaves_out_other_depths() -> None:
     for option, value in (("max_steps", 1), ("halting_gain", 1.0)):
         runs = make_runs("1k", {1: 0.5}, options={option: value})
         assert option.replace("_", "-") not in babi_table(runs, "1k", joint=False)
+        assert len(cells(babi_trials(runs))) == 1
+    trial = make_runs("1k", {1: 0.5}, options={"max_steps": 1, "dropout": 0.25})
+    assert "small --max-steps 1 --dropout 0.25" in babi_trials(trial)
     runs = [make_record("babi", options={"data": "DATA/x", "tasks": "all", "max_steps": 1})]
     assert "max-steps" not in babi_table(runs, "1k", joint=True)
 
@@ -71,6 +74,18 @@ def test_babi_trials_stand_beside_the_preset_on_the_same_tasks() -> None:
     assert row(babi_trials(runs[:3]), "1k, one by one")["mean of the preset"] == "-"
 
 
+def test_babi_tables_mark_a_run_that_did_not_train() -> None:
+    worse = {"validation": {"accuracy": 0.25}, "training_accuracy": 0.25}
+    runs = make_runs("1k", {1: 0.25}) + make_runs("1k", {1: 0.75}, seed=1, **worse)
+    table = babi_table(runs, "1k", joint=False)
+    assert row(table, "qa1")["small"] == r"50.00 ± 35.36\* at 2.50, 4.00"
+    assert r"- \*: one of the runs did not train" in table
+    assert "did not train" not in babi_table(runs[:1], "1k", joint=False)
+    trial = make_runs("1k", {1: 0.75}, options={"dropout": 0.25}, **worse)
+    trials = babi_trials([*runs[:1], *trial])
+    assert row(trials, "1k, one by one")["error, %"] == r"qa1 75.00\*"
+
+
 def test_babi_table_has_the_setting_for_few_questions_beside_the_presets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -83,12 +98,13 @@ def test_babi_table_has_the_setting_for_few_questions_beside_the_presets(
     assert len(cells(babi_trials(runs))) == 1  # no trial
     for size, joint in (("1k", True), ("10k", False)):
         assert "--dropout" not in babi_table(runs, size, joint=joint)
-    ours, _ = babi_summary(runs, "1k", joint=False)
+    runs += make_runs("1k", {1: 1.0, 2: 0.0}, preset="transformer")
+    ours, plain, _ = babi_summary(runs, "1k", joint=False)
     own, other = (
-        "37.50 (2 tasks) (small, one run)",
-        "37.50 (2 tasks) (small --dropout 0.25, one run)",
+        "37.50 (2 tasks) (one run)",
+        "37.50 (2 tasks) (narrow, geometric attention, one run)",
     )
-    assert ours == f"{own}; {other}"
+    assert (ours, plain) == (f"{own}; {other}", "50.00 (2 tasks) (one run)")
 
 
 def test_babi_table_of_10k_has_fewer_epochs_and_no_baselines() -> None:
