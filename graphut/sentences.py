@@ -211,6 +211,8 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]
     if not lists:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
+    if not all(isinstance(tokens, Sequence) for tokens in lists):  # a set is in no order
+        _fail_on_token(lists, name)
     try:
         lengths = torch.tensor([len(tokens) for tokens in lists])
         flat = torch.tensor(list(chain.from_iterable(lists)))

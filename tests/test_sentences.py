@@ -169,6 +169,11 @@ def test_sentence_graph_refuses_what_can_be_read_once() -> None:
         sentence_graph(map(list, [[2], [3]]))  # type: ignore[arg-type]
 
 
+def test_sentence_graph_refuses_a_set() -> None:
+    with pytest.raises(TypeError, match=r"sources\[1\] is \{3, 4\}: a sentence is a list"):
+        sentence_graph([[5], {3, 4}])  # type: ignore[list-item]
+
+
 def test_sentence_graph_refuses_an_empty_source() -> None:
     with pytest.raises(ValueError, match=r"sources\[1\] is empty"):
         sentence_graph([[2], [], []])

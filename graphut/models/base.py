@@ -129,8 +129,17 @@ class AdaptiveModel(nn.Module):
 
         Each file is written under a temporary name, flushed and renamed. A model with a learned
         row for each step keeps the `max_steps` that it was made with.
+
+        Raises
+        ------
+        ValueError
+            If the folder would not make the model again: a weight is not finite, weights have
+            several dtypes, parts were replaced or shared, or recurrences have different rules.
         """
-        save_model(folder, type(self).__name__, self._config_now().to_dict(), self)
+        config = self._config_now()
+        with torch.device("meta"):
+            outline = type(self)(config)
+        save_model(folder, type(self).__name__, config.to_dict(), self, outline)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, revision: str | None = None) -> Self:
@@ -200,6 +209,13 @@ class AdaptiveModel(nn.Module):
 
     def _config_now(self) -> ModelConfig:
         """Return the configuration with what may be changed after training as it is now."""
+        for name in ("max_steps", "rule", "evaluation_rule"):
+            found = [getattr(recurrence, name) for recurrence in self._recurrences]
+            if any(value != found[0] for value in found):
+                raise ValueError(
+                    f"the recurrences have different values of {name}, {found[0]} and {found[-1]}, "
+                    f"and a configuration keeps one: set {name} of the model"
+                )
         values = {"max_steps": self.max_steps, **self._rules_now()}
         if self.config.step_signal == "learned":
             values["max_steps"] = self.config.max_steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -20,8 +20,14 @@ class CheckedConfig:
 
     def __post_init__(self) -> None:
         """Raise `ValueError`, which quotes the value, if a field has a wrong type or value."""
-        for name, kind in get_type_hints(type(self)).items():
-            self._check(name, *_matches_type(getattr(self, name), kind))
+        kinds = get_type_hints(type(self))
+        for name in (one.name for one in fields(self)):
+            if get_origin(kinds[name]) is not Literal and kinds[name] not in (float, *_MEANINGS):
+                raise TypeError(
+                    f"{type(self).__name__}.{name} is declared as {kinds[name]}: a field of a "
+                    "configuration is an int, a float, a bool, a str or a Literal"
+                )
+            self._check(name, *_matches_type(getattr(self, name), kinds[name]))
         self._check_values()
 
     def _check_values(self) -> None:

@@ -13,7 +13,7 @@ from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction, StepAnswers
 from graphut.sentences import Sentences, flatten
-from graphut.topology.batch import ragged_arange, row_sums
+from graphut.topology.batch import ragged_arange, row_sums, starts
 
 
 class UniversalTransformerClassifier(EncoderModel):
@@ -123,14 +123,27 @@ class UniversalTransformerClassifier(EncoderModel):
 
     def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
         """Return all words, and the sizes of sentences in words and of documents in sentences."""
+        if not isinstance(documents, Sequence):
+            raise TypeError(f"documents must be a list, got {documents!r}: make it a list")
+        for index, document in enumerate(documents):
+            if not isinstance(document, Sequence) or isinstance(document, str):
+                raise TypeError(f"documents[{index}] is {document!r}: it must list sentences")
         lengths = torch.tensor([len(document) for document in documents], dtype=torch.int64)
         if len(lengths) == 0 or int(lengths.min()) == 0:
             what = f"documents[{int(lengths.argmin())}]" if len(lengths) else "documents"
             raise ValueError(f"{what} is empty: a document needs a sentence")
         self._check_length(int(lengths.max()), "a document")
-        words, sizes = flatten(list(chain.from_iterable(documents)), "sentences")
+        try:
+            words, sizes = flatten(list(chain.from_iterable(documents)), "sentences")
+        except (TypeError, ValueError):
+            for index, document in enumerate(documents):  # which says where it is
+                flatten(document, f"documents[{index}]")
+            raise
         if int(sizes.min()) == 0:
-            raise ValueError(f"sentences[{int(sizes.argmin())}] is empty: it needs a word")
+            empty = int(sizes.argmin())
+            index = int(torch.searchsorted(lengths.cumsum(0), empty, right=True))
+            place = empty - int(starts(lengths)[index])
+            raise ValueError(f"documents[{index}][{place}] is empty: a sentence needs a word")
         if int(sizes.max()) > self.config.longest_sentence:
             raise ValueError(
                 f"a sentence has {int(sizes.max())} words, but the model takes "

@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.nn import ACT, HALTING_PRESETS, Global, parse_rule
+from graphut.nn import ACT, HALTING_PRESETS, FixedDepth, Global, parse_rule
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -150,6 +150,12 @@ class ModelConfig(CheckedConfig):
             if name == "evaluation_rule" and not self.adaptive:
                 free = "one without probabilities where adaptive is False, as 'convergence'"
                 self._check(name, not rule.uses_probability, free)
+                every = "'fixed' where share_weights is False: such layers are all done"
+                self._check(name, self.share_weights or isinstance(rule, FixedDepth), every)
+        if self.adaptive and self.evaluation_rule:
+            rules = [parse_rule(text) for text in (self.rule, self.evaluation_rule)]
+            read = {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
+            self._check("evaluation_rule", len(read) < 2, f"one with the halt_from of {self.rule}")
 
     def _check_vocabularies(self, *names: str) -> None:
         for name in names:
@@ -416,5 +422,11 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check("geometric_attention", not self.geometric_attention, wanted)
         has_weights = self.layer != "gin" or self.attention_dropout == 0
         self._check("attention_dropout", has_weights, "0 where layer is 'gin'")
+        for name in ("scale_by_degree", "symmetric_init"):
+            used = self.layer == "attention" or not getattr(self, name)
+            self._check(name, used, f"False where layer is {self.layer!r}")
+        biased = self.layer == "attention" or self.attention_bias
+        self._check("attention_bias", biased, f"True where layer is {self.layer!r}")
+        self._check("max_offset", self.max_offset == 0, "0: the nodes of a graph are in no order")
         wanted = "'positionwise': the nodes of a graph are no sentence"
         self._check("transition", self.transition == "positionwise", wanted)

@@ -14,7 +14,7 @@ from graphut.models.nodes import SentenceNodes
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
 from graphut.nn.loop import FrontierRows
-from graphut.topology import node_positions, parse
+from graphut.topology import node_positions, parse, token_nodes
 
 
 class Encoded(NamedTuple):
@@ -61,8 +61,8 @@ class EncoderModel(AdaptiveModel):
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
         elif self.config.positions == "fixed":
-            is_last = position == nodes.expand(lengths)
-            position = position.masked_fill(is_last, self.config.max_length)
+            own = token_nodes(self.topology, lengths)[lengths.cumsum(0) - 1]
+            position = position.index_fill(0, own, self.config.max_length)
         layout = nodes.checked_layout(self.topology.layout(lengths))
         position = nodes.positions(self._drawn_positions(lengths), position)
         last = lengths.cumsum(0) - 1

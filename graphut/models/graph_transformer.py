@@ -15,6 +15,7 @@ from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import ConvAsAttention
+from graphut.nn.checks import check_feat, check_same_nodes
 
 
 class UniversalGraphTransformer(AdaptiveModel):
@@ -81,9 +82,10 @@ class UniversalGraphTransformer(AdaptiveModel):
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If kinds or features are not those of the configuration, or do not fit the graph.
         """
+        check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
         states, ponder, *more = self.encoder(
             layout,
@@ -102,13 +104,23 @@ class UniversalGraphTransformer(AdaptiveModel):
                 wrong = int(empty.nonzero()[0])
                 raise ValueError(f"graph {wrong} of the batch has no nodes to answer from")
             lengths = layout.dst_lengths.to(states.device)
-            states = torch.segment_reduce(states, "mean", lengths=lengths)
+            # In float32: sums of narrower numbers would stop growing.
+            wide = torch.promote_types(states.dtype, torch.float32)
+            mean = torch.segment_reduce(states.to(wide), "mean", lengths=lengths)
+            states = mean.to(states.dtype)
         if self.config.answer_at != "edge":
             return self.output(states)
+        if layout.num_src != layout.num_dst:
+            raise ValueError(
+                f"edges answer from the states of both ends, but of {layout.num_src} sources "
+                f"{layout.num_dst} are destinations: give a graph, not a block"
+            )
         target, source, edge = layout.in_edges()
         pairs = self.query(states)[target] * self.key(states)[source]
         wide = torch.promote_types(pairs.dtype, torch.float32)
         scores = pairs.to(wide).sum(-1) / self.config.d_model**0.5
+        if not layout.num_edges:  # of no number there is no maximum
+            return scores
         # The maximum only guards the exponential: its gradient is zero.
         top = torch.segment_reduce(scores.detach(), "max", lengths=layout.in_degrees)
         scores = scores - top[target]
@@ -117,9 +129,11 @@ class UniversalGraphTransformer(AdaptiveModel):
         return torch.empty_like(in_order).index_copy(0, edge, in_order)
 
     def _first_states(self, nodes: Tensor) -> Tensor:
+        if not isinstance(nodes, Tensor):
+            raise TypeError(f"nodes must be a tensor, got {type(nodes).__name__}")
         if isinstance(self.embedding, nn.Embedding):
-            if nodes.is_floating_point():
-                raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes are integers")
+            if nodes.dtype not in (torch.int64, torch.int32):
+                raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes are integers: int64")
             self._check_tokens(nodes, self.embedding, "node kind")
             return self._embed(self.embedding, nodes.to(self.device))
         nodes = nodes.to(self.device)
@@ -128,8 +142,7 @@ class UniversalGraphTransformer(AdaptiveModel):
                 f"nodes must be (N, {self.config.num_feats}), the features of each node; got "
                 f"shape {tuple(nodes.shape)}"
             )
-        if not nodes.is_floating_point():
-            raise TypeError(f"nodes are {nodes.dtype}, but features are floating-point numbers")
+        check_feat(nodes, "source", len(nodes), self.config.num_feats, self.embedding)
         return self.dropout(self.embedding(nodes))
 
 

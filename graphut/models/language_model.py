@@ -70,7 +70,7 @@ class UniversalTransformerLM(GenerativeModel):
             If a token is not an integer.
         ValueError
             If the batch or a window is empty, a node has no in-edge, a token lies outside the
-            vocabulary, or a text is longer than `config.max_length`.
+            vocabulary, or a text, with its `eos`, is longer than `config.max_length`.
         """
         nodes, labels = self._read(texts, ends)
         layout = nodes.checked_layout(causal_layout(self.topology, nodes.lengths))
@@ -137,7 +137,7 @@ class UniversalTransformerLM(GenerativeModel):
             tokens = insert_token(tokens, lengths.cumsum(0) - 1, EOS)
         elif int(lengths.min()) == 0:
             raise ValueError(f"texts[{int(lengths.argmin())}] is empty: a window needs a token")
-        self._check_length(int(lengths.max()), "a text")
+        self._check_length(int(lengths.max()), "a text, with its <eos>," if ends else "a text")
         fed = tokens.roll(1)
         fed[starts(lengths)] = BOS
         position = node_positions(self.topology, lengths)

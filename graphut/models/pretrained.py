@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from graphut._files import blaming, read_json, write_json, writing
@@ -16,18 +17,25 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 
 
-def save_model(folder: str | Path, kind: str, config: dict[str, Any], model: nn.Module) -> None:
+def save_model(
+    folder: str | Path, kind: str, config: dict[str, Any], model: nn.Module, outline: nn.Module
+) -> None:
     """Write the configuration and the weights of a model into a folder.
 
     Weights take long to write. They are first written under another name, so that a crash finds
-    the old model or the new one, unless it comes between two renamings.
+    the old model or the new one, unless it comes between two renamings. Raise `ValueError` if the
+    weights are not those of the `outline` that the configuration makes, or could not be loaded.
     """
-    folder = Path(folder)
+    folder, weights = Path(folder), _unique(model)
+    with blaming("the model", "cannot be saved"):
+        check_shapes("it", {name: tuple(value.shape) for name, value in weights.items()}, outline)
+        _common_dtype(weights)
+        _check_finite(weights)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     written = folder / f".{WEIGHTS}.{os.getpid()}.tmp"
     try:
-        write_tensors(written, _unique(model))
+        write_tensors(written, weights)
         write_json(folder / CONFIG, {"model": kind, **config})
         written.replace(folder / WEIGHTS)
     finally:
@@ -65,18 +73,28 @@ def load_weights(folder: str | Path, model: nn.Module) -> None:
     path = Path(folder) / WEIGHTS
     tensors, _ = read_tensors(path)
     check_shapes(path, {name: tuple(value.shape) for name, value in tensors.items()}, model)
-    dtypes = {value.dtype for value in tensors.values()}
+    with blaming(path):
+        dtype = _common_dtype(tensors)
+        _check_finite(tensors)
+    for name, value in _unique(model.to(dtype)).items():
+        value.data.copy_(tensors[name])
+
+
+def _common_dtype(weights: Mapping[str, Tensor]) -> torch.dtype:
+    dtypes = {value.dtype for value in weights.values()}
     if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
         found = ", ".join(sorted(map(str, dtypes)))
-        raise ValueError(f"{path} has weights in {found}; all must be in one floating-point dtype")
-    with blaming(path):
-        for name, value in _unique(model.to(dtypes.pop())).items():
-            if not bool(tensors[name].isfinite().all()):
-                raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")
-            value.data.copy_(tensors[name])
+        raise ValueError(f"there are weights in {found}; all must be in one floating-point dtype")
+    return dtypes.pop()
 
 
-def check_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]], model: nn.Module) -> None:
+def _check_finite(weights: Mapping[str, Tensor]) -> None:
+    for name, value in weights.items():
+        if not bool(value.isfinite().all()):
+            raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")
+
+
+def check_shapes(path: str | Path, shapes: Mapping[str, tuple[int, ...]], model: nn.Module) -> None:
     """Raise `ValueError` if the weights of a file do not have a model's names and shapes."""
     wanted = _unique(model)
     missing, unknown = wanted.keys() - shapes.keys(), shapes.keys() - wanted.keys()

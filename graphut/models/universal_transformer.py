@@ -192,4 +192,12 @@ class UniversalTransformer(GenerativeModel):
         self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
         embedding = self.source_embedding if side == "source" else self.target_embedding
         self._check_tokens(nodes.token, embedding, f"{side} token")
+        if side == "source" and self.config.frame_source:
+            first = starts(nodes.lengths)
+            framed = nodes.token[first] == BOS, nodes.token[first + nodes.lengths - 1] == EOS
+            if not bool(torch.stack(framed).all()):
+                raise ValueError(
+                    "a source of the graph does not stand between <bos> and <eos>, as with "
+                    "frame_source it must: make the graph with the model's own sentence_graph"
+                )
         return nodes

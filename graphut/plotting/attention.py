@@ -69,7 +69,7 @@ def draw_attention(
             "steps, as weights[:8], or the mean of the heads, weights.mean(1, keepdim=True)"
         )
     weights = weights.detach().float().cpu()
-    named = [[shortened(name, _LONGEST) for name in names] for names in (queries, keys)]
+    named = [[shortened(str(name), _LONGEST) for name in names] for names in (queries, keys)]
     if figure is None:
         figure = new_figure(*attention_size(weights))
     panels = figure.subplots(steps, heads, squeeze=False)

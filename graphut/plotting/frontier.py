@@ -13,6 +13,7 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.nn.checks import check_same_nodes
 from graphut.plotting.arcs import arcs, line_style
 from graphut.plotting.figure import BLUE, new_figure, shortened
 
@@ -110,17 +111,20 @@ def _scene(
     places: Places | None,
 ) -> tuple[partial[None], int, tuple[float, float]]:
     """Return a function of axes and a step that draws, the last step, and a size in inches."""
+    check_same_nodes(graph)
     layout, steps = as_layout(graph).to("cpu"), torch.as_tensor(steps).cpu()
     nodes = layout.num_dst
     if places is not None and layout.num_src != nodes:
         raise ValueError("places are for a graph whose sources are its destinations, not a block")
     if isinstance(places, Mapping):
-        places = [places[node] for node in sorted(places)]
+        if places.keys() != {*range(nodes)}:
+            raise ValueError(f"places must be of the nodes 0 to {nodes - 1}, got {[*places]}")
+        places = [places[node] for node in range(nodes)]
     if places is not None:
         places = torch.as_tensor(np.asarray(places, dtype=np.float64))
     if not 0 < nodes <= MAX_NODES:
         raise ValueError(f"a picture has 1 to {MAX_NODES} nodes, and the graph {nodes}")
-    names = [""] * nodes if names is None else [shortened(name, 12) for name in names]
+    names = [""] * nodes if names is None else [shortened(str(name), 12) for name in names]
     counts = {"steps": len(steps), "names": len(names)}
     counts["places"] = nodes if places is None else len(places)
     for what, count in counts.items():

@@ -58,7 +58,7 @@ def draw_ponder(
     if len(names) == 0 or steps.shape != (len(names),):
         raise ValueError(f"there are {len(names)} names for steps of shape {tuple(steps.shape)}")
     values = _shades(steps, halting)
-    names = [shortened(name, _LONGEST) for name in names]
+    names = [shortened(str(name), _LONGEST) for name in names]
     beside = max(map(len, names)) > _LONG
     most = len(values)
     if axes is None:

@@ -69,7 +69,9 @@ def draw_training(
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        legend = figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     return figure
 
 
@@ -79,7 +81,8 @@ def _draw_run(
     colour, marker, line = look
     number = [epoch["epoch"] for epoch in epochs]
     values = [_values(epoch)[title] for epoch in epochs]
-    [drawn] = axes.plot(number, values, marker + line, color=colour, markersize=3, label=name)
+    label = f" {name}" if name.startswith("_") else name  # else it would be in no legend
+    [drawn] = axes.plot(number, values, marker + line, color=colour, markersize=3, label=label)
     drawn.set_clip_on(False)  # marks on an edge are not cut in half
     part = title.removesuffix(" steps")
     shares = [epoch.get("active", {}).get(part) for epoch in epochs]
@@ -114,4 +117,4 @@ def _quantile(active: Sequence[float], share: float) -> int:
     >>> [_quantile([1.0, 0.75, 0.25], share) for share in (0.1, 0.5, 0.9)]
     [1, 2, 3]
     """
-    return 1 + sum(here > 1 - share for here in active[1:])
+    return 1 + sum(round(here + share - 1, 9) > 0 for here in active[1:])

@@ -81,6 +81,11 @@ class Topology:
         """Check that a named subclass defines its edges, and let spec strings use it."""
         super().__init_subclass__()
         cls._minimum = cls._minimum if minimum is None else minimum
+        # Edges of its own go before what it inherits of the edges of another topology.
+        if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
+            cls.interval = Topology.interval  # type: ignore[method-assign]
+        if {"in_edges", "interval"} & cls.__dict__.keys() and "_count_edges" not in cls.__dict__:
+            cls._count_edges = Topology._count_edges  # type: ignore[method-assign]
         if not named:
             return
         if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
@@ -216,7 +221,7 @@ class Topology:
     @final
     def num_nodes(self, n: int) -> int:
         """Return the number of nodes of a sentence of `n` tokens, extra nodes included."""
-        return n + int(self.extra_nodes(torch.tensor([n])))
+        return n + int(self.extra_nodes(as_lengths([n])))
 
     def num_edges(self, n: int) -> int:
         """Return the number of edges of a sentence of `n` tokens, in closed form if there is one.
@@ -227,6 +232,7 @@ class Topology:
         >>> Window(16).num_edges(10**12)
         32999999999728
         """
+        as_lengths([n])  # raises if it is none
         return self._count_edges(n)
 
     def _count_edges(self, n: int) -> int:
@@ -382,9 +388,11 @@ class Topology:
 
     @final
     def is_causal(self, n: int = 64) -> bool:
-        """Return True if `sees_future` is False for sentences of any length.
+        """Return True if `sees_future` is False for all lengths that are tried.
 
-        Tried are the lengths 1 to `n`, and one beyond every number of the spec, 4096 at most.
+        These are 1 to `n`, and one beyond every number of the spec, 4096 at most. That is enough
+        for the topologies of this package, but not for each intersection of them: what only
+        longer sentences have is missed.
 
         Examples
         --------
@@ -420,7 +428,7 @@ class Topology:
 
 @lru_cache(maxsize=256)
 def _is_causal(topology: Topology, n: int) -> bool:
-    numbers = re.findall("[:,]([0-9]+)", topology.spec())
+    numbers = re.findall("[:,]-?([0-9]+)", topology.spec())
     beyond = min(max(map(int, numbers), default=0) + 2, LONGEST)
     lengths = as_lengths([*range(1, n + 1), beyond])
     return not sees_future(topology.layout(lengths), lengths, topology.extra_starts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -109,7 +110,7 @@ def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) ->
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If a parent is not one of the tokens, or a token is its own ancestor.
 
     Examples
@@ -120,6 +121,9 @@ def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) ->
             [0, 1, 1]], dtype=torch.int32)
     """
     parents = _plain(parents)
+    for token, parent in enumerate(parents):
+        if not isinstance(parent, Integral):
+            raise TypeError(f"parents[{token}] is {parent!r}: parents are positions of tokens")
     paths = [_path_to_root(parents, token) for token in range(len(parents))]
     seen = None if ancestors else 2  # of each path: the token itself and its parent
     pairs = [(above, path[0]) for path in paths for above in path[:seen]]

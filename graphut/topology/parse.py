@@ -107,7 +107,7 @@ class _Parser:
         values = [] if self.take(":") is None else [self.integer()]
         while values and self.take(",") is not None:
             values.append(self.integer())
-        seed = {} if self.take("@") is None else {"seed": self.integer("-?[0-9]+")}
+        seed = {} if self.take("@") is None else {"seed": self.integer("+")}
         self.check_parameters(name, values, bool(seed), position)
         return self.make(position, registry[name], *values, **seed)
 
@@ -116,14 +116,19 @@ class _Parser:
     ) -> Topology:
         """Call a maker, and point at the position if it refuses the values."""
         try:
-            return maker(*values, **seed)
+            made = maker(*values, **seed)
         except (TypeError, ValueError) as error:
             self.fail(str(error), position)
+        if not isinstance(made, Topology):
+            self.fail(f"{maker} is registered as a topology, but returned {made!r}", position)
+        return made
 
-    def integer(self, pattern: str = "-?[0-9]{1,18}") -> int:
-        token = self.tokens[0][0]
-        if not re.fullmatch(pattern, token):
+    def integer(self, digits: str = "{1,18}") -> int:
+        token, position = self.tokens[0]
+        if not re.fullmatch("-?[0-9]+", token):
             self.expected("an integer")
+        if not re.fullmatch(f"-?[0-9]{digits}", token):
+            self.fail(f"integers are below 10^18, got {token}", position)
         self.take(token)
         return int(token)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import FrozenInstanceError, dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -58,3 +58,13 @@ def test_checked_config_is_a_value() -> None:
     assert config == small() and config != small(max_steps=9) and hash(config) == hash(small())
     with pytest.raises(FrozenInstanceError):
         config.max_steps = 3  # type: ignore[misc]
+
+
+def test_checked_config_names_a_field_of_another_type() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Sizes(CheckedConfig):
+        kind: ClassVar[str] = "sizes"
+        sizes: tuple[int, int] = (1, 2)
+
+    with pytest.raises(TypeError, match=r"Sizes\.sizes is declared as tuple\[int, int\]: a field"):
+        Sizes()

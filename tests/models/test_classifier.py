@@ -11,7 +11,7 @@ from torch import Tensor
 from graphut import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from graphut.nn import ACT
 from graphut.nn.reference import dense_recurrence
-from graphut.topology import Complete
+from graphut.topology import Complete, node_positions
 from tests.helpers import assert_same, covering, gradients, name_of
 from tests.models.cases import build_classifier
 
@@ -72,6 +72,24 @@ def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
         assert torch.equal(found.steps, steps)
         parameters = [model.mask, model.embedding.weight]
         assert_same(gradients([found.logits], parameters), gradients([expected], parameters))
+
+
+def test_classifier_has_the_last_sentence_alone_at_a_fixed_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model: Any = build_classifier(positions="fixed", topology="star", max_length=30)
+    seen: list[Tensor] = []
+    encode = model.encoder.forward
+
+    def keep(*args: Any, positions: Tensor, **options: Any) -> Any:
+        seen.append(positions)
+        return encode(*args, positions=positions, **options)
+
+    monkeypatch.setattr(model.encoder, "forward", keep)
+    model([[[2]], [[3], [2]]])
+    usual = node_positions(model.topology, torch.tensor([1, 2])).tolist()
+    usual[0], usual[3] = 30, 30  # a relay comes after the sentences of each document
+    assert seen[0].tolist() == usual
 
 
 def test_classifier_cases_ponder_for_different_numbers_of_steps() -> None:
@@ -185,9 +203,9 @@ def test_classifier_from_pretrained_restores_the_model(tmp_path: Path) -> None:
     [
         ([], "documents is empty: a document needs a sentence"),
         ([[[2]], []], r"documents\[1\] is empty: a document needs a sentence"),
-        ([[[2]], [[3], []]], r"sentences\[2\] is empty: it needs a word"),
+        ([[[2]], [[3], []]], r"documents\[1\]\[1\] is empty: a sentence needs a word"),
         ([[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
-        ([[[2, -1]]], r"sentences\[0\] holds -1"),
+        ([[[2]], [[3], [2, -1]]], r"documents\[1\]\[1\] holds -1"),
         ([[[2] * 5]], "a sentence has 5 words, but the model takes 4 at most"),
         ([[[2]] * 7], "a document has 7 tokens, but the model takes 6 at most"),
     ],
@@ -201,8 +219,15 @@ def test_classifier_refuses_documents_that_do_not_fit(documents: Any, message: s
 
 @pytest.mark.parametrize("document", [[[2.5]], [["a"]], [2, 3]])
 def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
-    with pytest.raises(TypeError, match=r"sentences\[0\]"):
+    with pytest.raises(TypeError, match=r"documents\[0\]\[0\]"):
         build_classifier()([document])
+
+
+def test_classifier_refuses_what_can_be_read_once_and_documents_without_sentences() -> None:
+    with pytest.raises(TypeError, match="documents must be a list, got <generator"):
+        build_classifier()(document for document in [[[2]]])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"documents\[1\] is 5: it must list sentences"):
+        build_classifier()([[[2]], 5])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
-from graphut.models.config import UniversalTransformerPointerConfig
+from graphut.models.config import UniversalGraphTransformerConfig, UniversalTransformerPointerConfig
 from graphut.nn import ACT, HALTING_PRESETS, parse_rule
 from tests.models.cases import small
 
@@ -215,3 +215,35 @@ def test_preset_gives_way_to_other_options() -> None:
 def test_preset_quotes_an_unknown_name() -> None:
     with pytest.raises(ValueError, match="unknown preset 'fast'; choose one of: paper"):
         UniversalTransformerConfig.preset("fast", source_vocab=5, target_vocab=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (
+            {"adaptive": False, "share_weights": False, "evaluation_rule": "convergence"},
+            "'fixed' where share_weights is False",
+        ),
+        (
+            {"rule": "act:halt_from=output", "evaluation_rule": "threshold"},
+            "one with the halt_from of act:halt_from=output",
+        ),
+    ],
+)
+def test_config_refuses_rules_that_do_not_fit(options: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ValueError, match=f"^evaluation_rule must be {wanted}"):
+        small(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"layer": "gat", "scale_by_degree": True}, "scale_by_degree must be False where layer"),
+        ({"layer": "gin", "symmetric_init": True}, "symmetric_init must be False where layer"),
+        ({"layer": "gin", "attention_bias": False}, "attention_bias must be True where layer"),
+        ({"max_offset": 3}, "max_offset must be 0: the nodes of a graph are in no order; got 3"),
+    ],
+)
+def test_graph_config_refuses_options_without_effect(options: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ValueError, match=wanted):
+        UniversalGraphTransformerConfig(num_kinds=2, classes=2, **options)

@@ -138,7 +138,10 @@ def test_graph_transformer_refuses_nodes_that_do_not_fit(
     ("inputs", "nodes", "message"),
     [
         ("kinds", NODES.float(), "nodes are torch.float32, but kinds of nodes are integers"),
-        ("features", FEATURES.long(), "nodes are torch.int64, but features are floating-point"),
+        ("kinds", NODES > 0, "nodes are torch.bool, but kinds of nodes are integers: int64"),
+        ("kinds", NODES.tolist(), "nodes must be a tensor, got list"),
+        ("features", FEATURES.long(), "features of source nodes are torch.int64, but the layer is"),
+        ("features", FEATURES.float(), "features of source nodes are torch.float32, but the layer"),
     ],
 )
 def test_graph_transformer_refuses_nodes_of_another_dtype(
@@ -230,3 +233,26 @@ def test_graph_transformer_without_halting_compiles_as_a_whole(inputs: str) -> N
     nodes = inputs_of(model)
     found = torch.compile(logits, fullgraph=True, backend="aot_eager")(nodes)
     assert_same([found], [logits(nodes)])
+
+
+def test_graph_transformer_takes_the_mean_of_a_large_graph_in_float32() -> None:
+    model = build(answer_at="graph").bfloat16()
+    states = normal(4000, 8).bfloat16() + 1
+    layout = as_layout(dgl.add_self_loop(dgl.graph(([], []), num_nodes=4000)))
+    expected = model.output(states.float().mean(0, keepdim=True).bfloat16())
+    assert_same([model.read_out(layout, states)], [expected])
+
+
+def test_graph_transformer_refuses_a_graph_of_two_kinds_of_nodes() -> None:
+    pairs = dgl.heterograph({("user", "rates", "film"): ([0, 1, 2, 0], [0, 1, 2, 1])})
+    with pytest.raises(ValueError, match="the graph's edges go from 'user' to 'film' nodes"):
+        build()(pairs, NODES[:3])
+
+
+def test_graph_transformer_answers_at_no_edge_and_not_at_those_of_a_block() -> None:
+    model = build(answer_at="edge")
+    assert model(dgl.graph(([], []), num_nodes=0), NODES[:0]).logits.shape == (0,)
+    block = dgl.to_block(dgl.graph(([0, 1, 2, 2], [0, 1, 1, 0])), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=r"of 3 sources 2 are destinations: .* not a block"):
+        model(block, NODES[:3])
+    assert build()(block, NODES[:3]).logits.shape == (2, 3)

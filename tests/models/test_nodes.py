@@ -201,6 +201,8 @@ def test_model_positions_count_the_frame_outside(signals: list[Tensor]) -> None:
     assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
     graph = model.sentence_graph([torch.tensor([3, 2]), [6]])
     assert graph.nodes["source"].data["token"].tolist() == [0, 3, 2, EOS, 0, 6, EOS]
+    with pytest.raises(ValueError, match="does not stand between <bos> and <eos>"):
+        model(sentence_graph([[3, 2], [6]], [[2], [3]]))
     answers = model.generate([[3, 2], [6]], max_length=2)
     assert [len(answer.source_steps) for answer in answers] == [2, 1]
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from graphut.models import UniversalTransformer
 from graphut.nn import ACT, Threshold
-from tests.models.cases import SOURCES, build_model, logits_of
+from tests.models.cases import SOURCES, build_model, logits_of, small
 
 BIAS = "output.bias"
 SHAPES: list[dict[str, Any]] = [
@@ -239,3 +239,33 @@ def test_from_pretrained_refuses_what_is_no_configuration(text: str, folder: Pat
     (folder / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"config\.json (is not a JSON file|describes None)"):
         load(folder)
+
+
+def test_save_pretrained_refuses_what_could_not_be_loaded(tmp_path: Path) -> None:
+    def share(model: Any) -> None:
+        model.source_embedding = model.target_embedding
+
+    def spoil(model: Any) -> None:
+        model.encoder.halting.linear.bias.data[0] = torch.nan
+
+    def widen(model: Any) -> None:
+        model.decoder.double()
+
+    def shorten(model: Any) -> None:
+        model.encoder.max_steps = 1
+
+    def change(model: Any) -> None:
+        model.decoder.evaluation_rule = Threshold(0.2)
+
+    for spoiled, message in (
+        (share, "the model cannot be saved: it lacks weights source_embedding.weight"),
+        (spoil, "the model cannot be saved: encoder.halting.linear.bias holds NaN or infinity"),
+        (widen, "the model cannot be saved: there are weights in torch.float32, torch.float64"),
+        (shorten, r"different values of max_steps, 1 and \d+, and a configuration keeps one"),
+        (change, "different values of evaluation_rule, .*: set evaluation_rule of the model"),
+    ):
+        model = UniversalTransformer(small())
+        spoiled(model)
+        with pytest.raises(ValueError, match=message):
+            model.save_pretrained(tmp_path / "model")
+        assert not (tmp_path / "model").exists()

@@ -89,3 +89,15 @@ def test_draw_training_cuts_nothing_off(count: int) -> None:
 def test_draw_training_refuses_what_has_not_begun(runs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw_training(runs)
+
+
+def test_draw_training_shows_every_name_as_it_is() -> None:
+    figure = draw_training({"_old": epochs(2), "$5_$": epochs(2)})
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [" _old", "$5_$"]
+    assert_nothing_is_cut_off(figure)
+
+
+def test_draw_training_has_a_tenth_that_is_exactly_one_as_no_more() -> None:
+    lines = [{**line, "active": {"encoder": [1.0, 0.1], "decoder": [1.0]}} for line in epochs(2)]
+    [band] = panel(draw_training({"a": lines}), "encoder steps").collections
+    assert band.get_paths()[0].vertices[:, 1].max() == 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from torch import Tensor
 
 from graphut.attention import CSRLayout, IntervalLayout, as_layout, layout_from_edges
-from graphut.topology import Causal, Complete, Topology, Window, parse
+from graphut.topology import BinaryPartition, Causal, Complete, Topology, Window, parse
 from tests.topology import brute
 from tests.topology.brute import Back, Comb, brute_batch_mask, brute_mask
 
@@ -142,6 +142,45 @@ def test_topology_without_an_interval_needs_in_edges() -> None:
 
     with pytest.raises(TypeError, match=r"test_ragged: interval\(\) returned None"):
         Ragged().mask(3)
+
+
+def test_topology_subclass_of_a_built_in_one_has_its_own_edges() -> None:
+    @dataclass(frozen=True)
+    class Past(Window):
+        name = "test_past"
+
+        def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Any:
+            return dst - self.radius, dst + 1
+
+    @dataclass(frozen=True)
+    class Others(Window):
+        name = "test_others"
+
+        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Any:
+            return torch.arange(len(dst)), dst - self.radius
+
+    for topology, edges in ((Past(2), 15), (Others(2), 4)):
+        assert topology.num_edges(6) == int(topology.mask(6).sum()) == edges
+    assert Window(2).num_edges(6) == int(Window(2).mask(6).sum())
+
+
+@pytest.mark.parametrize("n", [-3, 0, 2.5])
+def test_topology_counts_for_lengths_alone(n: Any) -> None:
+    for count in (Complete().num_edges, BinaryPartition(1).num_nodes):
+        with pytest.raises((TypeError, ValueError), match="length"):
+            count(n)
+
+
+def test_is_causal_looks_beyond_negative_numbers() -> None:
+    @dataclass(frozen=True)
+    class Shift(Topology):
+        name = "test_moved"
+        by: int
+
+        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Any:
+            return torch.arange(len(dst)), dst - self.by
+
+    assert Shift(70).is_causal() and not Shift(-70).is_causal()
 
 
 def test_topology_is_frozen() -> None:

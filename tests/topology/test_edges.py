@@ -34,6 +34,12 @@ def test_from_parents_and_from_edges_take_tensors_and_arrays() -> None:
         assert from_edges(kind(ends), kind(ends)) == from_edges(ends, ends)
 
 
+@pytest.mark.parametrize("parent", [1.0, None])
+def test_from_parents_quotes_what_is_no_position(parent: Any) -> None:
+    with pytest.raises(TypeError, match=rf"parents\[1\] is {parent}: parents are positions"):
+        from_parents([-1, parent])
+
+
 def test_from_parents_makes_a_forest() -> None:
     topology = from_parents([1, 3, -1, -1, 1])
     assert topology.num_edges(5) == 5 + 2 * 3

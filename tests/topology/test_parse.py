@@ -88,6 +88,7 @@ def test_parse_returns_a_topology_as_it_is() -> None:
         ("causal|random@7", 7, "random takes the integers links; got none of them"),
         ("random:8,7", 0, "random takes the integers links; got 2 of them"),
         ("random:8@7@8", 10, "expected '|', '&' or the end, got '@'"),
+        ("window:9999999999999999999", 7, r"integers are below 10\^18, got 9999999999999999999"),
         ("@7", 0, "expected a topology, got '@'"),
         ("causal|global", 7, "global: tokens are positions from 0, at least one"),
         ("star&virtual:1", 4, "'star' and 'virtual:1' both have nodes that are no tokens"),
