@@ -123,10 +123,10 @@ class UniversalTransformerClassifier(EncoderModel):
 
     def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
         """Return all words, and the sizes of sentences in words and of documents in sentences."""
-        if not isinstance(documents, Sequence):
+        if not hasattr(documents, "__len__"):
             raise TypeError(f"documents must be a list, got {documents!r}: make it a list")
         for index, document in enumerate(documents):
-            if not isinstance(document, Sequence) or isinstance(document, str):
+            if not hasattr(document, "__len__") or isinstance(document, str):
                 raise TypeError(f"documents[{index}] is {document!r}: it must list sentences")
         lengths = torch.tensor([len(document) for document in documents], dtype=torch.int64)
         if len(lengths) == 0 or int(lengths.min()) == 0:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option
 from graphut.nn import ACT, HALTING_PRESETS, FixedDepth, Global, parse_rule
+from graphut.nn.rules.base import states_read
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -153,8 +154,7 @@ class ModelConfig(CheckedConfig):
                 every = "'fixed' where share_weights is False: such layers are all done"
                 self._check(name, self.share_weights or isinstance(rule, FixedDepth), every)
         if self.adaptive and self.evaluation_rule:
-            rules = [parse_rule(text) for text in (self.rule, self.evaluation_rule)]
-            read = {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
+            read = states_read(map(parse_rule, (self.rule, self.evaluation_rule)))
             self._check("evaluation_rule", len(read) < 2, f"one with the halt_from of {self.rule}")
 
     def _check_vocabularies(self, *names: str) -> None:

@@ -94,17 +94,17 @@ def _check_finite(weights: Mapping[str, Tensor]) -> None:
             raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")
 
 
-def check_shapes(path: str | Path, shapes: Mapping[str, tuple[int, ...]], model: nn.Module) -> None:
-    """Raise `ValueError` if the weights of a file do not have a model's names and shapes."""
+def check_shapes(what: object, shapes: Mapping[str, tuple[int, ...]], model: nn.Module) -> None:
+    """Raise `ValueError` unless the weights of `what` have a model's names and shapes."""
     wanted = _unique(model)
     missing, unknown = wanted.keys() - shapes.keys(), shapes.keys() - wanted.keys()
-    for what, names in (("lacks", missing), ("has the unknown", unknown)):
+    for fault, names in (("lacks", missing), ("has the unknown", unknown)):
         if names:
-            raise ValueError(f"{path} {what} weights {', '.join(sorted(names)[:5])}")
+            raise ValueError(f"{what} {fault} weights {', '.join(sorted(names)[:5])}")
     for name, value in wanted.items():
         if shapes[name] != value.shape:
             raise ValueError(
-                f"{path}: {name} is {shapes[name]}; the configuration makes it {tuple(value.shape)}"
+                f"{what}: {name} is {shapes[name]}; the configuration makes it {tuple(value.shape)}"
             )
 
 

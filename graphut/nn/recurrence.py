@@ -23,7 +23,7 @@ from graphut.nn.loop import AdaptiveLoop, FrontierRows, LoopOutput
 from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.rules import ACT, FixedDepth, GraphMembers, HaltingRule
-from graphut.nn.rules.base import graph_members
+from graphut.nn.rules.base import graph_members, states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import CalledStep, UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
@@ -399,9 +399,7 @@ class AdaptiveRecurrence(nn.Module):
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
                 raise ValueError(f"steps with weights of their own are all done: {each} cannot act")
-        # Under `FixedDepth` the module may learn for the other rule.
-        read = {r.halt_from for r in given if r.uses_probability or isinstance(r, FixedDepth)}
-        if self.halting is not None and len(read) > 1:
+        if self.halting is not None and len(states_read(given)) > 1:
             raise ValueError(
                 "the halting module would read the input of a step under one rule and the output "
                 f"under the other: give one halt_from to {given[0]} and {given[1]}"

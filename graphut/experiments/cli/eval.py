@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
     # Before the weights are read: if a run that still trains replaces them, the record is stale.
-    digest = model_digest(folder)
+    digest = model_digest(folder) if data is None else None
     model = run.trained_model(target)
     if "max_steps" in changed:
         model.max_steps = changed["max_steps"]
@@ -40,9 +40,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         sets = test_sets(run, name)
     for label, examples in sets.items():
-        evaluate_set(
-            run, model, label, examples, options, changed, digest=digest if data is None else None
-        )
+        evaluate_set(run, model, label, examples, options, changed, digest=digest)
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from graphut.experiments import tables
 from graphut.experiments.results.published import BABI_ERRORS
 from graphut.experiments.results.run_record import RunRecord, did_not_train
-from graphut.experiments.results.run_table import Entry, Variant, in_words, variant_name
+from graphut.experiments.results.run_table import Entry, Variant, in_brackets, variant_name
 from graphut.experiments.tasks.presets import SMALL, TRANSFORMER, UNTIED
 from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
@@ -157,7 +157,7 @@ class _Column:
 
     def in_short(self) -> str:
         """Return the mean error of the tasks for the summary."""
-        return f"{self.summary()[0]} {in_words(self.short_name, len({*self.seeds}))}"
+        return f"{self.summary()[0]} {in_brackets(self.short_name, len({*self.seeds}))}"
 
     def mean_of(self, tasks: Collection[int]) -> str:
         """Return the mean error on some tasks."""

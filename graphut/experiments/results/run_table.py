@@ -209,7 +209,7 @@ def variant_name(variant: Variant) -> str:
     return " ".join(words) or "defaults"
 
 
-def in_words(name: str, seeds: int) -> str:
+def in_brackets(name: str, seeds: int) -> str:
     """Return the name of a variant, if it has one, and how many seeds there are; one is one run."""
     count = "one run" if seeds == 1 else counted(seeds, "seed")
     return f"({name}, {count})" if name else f"({count})"

@@ -9,7 +9,7 @@ from itertools import chain
 from graphut.experiments.results.babi import babi_summary
 from graphut.experiments.results.published import TINY
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_table import cell_of, in_words
+from graphut.experiments.results.run_table import cell_of, in_brackets
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tables import NOT_MEASURED, markdown_table
 from graphut.experiments.tasks.presets import SMALL, TRANSFORMER
@@ -102,7 +102,7 @@ def _ours(line: Headline, preset: str, runs: Sequence[RunRecord]) -> str:
     measured = [variant for variant in found if variant[0] == preset and found[variant]]
     shown = measured[:1] + [v for v in measured[1:] if v == (SMALL, tuple(entry.also.items()))]
     cells = [
-        f"{cell_of(column, found[v], others)} {in_words(entry.short_name(v), len(found[v]))}"
+        f"{cell_of(column, found[v], others)} {in_brackets(entry.short_name(v), len(found[v]))}"
         for v in shown
     ]
     return "; ".join(cells) or NOT_MEASURED

@@ -19,7 +19,6 @@ _LETTERS = Vocabulary(ascii_lowercase)
 _COPY = COPY | {"max_offset": 10}
 # With post-norm, six steps for every letter do not learn to reverse.
 _REVERSE = _COPY | {"norm": "pre"}
-# For these three see the table in the README.
 _SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1e-4}
 
 

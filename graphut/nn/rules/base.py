@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -205,6 +206,19 @@ class FixedDepth(HaltingRule):
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Let no row halt."""
         return Decision(measure > 0), memory
+
+
+def states_read(rules: Iterable[HaltingRule]) -> set[str]:
+    """Return the states, "input" or "output" of a step, that a halting module reads under rules.
+
+    A module can read one of them only. Under `FixedDepth` it may learn for another rule.
+
+    Examples
+    --------
+    >>> states_read([FixedDepth(halt_from="output"), FixedDepth()]) == {"input", "output"}
+    True
+    """
+    return {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
 
 
 def parse_rule(spec: str) -> HaltingRule:
