@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.cells import draw_cells, name_ticks, widest
+from graphut.plotting.cells import FLAT_SIZE, NAME_SIZE, draw_cells, name_ticks, widest
 from graphut.plotting.figure import BLUE, new_figure, shortened, spacing
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_PANELS = 128
 _SHORT = 12  # tokens of a sentence that is drawn with lines
+_SHORT_NAME = 8  # letters of such a token
 _LONGEST = 24
 
 
@@ -30,8 +31,8 @@ def draw_attention(
     """Draw attention weights, with a row of panels for each step and a column for each head.
 
     In a short sentence, lines go from what is read, below, to who reads it, above, and are as dark
-    as the weight is large. A long one is a matrix with a row for each reader. Who has halted is
-    grey and reads nothing.
+    as the weight is large. One with many tokens or long names is a matrix with a row for each
+    reader. Who has halted is grey and reads nothing.
 
     Parameters
     ----------
@@ -71,9 +72,10 @@ def draw_attention(
     weights = weights.detach().float().cpu()
     named = [[shortened(str(name), _LONGEST) for name in names] for names in (queries, keys)]
     if figure is None:
-        figure = new_figure(*attention_size(weights))
+        figure = new_figure(*attention_size(weights, queries, keys))
     panels = figure.subplots(steps, heads, squeeze=False)
-    draw = _draw_lines if _has_lines(weights) else _draw_matrix
+    has_lines = _has_lines(queries, keys)
+    draw = _draw_lines if has_lines else _draw_matrix
     for step, row in enumerate(panels):
         for head, axes in enumerate(row):
             draw(axes, weights[step, head], named[0], named[1])
@@ -81,26 +83,34 @@ def draw_attention(
             axes.set_ylabel(f"step {step + 1}" if head == 0 else "", size=9)
             axes.spines[:].set_visible(False)
             axes.tick_params(length=0)
-            if not _has_lines(weights):
+            if not has_lines:
                 axes.label_outer()
-    if not _has_lines(weights):
+    if not has_lines:
         bar = figure.colorbar(panels[0, 0].images[0], ax=panels, pad=0.01, aspect=30)
         bar.ax.tick_params(labelsize=7)
     return figure
 
 
-def attention_size(weights: Tensor) -> tuple[float, float]:
-    """Return width and height, in inches, of a picture of these weights."""
-    steps, heads, queries, keys = weights.shape
-    longest = max(queries, keys)
-    if _has_lines(weights):
-        return 0.5 + heads * max(1.0, 0.25 * longest), 0.4 + 0.95 * steps
+def attention_size(
+    weights: Tensor, queries: Sequence[str], keys: Sequence[str]
+) -> tuple[float, float]:
+    """Return width and height, in inches, of a picture of these weights between named tokens."""
+    steps, heads = weights.shape[:2]
+    longest = max(len(queries), len(keys))
+    if _has_lines(queries, keys):
+        width = max(1.0, 0.25 * longest)
+        flat = max(widest(names, FLAT_SIZE) for names in (queries, keys)) * longest < 0.8 * width
+        names = [str(name) for name in (*queries, *keys)]
+        room = 0.15 if flat else max(widest([name, name], NAME_SIZE) for name in names)
+        return 0.5 + heads * width, 0.4 + (0.65 + 2 * room) * steps
     side = min(max(1.6, 0.15 * longest), 4.0)
     return 1.4 + heads * side, 0.9 + steps * side
 
 
-def _has_lines(weights: Tensor) -> bool:
-    return max(weights.shape[2:]) <= _SHORT
+def _has_lines(*sides: Sequence[str]) -> bool:
+    return all(len(names) <= _SHORT for names in sides) and all(
+        len(str(name)) <= _SHORT_NAME for names in sides for name in names
+    )
 
 
 def _draw_lines(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]) -> None:
@@ -115,26 +125,20 @@ def _draw_lines(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]
     lines = list(ends.view(-1, 2, 2).numpy())
     axes.add_collection(LineCollection(lines, colors=colours, linewidths=widths))
     longest = max(len(queries), len(keys))
-    axes.set(xlim=(-0.6, longest - 0.4), ylim=(-0.3, 1.3), xticks=[], yticks=[])
+    axes.set(xlim=(-0.6, longest - 0.4), ylim=(-0.05, 1.05), yticks=[])
+    above = axes.secondary_xaxis("top")
+    above.spines[:].set_visible(False)
+    above.tick_params(length=0)
     inches, _ = spacing(axes, longest, 1)
-    needed = max(widest(queries, 1.0), widest(keys, 1.0))  # for each point of the size
-    size = max(6.0, min(8.0, inches / max(needed, 1e-9)))
-    rotation = 90 if size * needed > inches else 0
-    has_halted = (weights.sum(1) == 0).tolist()
-    for names, height, side, grey in (
-        (queries, 1.04, "bottom", has_halted),
-        (keys, -0.04, "top", [False] * len(keys)),
-    ):
-        for place, (name, is_grey) in enumerate(zip(names, grey, strict=True)):
-            colour = "0.75" if is_grey else "black"
-            axes.text(
-                place, height, name, color=colour, size=size, ha="center", va=side,
-                rotation=rotation, parse_math=False,
-            )  # fmt: skip
+    name_ticks(axes.xaxis, keys, inches)
+    name_ticks(above.xaxis, queries, inches)
+    halted = (weights.sum(1) == 0).tolist()
+    for label, is_grey in zip(above.get_xticklabels(), halted, strict=True):
+        label.set_color("0.75" if is_grey else "black")
 
 
 def _draw_matrix(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]) -> None:
     draw_cells(axes, weights.masked_fill(weights == 0, torch.nan), numbers=False)
     width, height = spacing(axes, len(keys), len(queries))
-    name_ticks(axes, "x", keys, width)
-    name_ticks(axes, "y", queries, height)
+    name_ticks(axes.xaxis, keys, width)
+    name_ticks(axes.yaxis, queries, height)

@@ -12,9 +12,12 @@ from graphut.plotting.figure import spacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.image import AxesImage
 
-_SMALLEST = 5.0  # points, of a name that can be read
+NAME_SIZE = 9.0  # points, of a name where there is room
+FLAT_SIZE = 6.0  # of names beside each other at the least: others are turned
+_SMALLEST = 5.0  # of one that can be read
 
 
 def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage:
@@ -36,19 +39,22 @@ def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage
     return image
 
 
-def name_ticks(axes: Axes, side: str, names: Sequence[str], inches: float) -> None:
-    """Write names along the side "x" or "y", or the numbers of some where names do not fit.
+def name_ticks(axis: Axis, names: Sequence[str], inches: float) -> None:
+    """Write names along an axis, or the numbers of some where names do not fit.
 
     There are so many `inches` between two names.
     """
+    from matplotlib.axis import XAxis
     from matplotlib.ticker import MaxNLocator
 
-    axis = axes.xaxis if side == "x" else axes.yaxis
-    size = min(9.0, 60 * inches)
+    size = min(NAME_SIZE, 60 * inches)
     if size < _SMALLEST:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         return
-    rotation = 90 if side == "x" and widest(names, size) > inches else 0
+    rotation = 0
+    if isinstance(axis, XAxis) and (needed := widest(names, size)) > inches:
+        fitting = size * inches / needed
+        rotation, size = (0, fitting) if fitting > FLAT_SIZE else (90, size)
     axis.set_ticks(range(len(names)), names, size=size, rotation=rotation, parse_math=False)
 
 

@@ -32,17 +32,23 @@ def lines_of(axes: Axes) -> np.ndarray:
     return np.array([[drawn.get((i, j), 0.0) for j in range(keys)] for i in range(queries)])
 
 
+def names_of(axes: Axes) -> list[list[str]]:
+    """The names above and below lines."""
+    [above] = axes.child_axes
+    return [[label.get_text() for label in side.get_xticklabels()] for side in (above, axes)]
+
+
 def test_draw_attention_of_a_short_sentence_has_lines_as_dark_as_weights() -> None:
     weights = make_weights(2, 3, 4, 5)
     figure = draw_attention(weights, list("abcd"), list("vwxyz"))
     assert len(figure.axes) == 6
     for panel, axes in enumerate(figure.axes):
         np.testing.assert_allclose(lines_of(axes), weights[panel // 3, panel % 3], atol=1e-6)
-        assert [text.get_text() for text in axes.texts] == [*"abcd", *"vwxyz"]
+        assert names_of(axes) == [list("abcd"), list("vwxyz")]
     assert [axes.get_title() for axes in figure.axes[:3]] == ["head 1", "head 2", "head 3"]
     assert [axes.get_ylabel() for axes in figure.axes[::3]] == ["step 1", "step 2"]
-    colours = [figure.axes[panel].texts[0].get_color() for panel in (0, 3)]
-    assert colours == ["black", "0.75"]  # who has halted is grey
+    first = [figure.axes[panel].child_axes[0].get_xticklabels()[0] for panel in (0, 3)]
+    assert [label.get_color() for label in first] == ["black", "0.75"]  # who has halted is grey
 
 
 def test_draw_attention_takes_the_weights_of_attention_without_softmax() -> None:
@@ -64,14 +70,26 @@ def test_draw_attention_draws_on_a_given_part_of_a_figure() -> None:
     left, right = Figure(layout="constrained").subfigures(1, 2)
     assert draw_attention(make_weights(1, 1, 2, 2), ["$a", "$b"], figure=right) is right
     assert not left.axes and len(right.axes) == 1
-    assert not any(text.get_parse_math() for text in right.axes[0].texts)
+    assert not any(label.get_parse_math() for label in right.axes[0].get_xticklabels())
 
 
+def test_draw_attention_of_a_few_long_names_has_cells_with_the_weights() -> None:
+    weights = make_weights(2, 1, 2, 3)
+    names = ["mary went to the kitchen", "where is mary"]
+    for queries, keys in ((names, list("abc")), (list("ab"), [*names, "c"])):
+        figure = draw_attention(weights, queries, keys)
+        images = [np.ma.filled(axes.images[0].get_array(), 0.0) for axes in figure.axes[:2]]
+        np.testing.assert_allclose(images, weights[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("letters", [1, 5, 8, 40])
 @pytest.mark.parametrize(
-    "shape", [(1, 1, 1, 1), (6, 4, 7, 8), (3, 4, 12, 12), (2, 4, 13, 13), (2, 2, 60, 200)], ids=str
+    "shape",
+    [(1, 1, 1, 1), (6, 4, 7, 8), (3, 4, 3, 3), (3, 4, 12, 12), (2, 4, 13, 13), (2, 2, 60, 200)],
+    ids=str,
 )
-def test_draw_attention_cuts_nothing_off(shape: tuple[int, int, int, int]) -> None:
-    words = [f"word{i}" if i % 2 else "a" for i in range(200)]
+def test_draw_attention_cuts_nothing_off(shape: tuple[int, int, int, int], letters: int) -> None:
+    words = [f"{i:x>{letters}}" if i % 2 else "a" for i in range(200)]
     weights = make_weights(*shape)
     assert_nothing_is_cut_off(draw_attention(weights, words[: shape[2]], words[: shape[3]]))
 

@@ -60,18 +60,27 @@ def ticks(axes: Axes, side: str) -> list[str]:
 @pytest.mark.parametrize("side", ["x", "y"])
 def test_name_ticks_writes_every_name_where_they_fit(side: str) -> None:
     axes = make_axes(4)
-    name_ticks(axes, side, ["to", "$x$", "<eos>"], 0.5)
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    name_ticks(axis, ["to", "$x$", "<eos>"], 0.5)
     assert ticks(axes, side) == ["to", "$x$", "<eos>"]
-    labels = (axes.xaxis if side == "x" else axes.yaxis).get_ticklabels()
-    assert {label.get_rotation() for label in labels} == {0.0}
+    labels = axis.get_ticklabels()
+    assert {(label.get_rotation(), label.get_size()) for label in labels} == {(0.0, 9.0)}
     assert not any(label.get_parse_math() for label in labels)  # a dollar stays a dollar
+
+
+def test_name_ticks_writes_names_smaller_before_it_turns_them() -> None:
+    axes = make_axes(4)
+    name_ticks(axes.xaxis, ["to", "x", "<eos>"], 0.2)
+    labels = axes.get_xticklabels()
+    assert {label.get_rotation() for label in labels} == {0.0}
+    assert all(6 < label.get_size() < 9 for label in labels)
 
 
 def test_name_ticks_turns_long_names_and_leaves_out_those_without_room() -> None:
     axes = make_axes(4)
-    name_ticks(axes, "x", ["together", "forever"], 0.3)
+    name_ticks(axes.xaxis, ["together", "forever"], 0.3)
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {90.0}
     axes = make_axes(4)
     axes.set_xlim(0, 99)
-    name_ticks(axes, "x", ["a"] * 100, 0.04)
+    name_ticks(axes.xaxis, ["a"] * 100, 0.04)
     assert "a" not in ticks(axes, "x") and len(ticks(axes, "x")) < 20

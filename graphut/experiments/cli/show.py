@@ -91,7 +91,7 @@ def _attention_picture(table: AttentionTable) -> _Picture:
     weights, note = _few_panels(table.weights)
     return _Picture(
         f"attention, {table.title}{note}",
-        attention_size(weights),
+        attention_size(weights, table.queries, table.keys),
         lambda where: draw_attention(weights, table.queries, table.keys, figure=where),
     )
 
