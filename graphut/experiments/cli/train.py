@@ -103,8 +103,9 @@ def _begun(
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or give another --out")
     task = build(TASKS[name], options)
-    if not task.validation:
-        raise ValueError(f"the task {name} has no validation examples")
+    for part in ("validation", "test"):  # a fault in a file is to be known before the training
+        if not getattr(task, part):
+            raise ValueError(f"the task {name} has no {part} examples")
     training = build(TrainingConfig, options)
     learner = learner_of(task)
     config = build(learner.config_kind, options, **learner.sizes(task))

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from graphut._files import blaming, read_json
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.experiments.wording import counted
 
 Tables: TypeAlias = "dict[str, tuple[Path, list[dict[str, str]]]]"
 KIND = "node"
@@ -54,11 +55,16 @@ class GraphFile:
         """The kind of each node."""
         return [KIND] * self.num_nodes if self.features is None else self.features
 
-    def labelled(self, kinds: Vocabulary, answers: Vocabulary) -> LabelledGraph:
+    @property
+    def num_feats(self) -> int:
+        """The number of features of its first node; 0 where nodes have kinds."""
+        return 0 if self.features is None or self.has_kinds else len(self.features[0])
+
+    def labelled(self, kinds: Vocabulary, answers: Vocabulary, num_feats: int = 0) -> LabelledGraph:
         """Return the graph in the numbers of a model's vocabularies.
 
-        Raise `ValueError` if a kind or a class is unknown, or features stand where the model has
-        kinds.
+        Raise `ValueError` if a kind or a class is unknown, features stand where the model has
+        kinds, or a node has other than `num_feats` finite features where the model has none.
         """
         with blaming(self.place, ""):
             if self.has_kinds != bool(kinds.symbols):
@@ -67,14 +73,20 @@ class GraphFile:
             given = [self.label] if self.labels is None else self.labels
             return LabelledGraph(
                 edges=self.edges,
-                nodes=_indices(self.kinds, kinds) if kinds.symbols else self._numbers(),
+                nodes=_indices(self.kinds, kinds) if kinds.symbols else self._numbers(num_feats),
                 labels=_indices(given, answers),
             )
 
-    def _numbers(self) -> NDArray[np.float32]:
+    def _numbers(self, num_feats: int) -> NDArray[np.float32]:
         rows = self.features or []
-        if len({len(row) for row in rows}) > 1:
-            raise ValueError("its nodes do not have equally many features")
+        for node, row in enumerate(rows):
+            if len(row) != num_feats:
+                raise ValueError(
+                    f"node number {node} has {counted(len(row), 'number')} in `feat`, where "
+                    f"{num_feats} are wanted"
+                )
+            if not all(map(isfinite, row)):
+                raise ValueError(f"node number {node} has {row} in `feat`, not finite numbers")
         return np.array(rows, np.float32)
 
 

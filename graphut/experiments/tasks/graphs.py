@@ -55,14 +55,15 @@ class Graphs(GraphTask):
     @property
     def num_feats(self) -> int:
         """The number of features of a node."""
-        return 0 if self._files[0].has_kinds else self._graphs[0].nodes.shape[1]
+        return self._files[0].num_feats
 
     @cached_property
     def node_kinds(self) -> Vocabulary:
         """The kinds of nodes."""
         if not self._files[0].has_kinds:
             return Vocabulary([])
-        return Vocabulary(sorted(set(chain.from_iterable(graph.kinds for graph in self._files))))
+        kinds = (graph.kinds for graph in self._files if graph.has_kinds)
+        return Vocabulary(sorted(set(chain.from_iterable(kinds))))
 
     @cached_property
     def answers(self) -> Vocabulary:
@@ -85,7 +86,8 @@ class Graphs(GraphTask):
 
     @cached_property
     def _graphs(self) -> list[LabelledGraph]:
-        return [graph.labelled(self.node_kinds, self.answers) for graph in self._files]
+        known = self.node_kinds, self.answers, self.num_feats
+        return [graph.labelled(*known) for graph in self._files]
 
     @cached_property
     def _parts(self) -> dict[str, list[LabelledGraph]]:

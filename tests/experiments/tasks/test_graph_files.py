@@ -77,7 +77,7 @@ def test_read_graphs_with_features(values: list[Any], tmp_path: Path) -> None:
     given = triangle(feat=values, label=["yes", "yes", "0"])
     [graph] = read_graphs(write(given, tmp_path / "graph.json"))
     assert not graph.has_kinds
-    nodes = graph.labelled(NO_KINDS, CLASSES).nodes
+    nodes = graph.labelled(NO_KINDS, CLASSES, graph.num_feats).nodes
     assert nodes.dtype == np.float32 and nodes[:, 0].tolist() == [1, 2, 3]
     with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, and"):
         graph.labelled(KINDS, CLASSES)
@@ -86,8 +86,8 @@ def test_read_graphs_with_features(values: list[Any], tmp_path: Path) -> None:
 def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
     one, other = read_graphs(csv_folder(tmp_path))
     assert pairs(one) == {(0, 1), (0, 0), (1, 1)} and pairs(other) == {(0, 0)}
-    assert one.labelled(NO_KINDS, CLASSES).nodes.tolist() == [[1, 2], [3, 4]]
-    assert one.labelled(NO_KINDS, CLASSES).labels.tolist() == [0, 1]
+    assert one.labelled(NO_KINDS, CLASSES, 2).nodes.tolist() == [[1, 2], [3, 4]]
+    assert one.labelled(NO_KINDS, CLASSES, 2).labels.tolist() == [0, 1]
 
 
 def test_read_graphs_of_csv_files_of_one_graph(tmp_path: Path) -> None:
@@ -218,7 +218,19 @@ def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
         graph.labelled(KINDS, CLASSES)
     with pytest.raises(ValueError, match=r"graph\.json: unknown symbol 'no'"):
         graph.labelled(Vocabulary("abc"), CLASSES)
-    ragged = triangle(feat=["1", "1,2", "1"], label=[0, 0, 0])
-    [graph] = read_graphs(write(ragged, tmp_path / "graph.json"))
-    with pytest.raises(ValueError, match="do not have equally many features"):
-        graph.labelled(NO_KINDS, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (["1", "1,2", "1"], "node number 1 has 2 numbers in `feat`, where 1 are wanted"),
+        (["1", "2", "nan"], r"node number 2 has \[nan\] in `feat`, not finite numbers"),
+        ([[1.0], [float("inf")], [2.0]], r"node number 1 has \[inf\] in `feat`"),
+    ],
+)
+def test_labelled_names_the_node_whose_features_do_not_fit(
+    features: list[Any], message: str, tmp_path: Path
+) -> None:
+    [graph] = read_graphs(write(triangle(feat=features, label=[0, 0, 0]), tmp_path / "graph.json"))
+    with pytest.raises(ValueError, match=r"graph\.json: " + message):
+        graph.labelled(NO_KINDS, CLASSES, graph.num_feats)

@@ -70,12 +70,29 @@ def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
     assert found == {"train": [*range(1, 9)], "validation": [20], "test": [*range(21, 34)]}
 
 
-def test_graphs_without_a_mask_for_a_part_say_so(
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_graphs_without_a_mask_for_a_part_say_so_before_the_training(
+    part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    masks = {"train_mask": lambda node: node < 9}
+    if part == "test":
+        masks["val_mask"] = lambda node: node > 20
+    path = write_one(tmp_path / "karate.graphml", **masks)
+    assert main(["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr()
+    assert f"the task graphs has no {part} examples" in said.err and "epoch" not in said.out
+    assert not (tmp_path / "run").exists()
+
+
+def test_graphs_with_features_in_one_file_alone_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write_one(tmp_path / "karate.graphml", train_mask=lambda node: node < 9)
-    assert main(["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run")]) == 2
-    assert "the task graphs has no validation examples" in capsys.readouterr().err
+    data = write_many(tmp_path / "data")
+    last = networkx.read_graphml(data / "19.graphml")
+    networkx.set_node_attributes(last, 0.5, "feat")
+    networkx.write_graphml(last, data / "19.graphml")
+    assert main(["train", "graphs", "--data", str(data), "--out", str(tmp_path / "run")]) == 2
+    assert "19.graphml: its nodes have features in `feat`" in capsys.readouterr().err
 
 
 def test_graphs_with_too_few_labels_say_so(tmp_path: Path) -> None:

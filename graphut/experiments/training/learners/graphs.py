@@ -370,7 +370,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if (files[0].labels is None) != (at == "graph"):
             found = "graphs" if files[0].labels is None else "nodes"
             raise ValueError(f"{path} has labels of {found}, and the run answers for each {at}")
-        graphs = [graph.labelled(kinds, answers) for graph in files]
+        graphs = [graph.labelled(kinds, answers, config.num_feats) for graph in files]
         asked = [graph for graph in graphs if (graph.labels >= 0).any()]
         if not asked:
             raise ValueError(f"{path}: no node or graph has a label to evaluate on")
