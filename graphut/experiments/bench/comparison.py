@@ -59,6 +59,8 @@ class Comparison:
         for name in ("topologies", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"{name} is empty: there is nothing to compare")
+        if len({*self.seeds}) < len(self.seeds):
+            raise ValueError(f"seeds must differ, got {[*self.seeds]}: the same would be trained")
         for topology in self.topologies:
             self.config_under(topology)
 

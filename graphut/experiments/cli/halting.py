@@ -50,8 +50,8 @@ def _compare(arguments: Namespace, others: Sequence[str]) -> int:
         if word.partition("=")[0] in ("--seed", "--preset"):
             raise ValueError(f"{word} is not passed on: --seeds and --ways are in its place")
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for way in arguments.ways:
-        for seed in arguments.seeds:
+    for way in dict.fromkeys(arguments.ways):  # named twice, it is still one run
+        for seed in dict.fromkeys(arguments.seeds):
             folder = Path(arguments.out, f"{way}-seed{seed}")
             with redirect_stdout(sys.stderr):
                 options = {**HALTING_WAYS[way][1], "seed": seed, "out": str(folder)}
@@ -59,7 +59,7 @@ def _compare(arguments: Namespace, others: Sequence[str]) -> int:
                 if status := train.main([arguments.task, *words]):
                     return status
                 halts = Run.open(folder).model().config.adaptive
-                steps = ["--max-steps", str(arguments.max_steps)] if halts else []
+                steps = ["--max-steps", str(arguments.test_max_steps)] if halts else []
                 evaluation.main([str(folder), *steps])
             for path in sorted(folder.glob("evaluation-*.json")):
                 record = read_json(path)
@@ -133,7 +133,7 @@ def _compare_parser() -> Parser:
     option("--out", required=True, metavar="FOLDER", help="where to keep the runs")
     help = "of the runs of each way (default: 0)"
     option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
-    _add_max_steps(parser)
+    _add_max_steps(parser, "--test-max-steps")
     return parser
 
 
@@ -155,10 +155,10 @@ def _sweep_parser() -> Parser:
     option("--rules", nargs="+", default=[], metavar="RULE", help=help)
     help = "numbers of steps that all nodes take"
     option("--depths", type=int, nargs="+", default=[], metavar="N", help=help)
-    _add_max_steps(parser)
+    _add_max_steps(parser, "--max-steps")
     return parser
 
 
-def _add_max_steps(parser: Parser) -> None:
+def _add_max_steps(parser: Parser, name: str) -> None:
     help = "steps that a node may take in the evaluation, where nodes halt (default: 2000)"
-    parser.add_argument("--max-steps", type=int, default=2000, metavar="N", help=help)
+    parser.add_argument(name, type=int, default=2000, metavar="N", help=help)

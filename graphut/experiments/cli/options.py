@@ -24,34 +24,40 @@ T = TypeVar("T")
 class Parser(ArgumentParser):
     """An `ArgumentParser` with errors of one line, and without abbreviated options.
 
-    An error about an unknown option or choice names the known one that is like it.
+    Options may stand between the other arguments, unless these begin with a command. An error about
+    an unknown option or choice names the known one that is like it. `place` stands before each
+    error, such as the file that has the options.
     """
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, *, place: str = "", **options: object) -> None:
         super().__init__(**options, allow_abbrev=False)  # type: ignore[arg-type]
+        self._place = place
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
-        self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"graphut: {self._place}{message} (see {self.prog} --help)\n")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; exit with status 2 if it has unknown arguments."""
-        found, unknown = self.parse_known_args(args, namespace)
+        has_commands = any(isinstance(action, _SubParsersAction) for action in self._actions)
+        parse = self.parse_known_args if has_commands else self.parse_known_intermixed_args
+        found, unknown = parse(args, namespace)
         if unknown:
-            given, flags = unknown[0].partition("=")[0], [*self.flags()]
+            flags = [text for option in self.shown() for text in option.option_strings]
+            given = unknown[0].partition("=")[0]
             others = f"; other commands have {given}"
             advice = others if given in flags else did_you_mean(given, flags)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
         return found
 
-    def flags(self) -> Iterator[str]:
+    def shown(self) -> Iterator[Action]:
         """Yield all options that the help shows, those of its commands too."""
         for action in self._actions:
             if isinstance(action, _SubParsersAction):
                 for parser in action.choices.values():
-                    yield from parser.flags()
-            elif action.help != SUPPRESS:
-                yield from action.option_strings
+                    yield from parser.shown()
+            elif action.option_strings and action.help != SUPPRESS:
+                yield action
 
     def _check_value(self, action: Action, value: Any) -> None:
         known = action.choices

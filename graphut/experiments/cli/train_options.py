@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import SUPPRESS, HelpFormatter, RawDescriptionHelpFormatter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from inspect import getdoc
 from typing import Any
 
@@ -12,33 +12,54 @@ import yaml
 
 from graphut.experiments.cli.device import add_device
 from graphut.experiments.cli.options import Parser, add_options
-from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task, preset_of
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
-from graphut.experiments.wording import did_you_mean, flag
+from graphut.experiments.wording import did_you_mean
 from graphut.models.config import ModelConfig
 
 
 def read_options(argv: Sequence[str]) -> dict[str, Any]:
     """Return the options of a command line, the task's name among them, wherever it stands.
 
-    Those of the files that `--config` names stand before all others.
+    Those of the files that `--config` names stand before all others. Raise `ValueError` if an
+    option would have no effect.
     """
     task = argv[0] if argv and argv[0] in TASKS else _parser(None).parse_args(argv).task
     parser = _parser(task)
-    options: dict[str, Any] = vars(parser.parse_args(argv))
-    if options["config"]:
-        words = [word for path in options["config"] for word in _words(path, task, parser)]
-        if options["resume"]:  # the run has the weights that it began with
+    given: dict[str, Any] = vars(parser.parse_args(argv))
+    files, options = given["config"], given
+    if files:
+        words = [word for path in files for word in _words(path, task)]
+        if given["resume"]:  # the run has the weights that it began with
             words = [word for word in words if not word.startswith("--init-from=")]
         options = vars(parser.parse_args([*words, *argv]))
     del options["config"]
+    _check_effects(task, given, options, files)
     return options
 
 
-def _words(path: str, task: str, parser: Parser) -> list[str]:
+def _check_effects(
+    task: str, given: Mapping[str, Any], options: Mapping[str, Any], files: Sequence[str]
+) -> None:
+    """Raise `ValueError` if an option of the command line, one of those `given`, has no effect."""
+    preset = preset_of(task, options["preset"])
+    changed = [name for name, value in preset.items() if options.get(name, value) != value]
+    if files and given["preset"] and changed and preset.keys() <= options.keys():
+        raise ValueError(
+            f"--preset {given['preset']} has no effect: {' and '.join(files)} sets each of its "
+            f"options, {changed[0]} to {options[changed[0]]}; give the options that are to differ"
+        )
+    if "rule" in given and not {**preset, **options}.get("adaptive", True):
+        raise ValueError(
+            f"--rule {given['rule']} has no effect: without halting all nodes take all steps; "
+            "leave out --rule, or the preset or --no-adaptive that ends halting"
+        )
+
+
+def _words(path: str, task: str) -> list[str]:
     """Return the options in a YAML file as the words of a command line."""
     try:
         options = yaml.safe_load(read_text(path)) or {}
@@ -48,19 +69,24 @@ def _words(path: str, task: str, parser: Parser) -> list[str]:
         raise ValueError(f"{path} must have an option in each line, such as 'epochs: 3'")
     if (other := options.pop("task", task)) != task:
         raise ValueError(f"{path} has options of the task {other}, not of {task}")
-    known = {text.removeprefix("--").replace("-", "_") for text in parser.flags()} - {"config"}
+    parser = _parser(task, place=f"{path}: ")
+    known = {option.dest: option for option in parser.shown() if option.dest != "config"}
     words = []
     for name, value in options.items():
         if name not in known:
             raise ValueError(f"{path}: {name!r} is no option{did_you_mean(str(name), known)}")
-        if isinstance(value, bool):
-            words.append(flag(name if value else f"no_{name}"))
+        positive, *negative = known[name].option_strings
+        if known[name].nargs == 0:  # a switch
+            if not isinstance(value, bool):
+                raise ValueError(f"{path}: {name} must be true or false, got {value!r}")
+            words += [positive] if value else negative
         elif value is not None:
-            words.append(f"{flag(name)}={value}")
+            words.append(f"{positive}={value}")
+    parser.parse_args([task, "--out=.", *words])  # its errors name the file
     return words
 
 
-def _parser(task: str | None) -> Parser:
+def _parser(task: str | None, place: str = "") -> Parser:
     """Return a parser with help for the options of a task, or for those that all tasks have."""
     parser = Parser(
         prog="graphut train" + (f" {task}" if task else ""),
@@ -68,6 +94,7 @@ def _parser(task: str | None) -> Parser:
         description=_summary(TASKS[task]) if task else "Train a Universal Transformer on a task.",
         epilog=None if task else _tasks(),
         formatter_class=HelpFormatter if task else RawDescriptionHelpFormatter,
+        place=place,
     )
     help = SUPPRESS if task else "what to learn: see below"
     parser.add_argument("task", choices=TASKS, metavar="TASK", help=help)

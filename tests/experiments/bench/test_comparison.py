@@ -98,6 +98,7 @@ def test_comparison_run_refuses_a_folder_with_another_run(
     [
         ({"part": "middle"}, "part must be one of encoder, decoder, cross, got 'middle'"),
         ({"seeds": []}, "seeds is empty"),
+        ({"seeds": [0, 1, 0]}, r"seeds must differ, got \[0, 1, 0\]"),
         ({"topologies": []}, "topologies is empty"),
         ({"part": "decoder"}, "decoder_topology must be causal"),
         ({"part": "cross", "topologies": [parse("star")]}, "cross_topology must be between"),

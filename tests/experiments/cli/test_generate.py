@@ -41,6 +41,8 @@ def test_generate_answers_a_file_line_by_line(
     assert main(["generate", str(finished_run), *texts, *options]) == 0
     answers = capsys.readouterr().out
     assert answers.count("\n") == 3
+    assert main(["generate", str(finished_run), *options[:1], *texts, *options[1:]]) == 0
+    assert capsys.readouterr().out == answers  # options may stand anywhere
     assert main(["generate", str(finished_run), "--input", str(path), *options]) == 0
     assert capsys.readouterr().out == answers
     monkeypatch.setattr("sys.stdin", StringIO(path.read_text()))

@@ -22,7 +22,7 @@ def test_halting_compare_trains_each_way_and_prints_a_table(
 ) -> None:
     ways = ["threshold", "act", "ponder_net", "gat"]
     argv = ["halting", "compare", "graph-distance", "--out", str(tmp_path), *SMALL, "--ways"]
-    assert main([*argv, *ways, "--seeds", "1", "2", "--max-steps", "20"]) == 0
+    assert main([*argv, *ways, "--seeds", "1", "2", "2", "--test-max-steps", "20"]) == 0
     out = capsys.readouterr().out
     head, _, *rows = out.splitlines()
     assert head.startswith("| set | halting | answers right | graphs right | mean steps |")
@@ -31,12 +31,21 @@ def test_halting_compare_trains_each_way_and_prints_a_table(
         (name, way) for name in ("test", "near-9") for way in ways
     }
     assert all(" ± " in own[2] for own in cells)
+    judged = read_json(tmp_path / "act-seed2" / "evaluation-near-9.json")
+    assert judged["options"] == {"max_steps": 20}
     rules = {way: Run.open(tmp_path / f"{way}-seed2").model().rule.spec() for way in ways}
     assert rules["act"] == "act" and rules["ponder_net"] == "ponder_net"
     assert rules["threshold"].startswith("fixed")
-    assert main([*argv, "act", "--seeds", "1"]) == 0  # the run is there already
+    assert main([*argv, "act", "act", "--seeds", "1"]) == 0  # the run is there already
     again = capsys.readouterr().out.splitlines()[2:]
     assert len(again) == 2 and all(row.split(" | ")[1] == "act" for row in again)
+    assert "±" not in "".join(again)  # named twice, it is one run
+
+
+def test_halting_compare_trains_with_other_options(tmp_path: Path) -> None:
+    argv = ["halting", "compare", "graph-distance", "--out", str(tmp_path), *SMALL]
+    assert main([*argv, "--ways", "act", "--max-steps", "3"]) == 0
+    assert Run.open(tmp_path / "act-seed0").model().max_steps == 3
 
 
 def test_halting_compare_refuses_tasks_without_graphs(

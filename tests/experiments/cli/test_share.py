@@ -41,7 +41,7 @@ def test_share_uploads_what_a_run_needs(
 ) -> None:
     folder = copytree(finished_run, tmp_path / "run")
     (folder / "notes.txt").write_text("mine")
-    assert main(["share", str(folder), "ann/sort", "--private"]) == 0
+    assert main(["share", str(folder), "--private", "ann/sort"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{hub.address}/ann/sort"
     assert hub.made[0]["visibility"] == "private"
     files = hub.files("ann/sort")[1]

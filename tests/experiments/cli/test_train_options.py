@@ -58,8 +58,9 @@ def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> No
     other.write_text("epochs: 9\n")
     files = ["--config", str(path), "--config", str(other)]
     assert read_options([*argv, *files]) == given
-    path.write_text("")
-    assert read_options([*argv, "--config", str(path)]) == read_options(argv)
+    for nothing in ("", "resume: false"):
+        path.write_text(nothing)
+        assert read_options([*argv, "--config", str(path)]) == read_options(argv)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,8 @@ def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> No
         ("window: 3", "mine.yaml: 'window' is no option"),
         ("7: 3", "mine.yaml: 7 is no option"),
         ("config: other.yaml", "mine.yaml: 'config' is no option"),
+        ("no_adaptive: true", "mine.yaml: 'no_adaptive' is no option; did you mean 'adaptive'?"),
+        ("adaptive: 1", "mine.yaml: adaptive must be true or false, got 1"),
         ("task: copy", "mine.yaml has options of the task copy, not of sort"),
         ("epochs: [3]", "mine.yaml must have an option in each line, such as 'epochs: 3'"),
         ("just text", "mine.yaml must have an option in each line"),
@@ -88,11 +91,31 @@ def test_read_options_refuses_a_wrong_file_in_one_line(
     assert "there is no nowhere.yaml" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("value", "read"), [("many", "many"), ("true", "True")])
 def test_read_options_refuses_a_wrong_value_in_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    value: str, read: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("epochs: many")
+    path.write_text(f"epochs: {value}")
     with pytest.raises(SystemExit):
         read_options(["sort", "--config", str(path), "--out", "x"])
-    assert "argument --epochs: invalid int value: 'many'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"mine.yaml: argument --epochs: invalid int value: '{read}'" in said
+
+
+def test_read_options_refuses_a_preset_of_which_a_file_leaves_nothing(
+    tmp_path: Path, finished_run: Path
+) -> None:
+    argv = ["sort", "--out", str(tmp_path / "run"), "--config", f"{finished_run}/options.yaml"]
+    with pytest.raises(ValueError, match=r"--preset fixed has no effect: .*options\.yaml sets"):
+        read_options([*argv, "--preset", "fixed"])
+    few = tmp_path / "few.yaml"
+    few.write_text("epochs: 3")
+    assert read_options(["sort", "--out", "x", "--config", str(few), "--preset", "fixed"])
+
+
+def test_read_options_refuses_a_rule_without_halting(tmp_path: Path) -> None:
+    for others in (["--preset", "fixed"], ["--no-adaptive"]):
+        with pytest.raises(ValueError, match="--rule ponder_net has no effect: without halting"):
+            read_options(["sort", "--out", "x", "--rule", "ponder_net", *others])
+    assert read_options(["sort", "--out", "x", "--rule", "ponder_net"])["rule"] == "ponder_net"
