@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from graphut.experiments.cli import main
+from graphut.experiments.training import Run
+from graphut.experiments.training.folder_lock import LOCK, FolderLock
+from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.run_files import METRICS, read_metrics
+from tests.experiments.cli.tiny import FLOAT32, TINY
+
+
+def test_train_gives_a_run_a_folder_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in ("", str(tmp_path / "file")):
+        assert main(["train", "sort", "--out", out]) == 2
+        assert f"--out must be a folder, there already or not yet; got {out!r}" in (
+            capsys.readouterr().err
+        )
+
+
+@pytest.fixture
+def read_only(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The current folder holds a run, nobody may write there, and this process is not root.
+
+    ``monkeypatch`` is asked for here, so that it goes back to the former folder, where perhaps
+    only root may go, after this process is root again.
+    """
+    with TemporaryDirectory() as folder:
+        copytree(finished_run, Path(folder, "run"))
+        for path in (Path(folder), Path(folder, "run")):
+            path.chmod(0o555)
+        monkeypatch.chdir(folder)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)
+        yield
+        os.seteuid(user)
+        Path(folder, "run").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("argv", "file"),
+    [
+        (["train", "sort", *TINY, "--out", "new"], "new"),
+        (["train", "sort", "--device", "cpu", "--resume", "--out", "run"], "run/lock"),
+        (["eval", "run", "--device", "cpu"], "run/evaluation-test.json"),
+        (["generate", "run", "b a", "--device", "cpu"], None),
+        (["info", "run"], None),
+    ],
+)
+def test_train_and_eval_say_that_a_folder_is_read_only(
+    finished_run: Path,
+    tmp_path: Path,
+    argv: list[str],
+    file: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    copytree(finished_run, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    main(argv)  # imports all that the command needs, from where perhaps only root may read
+    capsys.readouterr()
+    request.getfixturevalue("read_only")
+    assert main(argv) == (2 if file else 0)
+    message = f"graphut: cannot write {file}: Permission denied: name a folder in which"
+    said = capsys.readouterr().err
+    assert said.startswith(message) if file else not said
+
+
+def test_train_says_that_a_folder_cannot_be_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "run"
+    assert main(["train", "sort", "--out", str(folder), *TINY]) == 2
+    assert f"cannot write {folder}: Not a directory: name a folder" in capsys.readouterr().err
+
+
+def test_train_leaves_a_run_alone_that_another_process_began(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FolderLock(tmp_path):
+        assert main(["train", "sort", "--out", str(tmp_path), *TINY]) == 2
+    assert "another process is training" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
+
+@pytest.mark.parametrize("pairs", [1, pytest.param(24, marks=pytest.mark.full)])
+def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
+    tmp_path: Path, pairs: int
+) -> None:
+    for number in range(pairs):
+        folder = tmp_path / str(number)
+        argv = [sys.executable, "-m", "graphut", "train", "sort", *TINY, "--out", str(folder)]
+        started = [
+            subprocess.Popen([*argv, "--seed", str(seed), "--minutes", "1e-9"]) for seed in (0, 1)
+        ]
+        ends = [process.wait(timeout=120) for process in started]
+        assert sorted(ends) == [0, 2]
+        run = Run.open(folder)
+        assert run.training.seed == ends.index(0)
+        model = run.model()
+        torch.manual_seed(run.training.seed)
+        first = type(model)(model.config).state_dict()
+        found = model.state_dict()
+        assert all(torch.equal(found[name], first[name]) for name in first)
+        checkpoint = load_file(folder / "checkpoint.safetensors")
+        assert all(torch.equal(checkpoint[f"model.{name}"], first[name]) for name in first)
+
+
+def test_train_leaves_a_folder_with_a_run_alone(
+    finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in finished_run.iterdir()}
+    assert main(["train", "sort", "--out", str(finished_run)]) == 2
+    assert "--resume it, or give another --out" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in finished_run.iterdir()} == before
+
+
+PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.mark.parametrize(
+    ("last_act", "message"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "Signal 9 (SIGKILL) received"),
+        pytest.param(
+            "raise ValueError('no luck')", "graphut: no luck", marks=pytest.mark.full, id="error"
+        ),
+    ],
+)
+def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
+    tmp_path: Path, last_act: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from graphut.experiments.cli import main\n"
+        "from graphut.experiments.training.gradient import BatchGradient\n"
+        "add, updates = BatchGradient.add, []\n"
+        "def add_until_death(*args):\n"
+        "    updates.append(args)\n"
+        f"    if len(updates) == 4 and os.environ['RANK'] == '1': {last_act}\n"
+        "    return add(*args)\n"
+        "BatchGradient.add = add_until_death\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    argv = ["train", "sort", *TINY, *FLOAT32, "--batch-size", "7", "--epochs", "3", "--out"]
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    assert main([*argv, str(alone)]) == 0
+    found = subprocess.run(
+        [*PROCESSES, "--no-python", sys.executable, "-c", code, *argv, str(together)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode != 0 and message in found.stderr
+    assert found.stdout.count("updates in an epoch") == found.stdout.count("epoch 1: ") == 1
+    assert len(read_metrics(together / METRICS)) == 1
+    capsys.readouterr()
+    assert main(["train", "sort", "--resume", "--device", "cpu", "--out", str(together)]) == 0
+    assert "goes on after update 3, 1 epochs and 0 batches" in capsys.readouterr().out
+    losses = [[line["loss"] for line in read_metrics(run / METRICS)] for run in (alone, together)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.full
+def test_train_with_two_processes_ends_as_with_one(tmp_path: Path) -> None:
+    argv = ["train", "sort", *TINY, *FLOAT32, "--batch-size", "7", "--accumulate", "2", "--out"]
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    assert main([*argv, str(alone)]) == 0
+    subprocess.run([*PROCESSES, "-m", "graphut", *argv, str(together)], check=True)
+    names = [sorted(path.name for path in run.iterdir()) for run in (alone, together)]
+    assert names[0] == names[1]
+    first, second = (
+        json.loads((run / "evaluation-test.json").read_text()) for run in (alone, together)
+    )
+    assert first["examples"] == second["examples"] == 4
+    for name in PairLearner.metric_meanings:
+        assert first[name] == pytest.approx(second[name], rel=1e-4)

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count, product
+from pathlib import Path
+from random import Random
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.cli import main
+from graphut.experiments.results.records import add_run
+from graphut.experiments.tasks import TASK_PRESETS
+from graphut.experiments.training import Run, is_run
+from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.run_files import METRICS, read_metrics
+from tests.experiments.cli.tiny import FLOAT32, TINY, assert_same_run
+
+
+def test_train_refuses_to_resume_with_another_preset(
+    finished_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(TASK_PRESETS, "sort", {"large": {"d_model": 512}})
+    argv = ["train", "sort", "--out", str(finished_run), "--resume", "--preset", "large"]
+    assert main(argv) == 2
+    assert "began with d_model 8: it cannot be resumed with 512" in capsys.readouterr().err
+
+
+def test_train_removes_a_run_that_learned_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    assert main([*argv, "--max-length", "2"]) == 2
+    assert "the model takes 2 at most" in capsys.readouterr().err
+    assert main(argv) == 0
+
+
+def test_train_removes_a_run_interrupted_at_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(run: Run) -> None:
+        raise KeyboardInterrupt
+
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "model", interrupted)
+        assert main(argv) == 130
+    assert main(argv) == 0
+
+
+@pytest.mark.parametrize(
+    "removed", [["checkpoint.safetensors"], ["checkpoint.safetensors", "run.json"]]
+)
+def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
+    tmp_path: Path, removed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert main([*argv, str(straight)]) == 0
+    assert main([*argv, str(killed), "--minutes", "1e-9"]) == 0
+    for name in removed:
+        (killed / name).unlink()
+    begin = [*argv, str(killed)]
+    if "run.json" not in removed:
+        assert main(begin) == 2
+        assert "--resume it" in capsys.readouterr().err
+        begin = ["train", "sort", "--resume", "--device", "cpu", "--out", str(killed)]
+    assert main(begin) == 0
+    assert_same_run(killed, straight)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.full)])
+def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> None:
+    code = (
+        "import sys; from graphut.experiments.cli import main\n"
+        "from graphut.experiments.training import trainer; trainer.SAVE_EVERY = 0.0\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    begin = ["train", "sort", *TINY, *FLOAT32, "--dropout", "0.1", "--epochs", "40"]
+    resume = ["train", "sort", "--device", "cpu", "--resume"]
+    random, folder = Random(kills), tmp_path / "killed"
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: others sum in another order
+    assert main([*begin, "--out", str(tmp_path / "straight")]) == 0
+    for _ in range(kills):
+        argv = [*(resume if is_run(folder) else begin), "--out", str(folder)]
+        with subprocess.Popen([sys.executable, "-c", code, *argv], env=one_thread) as process:
+            before = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
+            while process.poll() is None:
+                now = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
+                if now != before:  # it has begun to train
+                    break
+            time.sleep(random.uniform(0, 0.5))
+            process.kill()
+    assert main([*(resume if is_run(folder) else begin), "--out", str(folder)]) == 0
+    assert_same_run(folder, tmp_path / "straight")
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "points"),
+    [([signal.SIGTERM], 1), pytest.param(SIGNALS, 20, marks=pytest.mark.full)],
+)
+def test_train_goes_on_after_a_signal_at_any_moment(
+    tmp_path: Path, numbers: Sequence[signal.Signals], points: int
+) -> None:
+    begin = ["train", "sort", *TINY, *FLOAT32, "--dropout", "0.1", "--epochs", "12", "--out"]
+    resume = ["train", "sort", "--device", "cpu", "--resume", "--out"]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: others sum in another order
+
+    def run(folder: Path, seconds: float, number: signal.Signals) -> float:
+        """Stop a run so many seconds after its folder is there; return those that it took."""
+        command = [sys.executable, "-m", "graphut", *begin, str(folder)]
+        with subprocess.Popen(command, env=one_thread, stderr=subprocess.PIPE) as process:
+            while not folder.exists():
+                assert process.poll() is None
+            start = time.monotonic()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            process.send_signal(number)
+            assert process.stderr and process.stderr.read() == b""
+            assert process.wait() in (0, -number, 128 + number)
+        return time.monotonic() - start
+
+    seconds = run(tmp_path / "straight", 600.0, signal.SIGKILL)
+    for number, point in product(numbers, range(points)):
+        folder = tmp_path / f"{number.name}-{point}"
+        run(folder, seconds * (point + 0.5) / points, number)
+        assert main([*(resume if is_run(folder) else begin), str(folder)]) == 0
+        assert_same_run(folder, tmp_path / "straight")
+
+
+def test_train_goes_on_where_a_file_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
+    straight, full = tmp_path / "straight", tmp_path / "full"
+    assert main([*argv, str(straight)]) == 0
+    updates, outcome = count(1), PairLearner.outcome
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def outcome_without_room(*args: Any) -> Any:
+        if next(updates) == 4:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        return outcome(*args)
+
+    monkeypatch.setattr(PairLearner, "outcome", outcome_without_room)
+    assert main([*argv, str(full)]) == 2
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert re.search(
+        rf"graphut: .*cannot write {full}/\S+: File too large: raise", capsys.readouterr().err
+    )
+    assert main([*argv, str(full), "--resume"]) == 0
+    assert_same_run(full, straight)
+
+
+def test_train_says_that_the_checkpoint_is_gone(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copytree(finished_run, tmp_path / "run")
+    (folder / "checkpoint.safetensors").unlink()
+    assert main(["train", "sort", "--out", str(folder), "--resume"]) == 2
+    assert "checkpoint.safetensors: put it back, or begin in" in capsys.readouterr().err
+
+
+def test_train_trains_a_finished_run_longer(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copytree(finished_run, tmp_path / "run")
+    argv = ["train", "sort", "--out", str(folder), "--resume", "--device", "cpu"]
+    assert main([*argv, "--epochs", "1"]) == 2
+    assert "began with epochs 2: it cannot be resumed with 1" in capsys.readouterr().err
+    assert main([*argv, "--epochs", "4", "--patience", "30"]) == 0
+    said = capsys.readouterr().out
+    assert "goes on after update 4, 2 epochs and 0 batches" in said and "nothing is lost" in said
+    assert "done after 4 epochs: all 4 epochs are done" in said
+    assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4, 6, 8]
+    run = Run.open(folder)
+    assert (run.training.epochs, run.training.patience) == (4, 30)
+    [event] = run.history
+    assert event["longer"] == {"epochs": 4, "patience": 30} and event["before"]["epochs"] == 2
+    for _ in range(2):
+        assert main(argv) == 0 and Run.open(folder) == run
+        assert "nothing is lost" in capsys.readouterr().out
+    assert main(["info", str(folder)]) == 0
+    first, more = re.findall("command   (.*)", capsys.readouterr().out)
+    assert "--epochs 2 " in first
+    assert more == "graphut train sort --resume --epochs 4 --patience 30 --out RUN"
+    with pytest.raises(ValueError, match="was made longer: no table has a place for it"):
+        add_run(folder, tmp_path / "records")
+
+
+def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: Path) -> None:
+    path = Path(copytree(finished_run, tmp_path / "run"), "run.json")
+    state = json.loads(path.read_text())
+    del state["task_options"]["fixed"]
+    path.write_text(json.dumps(state))
+    assert main(["train", "sort", "--out", str(path.parent), "--resume"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["sort", "--batch-size", "9"], "began with batch_size 8: it cannot be resumed with 9"),
+        (["sort", "--d-model", "16"], "began with d_model 8"),
+        (["sort", "--held-out", "5"], "began with held_out 4"),
+        (["copy"], "began with task sort: it cannot be resumed with copy"),
+    ],
+)
+def test_train_resumes_a_run_as_it_began(
+    finished_run: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *argv, "--out", str(finished_run), "--resume"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_train_resumes_after_data_was_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
+    options = TINY[TINY.index("--batch-size") :]
+    run = ["--out", str(tmp_path / "run")]
+    assert main(["train", "pairs", "--data", str(path), *run, *options]) == 0
+    new = path.rename(tmp_path / "moved.tsv")
+    assert main(["eval", str(tmp_path / "run")]) == 2
+    hint = f"train pairs --resume --data PATH --out {tmp_path / 'run'}"
+    assert f"there is no {path} any more" in (said := capsys.readouterr().err) and hint in said
+    other = tmp_path / "other.tsv"
+    other.write_text(new.read_text().replace("b", "a", 1))
+    assert main(["train", "pairs", "--data", str(other), *run, "--resume"]) == 2
+    assert "other.tsv has changed since the run" in capsys.readouterr().err
+    assert main(["train", "pairs", "--data", str(new), *run, "--resume"]) == 0
+    assert main(["eval", str(tmp_path / "run")]) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_train_stops_on_a_signal_ready_to_be_resumed(
+    tmp_path: Path,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "my run"
+    losses = []
+
+    outcome = PairLearner.outcome
+
+    def outcome_with_signal(*args: Any) -> Any:
+        losses.append(outcome(*args))
+        if len(losses) == 3:
+            signal.raise_signal(number)
+        return losses[-1]
+
+    monkeypatch.setattr(PairLearner, "outcome", outcome_with_signal)
+    assert main(["train", "copy", "--out", str(folder), *TINY]) == 128 + number
+    hint = f"to go on: graphut train copy --out '{folder}' --resume"
+    assert hint in capsys.readouterr().out
+    assert len(losses) == 3
+
+    monkeypatch.undo()
+    assert main(["train", "copy", "--out", str(folder), "--resume", "--device", "cpu"]) == 0
+    assert "test, 4 sequences" in capsys.readouterr().out
+    assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4]
+
+
+def test_train_stops_after_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["train", "copy", "--out", str(tmp_path / "run"), "--minutes", "1e-9", *TINY]
+    assert main(argv) == 0
+    text = capsys.readouterr().out
+    announced, stopped = text.splitlines()
+    assert re.fullmatch(
+        r"[\d,]+ weights on \w+; 2 updates in an epoch, 2 epochs at most", announced
+    )
+    assert stopped.startswith("stopped; to go on: graphut train copy")
+    assert not (tmp_path / "run" / METRICS).exists()
+
+
+def test_train_keeps_what_was_saved_before_it_diverged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    norms = iter([torch.tensor(1.0), torch.tensor(float("nan"))])
+    with monkeypatch.context() as patched:
+        patched.setattr("graphut.experiments.training.trainer.SAVE_EVERY", 0.0)
+        patched.setattr(
+            "graphut.experiments.training.trainer.clip_grad_norm_", lambda *args: next(norms)
+        )
+        assert main(argv) == 2
+    assert "update 1 is saved in" in capsys.readouterr().err
+    assert main([*argv, "--resume"]) == 0
+    assert main(["info", str(tmp_path / "run")]) == 0
+
+
+def test_train_removes_a_run_that_diverges_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
+    norms = iter([torch.tensor(1.0), torch.tensor(float("inf"))])
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "graphut.experiments.training.trainer.clip_grad_norm_", lambda *args: next(norms)
+        )
+        assert main(argv) == 2
+    assert "try a lower learning_rate" in capsys.readouterr().err
+    assert main(argv) == 0
