@@ -84,6 +84,11 @@ class Threshold(HaltingRule):
         The probability at which a node is sure, in `(0, 1]`.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
+
+    Examples
+    --------
+    >>> Threshold(0.9, halt_from="output").spec()
+    'threshold:threshold=0.9,halt_from=output'
     """
 
     name: ClassVar[str] = "threshold"

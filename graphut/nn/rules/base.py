@@ -70,7 +70,14 @@ class StepRows(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A rule's decision about the rows of the frontier; `(A,)` each."""
+    """A rule's decision about the rows of the frontier; `(A,)` each.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Decision(halts=torch.tensor([True, False])).halts.sum()
+    tensor(1)
+    """
 
     halts: Tensor  #: (A,) bool, true for rows that halt now
     weight: Tensor | None = None  #: of the new states in the output, unless it is the "last"
@@ -193,6 +200,11 @@ class FixedDepth(HaltingRule):
     ----------
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
+
+    Examples
+    --------
+    >>> FixedDepth(halt_from="output").spec()
+    'fixed:halt_from=output'
     """
 
     name: ClassVar[str] = "fixed"

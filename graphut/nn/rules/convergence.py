@@ -30,6 +30,11 @@ class Convergence(HaltingRule):
     readout : callable, optional
         Maps states `(A, d)`, before a last normalisation, to logits `(A, classes)`. Its
         parameters are not the rule's: whoever owns them saves and moves them.
+
+    Examples
+    --------
+    >>> Convergence(tol=0.05, patience=2).spec()
+    'convergence:tol=0.05,patience=2'
     """
 
     name: ClassVar[str] = "convergence"

@@ -35,6 +35,11 @@ class PonderNet(HaltingRule):
         Weight of the divergence.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
+
+    Examples
+    --------
+    >>> PonderNet(prior=0.1).for_evaluation()
+    Quantile(q=0.5, halt_from='input')
     """
 
     name: ClassVar[str] = "ponder_net"
@@ -90,6 +95,11 @@ class Quantile(HaltingRule):
         The probability, in `(0, 1]`.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
+
+    Examples
+    --------
+    >>> Quantile(0.9).spec()
+    'quantile:q=0.9'
     """
 
     name: ClassVar[str] = "quantile"
@@ -127,6 +137,11 @@ class Sampled(HaltingRule):
         Chooses the draws.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
+
+    Examples
+    --------
+    >>> Sampled(seed=1).spec()
+    'sampled:seed=1'
     """
 
     name: ClassVar[str] = "sampled"
