@@ -65,6 +65,8 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=4, help="default: 4")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     options = parser.parse_args()
+    if options.images < 5:
+        parser.error(f"--images must be at least 5, of which one is tested; got {options.images}")
     try:
         from sklearn.datasets import load_digits
     except ImportError:

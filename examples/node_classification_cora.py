@@ -208,6 +208,8 @@ def main() -> None:
     parser.add_argument("--ponder-weight", type=float, default=0.05, help="default: 0.05")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     options = parser.parse_args()
+    if options.seeds < 1 or options.epochs < 2:
+        parser.error("--seeds must be at least 1, and --epochs at least 2")
 
     try:
         graph, data = load(options.data)

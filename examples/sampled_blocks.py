@@ -104,6 +104,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20_000, help="nodes to train on, and to test")
     parser.add_argument("--epochs", type=int, default=3, help="default: 3")
     options = parser.parse_args()
+    if options.nodes < CLASSES:
+        parser.error(f"--nodes must be at least {CLASSES}, one of each class")
 
     torch.manual_seed(0)
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
@@ -143,15 +145,17 @@ def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> Non
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        right = torch.zeros(2)
+        found = torch.zeros(3)
         with torch.no_grad():
             for sources, seeds, blocks in tests:
                 logits, ponder = model(blocks, feat[sources])
-                right += torch.tensor([(logits.argmax(1) == class_of(seeds)).sum(), len(seeds)])
-        share = float(torch.div(*summed(right)))
+                right, count = (logits.argmax(1) == class_of(seeds)).sum(), len(seeds)
+                found += torch.tensor([count, right, count * ponder.mean_steps])
+        count, right, steps = summed(found).tolist()
         if not several or dist.get_rank() == 0:
             print(
-                f"epoch {epoch + 1}: {share:.1%} of test nodes right, {ponder.mean_steps:.2f} steps"
+                f"epoch {epoch + 1}: {right / count:.1%} of test nodes right, "
+                f"{steps / count:.2f} steps"
             )
 
 
