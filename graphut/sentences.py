@@ -13,7 +13,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
 from graphut.topology import Causal, Complete, Topology, node_positions, parse, token_nodes
-from graphut.topology.batch import graph_from_layouts, starts
+from graphut.topology.batch import graph_from_layouts, holds_integers, starts
 from graphut.topology.causality import sees_future
 from graphut.topology.cross import cross_layout
 
@@ -86,8 +86,10 @@ def sentence_graph(
     tensor([3, 4, 5, 1, 2, 1])
     """
     for name, end in (("bos", bos), ("eos", eos)):
-        if type(end) is not int or end < 0:
-            raise ValueError(f"{name} is {end!r}: a token is an integer, not negative")
+        if isinstance(end, bool) or not isinstance(end, Integral) or not 0 <= end < 2**63:
+            raise ValueError(
+                f"{name} is {end!r}: a token is an integer from 0 that fits in 64 bits"
+            )
     token, lengths = flatten_sources(sources)
     encoder, decoder = parse(encoder), parse(decoder)
     layouts = {ENCODE: encoder.layout(lengths)}
@@ -211,7 +213,7 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]
     if not lists:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
-    if not all(isinstance(tokens, Sequence) for tokens in lists):  # a set is in no order
+    if not all(map(_is_sentence, lists)):
         _fail_on_token(lists, name)
     try:
         lengths = torch.tensor([len(tokens) for tokens in lists])
@@ -221,15 +223,19 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     if bool in set(map(type, chain.from_iterable(lists))):  # beside integers torch takes it for one
         _fail_on_token(lists, name)
     if flat.numel() > 0:
-        whole = not (flat.is_floating_point() or flat.is_complex() or flat.dtype == torch.bool)
-        if flat.dim() != 1 or not whole or int(flat.min()) < 0:
+        if flat.dim() != 1 or not holds_integers(flat) or int(flat.min()) < 0:
             _fail_on_token(lists, name)
     return flat.long(), lengths
 
 
+def _is_sentence(tokens: Any) -> bool:
+    # A set is in no order, and bytes are a text.
+    return isinstance(tokens, Sequence) and not isinstance(tokens, (str, bytes, bytearray))
+
+
 def _fail_on_token(lists: Sequence[Any], name: str) -> NoReturn:
     for index, tokens in enumerate(lists):
-        if not isinstance(tokens, Sequence) or isinstance(tokens, str):
+        if not _is_sentence(tokens):
             raise TypeError(
                 f"{name}[{index}] is {tokens!r}: a sentence is a list of integers or a 1-D tensor"
             )

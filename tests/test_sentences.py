@@ -169,9 +169,10 @@ def test_sentence_graph_refuses_what_can_be_read_once() -> None:
         sentence_graph(map(list, [[2], [3]]))  # type: ignore[arg-type]
 
 
-def test_sentence_graph_refuses_a_set() -> None:
-    with pytest.raises(TypeError, match=r"sources\[1\] is \{3, 4\}: a sentence is a list"):
-        sentence_graph([[5], {3, 4}])  # type: ignore[list-item]
+@pytest.mark.parametrize("other", [{3, 4}, b"ab", "ab"], ids=repr)
+def test_sentence_graph_refuses_sets_and_texts(other: Any) -> None:
+    with pytest.raises(TypeError, match=rf"sources\[1\] is {other!r}: a sentence is a list"):
+        sentence_graph([[5], other])
 
 
 def test_sentence_graph_refuses_an_empty_source() -> None:
@@ -185,7 +186,7 @@ def test_sentence_graph_refuses_another_number_of_targets() -> None:
 
 
 @pytest.mark.parametrize("end", ["bos", "eos"])
-@pytest.mark.parametrize("value", [-1, 1.0, None])
+@pytest.mark.parametrize("value", [-1, 1.0, None, True, 2**64])
 def test_sentence_graph_refuses_a_bad_bos_or_eos(end: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=f"{end} is {value}"):
         sentence_graph([[2]], [[3]], **{end: value})

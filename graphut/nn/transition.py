@@ -191,7 +191,8 @@ class SeparableConvTransition(_Transition):
         Raises
         ------
         ValueError
-            If there is not one row a node, or some nodes of the topology are no tokens.
+            If there is not one row a node, or some nodes of the topology are no tokens. Graphs that
+            `dgl.batch` has joined do not say so, and all their nodes count as tokens.
         """
         layout = as_layout(graph).to(feat.device)
         if layout.extra_nodes:

@@ -40,13 +40,19 @@ class _Pair(Topology, named=False):
         return self.left.extra_nodes(n) + self.right.extra_nodes(n)
 
     def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        other = extra - self.left.extra_nodes(n)
-        return _where(other < 0, self.left.extra_spans(extra, n), self.right.extra_spans(other, n))
+        return self._of_each_side("extra_spans", extra, n)
 
     def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        other = extra - self.left.extra_nodes(n)
-        left, right = self.left.extra_starts(extra, n), self.right.extra_starts(other, n)
-        return _where(other < 0, left, right)
+        return self._of_each_side("extra_starts", extra, n)
+
+    def _of_each_side(self, method: str, extra: Tensor, n: Tensor) -> Interval:
+        """Return the intervals of a method, each side asked for its own extra nodes alone."""
+        own = extra - self.left.extra_nodes(n)
+        is_left = own < 0
+        lo, hi = torch.empty_like(extra), torch.empty_like(extra)
+        for part, number, here in ((self.left, extra, is_left), (self.right, own, ~is_left)):
+            lo[here], hi[here] = getattr(part, method)(number[here], n[here])
+        return lo, hi
 
     def _clipped_intervals(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor
@@ -195,8 +201,10 @@ def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width:
 
 def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
     """Return the last token of the span of each node; that of a token is itself."""
-    extra = (node - n).clamp(min=0)
-    return torch.where(node < n, node, topology.extra_spans(extra, n)[1] - 1)
+    last, is_extra = node.clone(), node >= n
+    tokens = n[is_extra]
+    last[is_extra] = topology.extra_spans(node[is_extra] - tokens, tokens)[1] - 1
+    return last
 
 
 def contains(ascending: Tensor, values: Tensor) -> Tensor:

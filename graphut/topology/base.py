@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import torch
@@ -106,11 +107,14 @@ class Topology:
         for field in fields(self):
             value = getattr(self, field.name)
             several = isinstance(value, tuple) and "tuple" in str(field.type)
-            for number in value if several else (value,):
-                if type(number) is not int:
+            numbers = [*value] if several else [value]
+            for place, number in enumerate(numbers):
+                if isinstance(number, bool) or not isinstance(number, Integral):
                     raise TypeError(f"{self.name}: {field.name} must be an integer, got {number!r}")
+                numbers[place] = number = int(number)  # of numpy, too
                 if field.name != "seed" and abs(number) >= 10**18:  # sums have to fit in 64 bits
                     raise ValueError(f"{self.name}: {field.name} must be below 10^18, got {number}")
+            object.__setattr__(self, field.name, tuple(numbers) if several else numbers[0])
         for name, least in self._minimum.items():
             value = getattr(self, name)
             if value < least:
@@ -232,8 +236,7 @@ class Topology:
         >>> Window(16).num_edges(10**12)
         32999999999728
         """
-        as_lengths([n])  # raises if it is none
-        return self._count_edges(n)
+        return self._count_edges(int(as_lengths([n])))
 
     def _count_edges(self, n: int) -> int:
         return self.layout([n]).num_edges
@@ -390,9 +393,9 @@ class Topology:
     def is_causal(self, n: int = 64) -> bool:
         """Return True if `sees_future` is False for all lengths that are tried.
 
-        These are 1 to `n`, and one beyond every number of the spec, 4096 at most. That is enough
-        for the topologies of this package, but not for each intersection of them: what only
-        longer sentences have is missed.
+        These are 1 to `n`, and the greatest number of the spec plus 2, 4096 at most. That is enough
+        for the topologies of this package whose numbers are below 4095, but not for each
+        intersection of them: what only longer sentences have is missed.
 
         Examples
         --------

@@ -29,12 +29,15 @@ def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
     >>> as_lengths([3, 1])
     tensor([3, 1])
     """
-    if isinstance(lengths, (int, str)):
+    if isinstance(lengths, str) or not hasattr(lengths, "__getitem__"):
         raise TypeError(f"{name} must be one integer a sentence, such as [5, 3]; got {lengths!r}")
-    checked = torch.as_tensor(lengths)
+    try:
+        checked = torch.as_tensor(lengths)
+    except (RuntimeError, ValueError) as error:
+        raise TypeError(f"{name} must be one integer a sentence; got {lengths!r}") from error
     if checked.numel() == 0:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
-    if checked.dim() != 1 or checked.is_floating_point() or checked.dtype == torch.bool:
+    if checked.dim() != 1 or not holds_integers(checked):
         raise TypeError(
             f"{name} must be one integer a sentence; got {checked.dtype} "
             f"in the shape {tuple(checked.shape)}"
@@ -44,6 +47,11 @@ def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
         index = int((checked <= 0).nonzero()[0])
         raise ValueError(f"{name}[{index}] is {int(checked[index])}: every length must be positive")
     return checked
+
+
+def holds_integers(values: Tensor) -> bool:
+    """Return True for a tensor of integers, which truth values are not."""
+    return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
 
 
 def starts(lengths: Tensor) -> Tensor:
@@ -71,8 +79,11 @@ def ragged_arange(counts: Tensor) -> tuple[Tensor, Tensor]:
 def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
     """Add up the values of each row, `(rows, ...)`: always in the same order, to the same bits.
 
-    `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`.
+    `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`. Values of 16 bits are added
+    up in float32: in 16 bits a long sum would stop growing.
     """
+    if values.dtype in (torch.bfloat16, torch.float16):
+        return row_sums(values.float(), row, rows).to(values.dtype)
     sums = values.new_zeros(rows, *values.shape[1:])
     if values.is_cuda:  # where `index_add` adds in whatever order threads come; this one sorts
         return sums.index_put((row,), values, accumulate=True)
@@ -90,7 +101,8 @@ def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
         edges[etype] = ("csc", (layout.row_starts, layout.sources(), _CANONICAL))
         lengths[etype[0]], lengths[etype[2]] = layout.src_lengths, layout.dst_lengths
     graph = dgl.heterograph(edges, {ntype: int(n.sum()) for ntype, n in lengths.items()})
-    graph.set_batch_num_nodes(lengths)
+    # Copies, which DGL hands out: whoever writes into them does not change the layout.
+    graph.set_batch_num_nodes({ntype: n.clone() for ntype, n in lengths.items()})
     graph.set_batch_num_edges({etype: _edges_per_sentence(layouts[etype]) for etype in layouts})
     for etype, layout in layouts.items():
         keep_layout(graph, etype, layout)

@@ -92,7 +92,7 @@ def cross_layout(
     (4, 6)
     """
     cross = cross_topology(cross)
-    lengths, src_lengths = as_lengths(lengths), as_lengths(src_lengths)
+    lengths, src_lengths = as_lengths(lengths), as_lengths(src_lengths, "src_lengths")
     layout = cross.layout(lengths, src_lengths)
     check_all_see(cross, layout, positions(lengths))
     if not (decoder.has_extra_nodes or encoder.has_extra_nodes):

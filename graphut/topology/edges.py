@@ -47,6 +47,7 @@ class Edges(Topology):
     def __init__(self, *ends: int) -> None:
         object.__setattr__(self, "ends", ends)
         self.__post_init__()
+        ends = self.ends
         if len(ends) % 2:
             raise ValueError(f"edges: source {ends[-1]} is the last number and has no destination")
         if ends and min(ends) < 0:
@@ -121,33 +122,36 @@ def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) ->
             [0, 1, 1]], dtype=torch.int32)
     """
     parents = _plain(parents)
+    _check_forest(parents)
+    pairs = [(token, token) for token in range(len(parents))]
     for token, parent in enumerate(parents):
-        if not isinstance(parent, Integral):
-            raise TypeError(f"parents[{token}] is {parent!r}: parents are positions of tokens")
-    paths = [_path_to_root(parents, token) for token in range(len(parents))]
-    seen = None if ancestors else 2  # of each path: the token itself and its parent
-    pairs = [(above, path[0]) for path in paths for above in path[:seen]]
-    if not ancestors:
-        pairs += [(token, above) for above, token in pairs]
+        while parent != -1:
+            pairs += [(parent, token)] if ancestors else [(parent, token), (token, parent)]
+            parent = parents[parent] if ancestors else -1
     return Edges(*(end for pair in pairs for end in pair))
 
 
-def _plain(numbers: Any) -> Sequence[int]:
-    """Return the numbers of a tensor or an array as a list."""
-    listed: Sequence[int] = numbers.tolist() if hasattr(numbers, "tolist") else numbers
-    return listed
+def _plain(numbers: Any) -> list[int]:
+    """Return the numbers of a tensor, an array or a sequence as a list."""
+    return numbers.tolist() if hasattr(numbers, "tolist") else [*numbers]
 
 
-def _path_to_root(parents: Sequence[int], token: int) -> list[int]:
-    """Return a token, its parent, and so on up to a root."""
-    path = [token]
-    while (parent := parents[path[-1]]) != -1:
-        if not 0 <= parent < len(parents):
-            raise ValueError(
-                f"parents[{path[-1]}] is {parent}: a parent is one of the {len(parents)} tokens, "
-                "or -1 above a root"
-            )
-        if parent in path:
-            raise ValueError(f"parents[{path[-1]}] is {parent}, which is below it")
-        path.append(parent)
-    return path
+def _check_forest(parents: Sequence[int]) -> None:
+    """Raise an error if a parent is not one of the tokens, or a token is its own ancestor."""
+    rooted: set[int] = set()  # tokens from which all parents lead to a root
+    for token in range(len(parents)):
+        path: set[int] = set()
+        while token != -1 and token not in rooted:
+            path.add(token)
+            parent = parents[token]
+            if not isinstance(parent, Integral):
+                raise TypeError(f"parents[{token}] is {parent!r}: parents are positions of tokens")
+            if not -1 <= parent < len(parents):
+                raise ValueError(
+                    f"parents[{token}] is {parent}: a parent is one of the {len(parents)} tokens, "
+                    "or -1 above a root"
+                )
+            if parent in path:
+                raise ValueError(f"parents[{token}] is {parent}, which is below it")
+            token = parent
+        rooted |= path

@@ -50,11 +50,14 @@ def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tens
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     row, position = ragged_arange(hi - lo)
     token = ((lo + starts(lengths)[sentence])[row] + position).to(feat.device)
-    size = (hi - lo)[row].to(feat).view(-1, *[1] * (feat.dim() - 1))
-    extra = row_sums(feat[token] / size, row.to(feat.device), len(sentence))
+    size = (hi - lo).clamp(min=1).to(feat.device).view(-1, *[1] * (feat.dim() - 1))
+    # A sum of many float16 may be too large for their range, where the mean is not.
+    wide = feat.to(torch.promote_types(feat.dtype, torch.float32))
+    extra = row_sums(wide[token], row.to(feat.device), len(sentence)) / size
     # Sentence by sentence, and within each the tokens, which come first, before the extra nodes.
     order = torch.cat([torch.repeat_interleave(lengths), sentence]).argsort(stable=True)
-    return torch.cat([feat, extra])[order.to(feat.device)]
+    kept = extra.to(feat.dtype) if feat.is_floating_point() else extra
+    return torch.cat([feat, kept])[order.to(feat.device)]
 
 
 def node_positions(topology: Topology, lengths: Lengths) -> Tensor:

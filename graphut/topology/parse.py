@@ -36,7 +36,10 @@ def parse(spec: str | Topology) -> Topology:
         return spec
     if not isinstance(spec, str):
         raise TypeError(f"a topology is read from a string such as 'window:8', got {spec!r}")
-    return _Parser(spec).parse()
+    try:
+        return _Parser(spec).parse()
+    except RecursionError:
+        raise ValueError(f"too many parentheses within each other: {spec[:40]}...") from None
 
 
 def spec_signatures() -> list[str]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.topology.base import Topology
+from graphut.topology.batch import ragged_arange
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,10 @@ class Tree(Topology, minimum={"arity": 1}):
         """Return the parent, the token itself and its children."""
         arity = min(self.arity, int(torch.maximum(n_dst, n_src).max()))
         parent = torch.div(dst - 1, arity, rounding_mode="floor")
-        children = dst[:, None] * arity + torch.arange(1, arity + 1)
-        source = torch.cat([parent[:, None], dst[:, None], children], dim=1)
-        return torch.arange(len(dst)).repeat_interleave(arity + 2), source.flatten()
+        first = dst * arity + 1
+        row, child = ragged_arange((n_src - first).clamp(0, arity))
+        own = torch.arange(len(dst))
+        return torch.cat([own, own, row]), torch.cat([parent, dst, first[row] + child])
 
     def _count_edges(self, n: int) -> int:
         return 3 * n - 2

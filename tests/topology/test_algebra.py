@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from graphut.attention import CSRLayout, IntervalLayout
 from graphut.topology import (
@@ -18,6 +20,7 @@ from graphut.topology import (
     Union,
     Virtual,
     Window,
+    node_positions,
 )
 from graphut.topology.algebra import contains, merge
 from tests.topology import brute
@@ -121,3 +124,29 @@ def test_merge_is_the_union_of_sets(one: set[int], other: set[int]) -> None:
 def test_contains_is_membership(values: set[int], asked: list[int]) -> None:
     found = contains(ascending(values), torch.tensor(asked, dtype=torch.int64))
     assert found.tolist() == [value in values for value in asked]
+
+
+@dataclass(frozen=True)
+class Listed(Topology):
+    """Two extra nodes, whose spans are looked up by their numbers."""
+
+    name = "listed"
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.arange(len(dst)), dst
+
+    def extra_nodes(self, n: Tensor) -> Tensor:
+        return torch.full_like(n, 2)
+
+    def extra_spans(self, extra: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+        first = torch.tensor([0, 1])[extra]
+        return first, torch.minimum(first + 1, n)
+
+
+def test_union_asks_each_side_for_its_own_extra_nodes_alone() -> None:
+    own = node_positions(Listed(), [3]).tolist()
+    both = node_positions(Listed() | Virtual(3), [3]).tolist()
+    assert both[:5] == own
+    assert node_positions(Virtual(3) | Listed(), [3]).tolist() == [*own[:3], *both[5:], *own[3:]]
+    mask = ((Listed() | Virtual(3)) & Causal()).mask(3)
+    assert torch.equal(mask[:5, :5], (Listed() & Causal()).mask(3))

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -276,3 +277,8 @@ def test_topology_takes_edges_in_32_bits() -> None:
     assert torch.equal((Narrow() | Window(0)).mask(4), torch.eye(4, dtype=torch.bool))
     layout = Narrow().layout([50_000])
     assert torch.equal(layout.sources(), torch.arange(50_000))
+
+
+def test_num_edges_of_numpy_integers_are_exact() -> None:
+    assert Complete().num_edges(np.int64(10**10)) == 10**20
+    assert Complete().num_edges(torch.tensor(5 * 10**9)) == 25 * 10**18  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -56,3 +58,20 @@ def test_graph_from_layouts_unbatches_into_sentences() -> None:
     first, second = dgl.unbatch(graph)
     assert [t.tolist() for t in second.edges()] == [t.tolist() for t in Causal().graph([3]).edges()]
     assert first.num_nodes() == 2
+
+
+def test_row_sums_of_16_bits_are_those_of_float32() -> None:
+    ones, row = torch.ones(1000, dtype=torch.bfloat16), torch.zeros(1000, dtype=torch.int64)
+    assert row_sums(ones, row, 1).tolist() == [1000.0]
+
+
+def test_graph_from_layouts_hands_out_lengths_of_its_own() -> None:
+    graph = Complete().graph([3, 2])
+    graph.batch_num_nodes()[0] = 1
+    assert as_layout(graph).dst_lengths.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("lengths", [None, map(len, ["ab"]), {2, 3}, [10**19], ["a"]], ids=repr)
+def test_as_lengths_refuses_what_is_no_sequence_of_integers(lengths: Any) -> None:
+    with pytest.raises(TypeError, match="lengths must be one integer a sentence"):
+        as_lengths(lengths)

@@ -43,5 +43,5 @@ def test_bigbird_memory_is_that_of_its_edges() -> None:
 
 
 def test_longformer_names_bad_values() -> None:
-    with pytest.raises(ValueError, match="global: tokens are positions from 0, at least one"):
+    with pytest.raises(ValueError, match="global_tokens must be at least 1, got 0"):
         longformer(4, 0)

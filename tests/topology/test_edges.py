@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphut.topology import Edges, from_edges, from_mask, from_parents, parse
+from graphut.topology import Edges, Window, from_edges, from_mask, from_parents, parse
 
 MASK = torch.tensor([[1, 0, 0], [0, 0, 1], [1, 1, 1]], dtype=torch.bool)
 
@@ -78,3 +78,16 @@ def test_edges_names_bad_values() -> None:
 def test_from_mask_takes_a_matrix_of_truth_values(mask: Any) -> None:
     with pytest.raises(TypeError, match=r"a mask is a bool tensor \(n_dst, n_src\), got"):
         from_mask(mask)
+
+
+def test_from_parents_of_a_chain_is_a_window() -> None:
+    chain = [-1, *range(3000)]
+    assert from_parents(chain) == from_parents(torch.tensor(chain))
+    assert torch.equal(from_parents(chain).mask(9), Window(1).mask(9))
+
+
+def test_edges_take_integers_of_numpy_and_what_can_be_read_once() -> None:
+    one, two = np.int64(1), np.int64(2)
+    assert from_edges([one], [two]) == from_edges(iter([1]), iter([2])) == Edges(1, 2)  # type: ignore[arg-type]
+    assert from_parents([one, np.int64(-1)]) == from_parents([1, -1])
+    assert Window(two) == Window(2) and type(Window(two).radius) is int

@@ -93,3 +93,14 @@ def test_node_positions_of_each_topology() -> None:
     assert extras("binary_partition:1", 9)[:3] == [1.5, 3.5, 5.5]
     assert extras("star|virtual:2|star", 3) == [2, 0, -1, 1]
     assert node_positions(Complete(), [2, 1]).dtype == torch.int64
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("shape", [(), (4,)])
+def test_with_extra_nodes_of_many_tokens_is_their_mean(
+    dtype: torch.dtype, shape: tuple[int, ...]
+) -> None:
+    feat = torch.full((70_000, *shape), 1.5, dtype=dtype)
+    found = with_extra_nodes(Star(), feat, [70_000])
+    assert found.dtype == dtype
+    assert torch.equal(found[-1], feat[0])

@@ -111,3 +111,8 @@ def test_spec_signatures_show_integers_and_seeds() -> None:
     for expected in ("causal", "dilated:radius,dilation", "edges:ends,...", "expander:degree@seed"):
         assert expected in signatures
     assert signatures == sorted(signatures)
+
+
+def test_parse_refuses_too_many_parentheses() -> None:
+    with pytest.raises(ValueError, match="too many parentheses within each other"):
+        parse("(" * 5000 + "causal" + ")" * 5000)

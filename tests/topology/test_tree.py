@@ -19,3 +19,8 @@ def test_tree_and_ancestors_equal_from_parents() -> None:
     parents = [-1, *((i - 1) // 3 for i in range(1, 40))]
     assert torch.equal(Ancestors(3).mask(40), from_parents(parents, ancestors=True).mask(40))
     assert torch.equal(Tree(3).mask(40), from_parents(parents).mask(40))
+
+
+def test_tree_lists_children_and_not_more() -> None:
+    rows, _ = Tree(2000).in_edges(torch.arange(3000), *torch.full((2, 3000), 3000))
+    assert len(rows) == 3 * 3000 - 1  # a parent each, of which that of the root is dropped later
