@@ -87,9 +87,7 @@ def sentence_graph(
     """
     for name, end in (("bos", bos), ("eos", eos)):
         if isinstance(end, bool) or not isinstance(end, Integral) or not 0 <= end < 2**63:
-            raise ValueError(
-                f"{name} is {end!r}: a token is an integer from 0 that fits in 64 bits"
-            )
+            raise ValueError(f"{name} is {end!r}: tokens are from 0 and fit in 64 bits")
     token, lengths = flatten_sources(sources)
     encoder, decoder = parse(encoder), parse(decoder)
     layouts = {ENCODE: encoder.layout(lengths)}
@@ -222,9 +220,9 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
         _fail_on_token(lists, name)
     if bool in set(map(type, chain.from_iterable(lists))):  # beside integers torch takes it for one
         _fail_on_token(lists, name)
-    if flat.numel() > 0:
-        if flat.dim() != 1 or not holds_integers(flat) or int(flat.min()) < 0:
-            _fail_on_token(lists, name)
+    right = flat.dim() == 1 and holds_integers(flat)
+    if flat.numel() > 0 and not (right and int(flat.min()) >= 0):
+        _fail_on_token(lists, name)
     return flat.long(), lengths
 
 
