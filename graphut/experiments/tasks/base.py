@@ -62,8 +62,8 @@ class LabelledGraph(NamedTuple):
     # node that is not asked. For the graph (1,): a class. At edges (E,): 1 for each in-edge of a
     # node that is a right answer of this node, and else 0.
     labels: NDArray[np.int64]
-    # (N,), over how many edges the news must come that each node needs to be sure of its answer;
-    # -1 where that is not known.
+    # (N,), over how many edges the news must come that each node needs to be sure of its answer
+    # (of a sudoku: after how many rounds of deduction it follows); -1 where that is not known.
     depth: NDArray[np.int64] | None = None
     positions: NDArray[np.int64] | None = None  # (N, k), coordinates of each node
     group: str = ""  # the part of its set that it is reported with, such as "near"

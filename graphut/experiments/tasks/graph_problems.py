@@ -76,6 +76,22 @@ class GraphUnion:
         found = dijkstra(matrix, indices=starts, unweighted=True, min_only=True)
         return np.where(np.isfinite(found), found, -1).astype(np.int64)
 
+    def heights(self, roots: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the distance of each node from the root of its tree, its parent and its height.
+
+        The height is how many edges away its farthest descendant is. The parent of a root is -1.
+        """
+        far, parent, _ = dijkstra(
+            self._matrix(), indices=roots, unweighted=True, min_only=True, return_predecessors=True
+        )
+        distance, parent = far.astype(np.int64), np.maximum(parent, -1).astype(np.int64)
+        height = np.zeros_like(distance)
+        farthest_first = np.argsort(-distance, kind="stable")
+        levels = np.split(farthest_first, np.bincount(distance)[::-1].cumsum()[:-1])
+        for level in levels[:-1]:
+            np.maximum.at(height, parent[level], height[level] + 1)
+        return distance, parent, height
+
     def eccentricities(self) -> Numbers:
         """Return how many edges each node is away from the farthest in its component, a tree.
 
@@ -257,7 +273,15 @@ class GraphReach(GraphProblem):
 class GraphPath(GraphProblem):
     """Say for each node of a tree if it is on the path between two marked nodes.
 
-    A marked node is on it, and the others need news from both.
+    A marked node is on it. Another one is sure when it has news of both marks. It may be sure
+    earlier, when it has news of all nodes of some branches: if all branches but one have no mark,
+    it is not on the path; if a branch has only one mark, it is.
+
+    Examples
+    --------
+    >>> [graph] = GraphPath(sizes="6-6", families="path", held_out=1).test
+    >>> graph.nodes, graph.labels, graph.depth  # of the path 3-5-2-4-0-1
+    (array([0, 0, 1, 1, 0, 0]), array([0, 0, 1, 1, 0, 1]), array([1, 0, 0, 0, 2, 1]))
     """
 
     name: ClassVar[str] = "graph-path"
@@ -268,12 +292,18 @@ class GraphPath(GraphProblem):
         """Mark two nodes of each graph."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
-        from_one, from_other = union.distances(one), union.distances(other)
+        from_one, to_one, below_one = union.heights(one)
+        from_other, to_other, below_other = union.heights(other)
         apart = np.repeat(from_one[other], union.sizes)
-        between = (from_one + from_other == apart).astype(np.int64)
+        between = from_one + from_other == apart
+        # Seen from a mark, the branches below a node that is not between are those without marks.
+        # Of one between, a branch with one mark is the neighbour on the way to that mark, and what
+        # is below this neighbour, seen from the other mark.
+        one_branch = 1 + np.minimum(below_other[to_one], below_one[to_other])
         depth = np.maximum(from_one, from_other)
+        depth = np.minimum(depth, np.where(between, one_branch, below_one))
         depth[one] = depth[other] = 0
-        return _marks(union, one) + _marks(union, other), between, depth
+        return _marks(union, one) + _marks(union, other), between.astype(np.int64), depth
 
 
 @dataclass(frozen=True)

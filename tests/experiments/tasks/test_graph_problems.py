@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
+import networkx
 import numpy as np
 import pytest
 
@@ -89,14 +91,41 @@ def test_graph_reach_equals_a_search() -> None:
 def test_graph_path_equals_removing_each_node() -> None:
     """A node is between two others if they are apart without it."""
     for graph in graphs_of(GraphPath, TREES):
-        one, other = marked(graph)
-        for node in range(len(graph.nodes)):
-            kept = (graph.edges != node).all(0) if node not in (one, other) else slice(None)
-            apart = distances(graph._replace(edges=graph.edges[:, kept]), one)[other] < 0
-            assert graph.labels[node] == int(apart or node in (one, other))
-            far = max(distances(graph, one)[node], distances(graph, other)[node])
+        marks = marked(graph)
+        tree = networkx.Graph(graph.edges.T.tolist())
+        tree.remove_edges_from(networkx.selfloop_edges(tree))
+        for node in set(tree) - {*marks}:
+            branches = [*networkx.connected_components(without(tree, node))]
+            held = [sum(mark in branch for mark in marks) for branch in branches]
+            assert graph.labels[node] == int(1 in held)
+            away = networkx.single_source_shortest_path_length(tree, node)
+            extents = [max(away[other] for other in branch) for branch in branches]
             assert graph.depth is not None
-            assert graph.depth[node] == (0 if node in (one, other) else far)
+            assert graph.depth[node] == next(
+                radius
+                for radius in count()
+                if is_sure([sum(m in b and away[m] <= radius for m in marks) for b in branches],
+                           [extent <= radius for extent in extents])
+            )  # fmt: skip
+        assert all(graph.labels[mark] == 1 and graph.depth[mark] == 0 for mark in marks)
+
+
+def without(tree: networkx.Graph, node: int) -> networkx.Graph:
+    return tree.subgraph(set(tree) - {node})
+
+
+def is_sure(seen: list[int], is_whole: list[bool]) -> bool:
+    """True if it is certain whether two marks are in one branch.
+
+    Of each branch there is the number of marks that are seen, and if all of it is seen.
+    """
+    unseen = [branch for branch, whole in enumerate(is_whole) if not whole]
+    if sum(seen) == 2:
+        return True
+    if sum(seen) == 1:
+        holder = seen.index(1)
+        return holder not in unseen or unseen == [holder]
+    return len(unseen) == 1
 
 
 def test_graph_bfs_takes_all_edges_from_nearer_nodes() -> None:
