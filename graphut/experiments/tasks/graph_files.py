@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -94,7 +96,8 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
     """Return the graphs in a file, or in all files of a folder.
 
     A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
-    has a label, the graph has `label`; an empty one and -1 are none. The attributes `train_mask`,
+    has a label, the graph has `label`; an empty one and -1 are none. White space in names becomes
+    "_". The attributes `train_mask`,
     `val_mask` and `test_mask` may say which nodes are asked in which part. Edges of undirected
     graphs count in both directions, and nodes without an edge from themselves get one. Raise
     `ValueError` or `FileNotFoundError`, which names the file, if there is no graph, or one cannot
@@ -135,8 +138,21 @@ def _read_networkx(path: Path) -> networkx.Graph:
             return networkx.parse_graphml(read_text(path))
     data = read_json(path)
     with blaming(path, "is not a graph by networkx.node_link_data"):
+        _check_ids(data)
         # networkx before 3.4 wrote "links".
         return networkx.node_link_graph(data, edges="edges" if "edges" in data else "links")
+
+
+def _check_ids(data: Mapping[str, Any]) -> None:
+    """Raise `ValueError` if a node comes twice, or an edge has an end that is no node."""
+    count = Counter(json.dumps(node["id"]) for node in data["nodes"])
+    for node, times in count.items():
+        if times > 1:
+            raise ValueError(f"the node {node} comes {times} times")
+    for edge in data["edges" if "edges" in data else "links"]:
+        for end in map(json.dumps, (edge["source"], edge["target"])):
+            if end not in count:
+                raise ValueError(f"an edge names {end}, which is not among the nodes")
 
 
 def _of_networkx(place: str, graph: networkx.Graph) -> GraphFile:
@@ -169,7 +185,11 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
     by_graph = {kind: _by_graph(table) for kind, (_, table) in tables.items()}
     _check_graph_ids(tables, by_graph)
     place, edges = str(tables["nodes"][0]), by_graph["edges"]
-    labels = {key: rows[0].get("label") for key, rows in by_graph.get("graphs", {}).items()}
+    labels = {}
+    for key, rows in by_graph.get("graphs", {}).items():
+        if len(rows) > 1:
+            raise ValueError(f"{tables['graphs'][0]} names graph {key!r} twice")
+        labels[key] = rows[0].get("label")
     graphs = []
     for key, rows in by_graph["nodes"].items():
         number = {row["node_id"]: index for index, row in enumerate(rows)}
@@ -216,23 +236,33 @@ def _make(
     with blaming(place, ""):
         looped = {source for source, target in ends if source == target}
         loops = [(node, node) for node in range(num_nodes) if node not in looped]
-        features = columns["feat"]
+        features = [None if value in ("", []) else value for value in columns["feat"]]
         if _some(features) and None in features:
             raise ValueError(f"node number {features.index(None)} has no `feat`, but others have")
         labels = [_name(value) for value in columns["label"]]
+        masks = {
+            part: np.array([_truth(name, value) for value in columns[name]])
+            for part, name in _MASKS.items()
+            if _some(columns[name])
+        }
+        _check_masks(masks)
         return GraphFile(
             place=place,
             edges=np.array([*ends, *loops], np.int64).T,
             features=_features(features) if _some(features) else None,
             labels=labels if _some(labels) else None,
             label=_name(label),
-            masks={
-                part: np.array([_truth(name, value) for value in columns[name]])
-                for part, name in _MASKS.items()
-                if _some(columns[name])
-            },
+            masks=masks,
             num_nodes=num_nodes,
         )
+
+
+def _check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
+    """Raise `ValueError` if a node is asked in two parts."""
+    for (one, first), (other, second) in combinations(masks.items(), 2):
+        if (both := first & second).any():
+            node = int(both.argmax())
+            raise ValueError(f"node number {node} is in {_MASKS[one]} and in {_MASKS[other]}")
 
 
 def _some(values: Sequence[Any]) -> bool:
@@ -247,13 +277,16 @@ def _features(values: Sequence[Any]) -> list[Any]:
         ]
         return [[float(x) for x in (row if isinstance(row, list) else [row])] for row in lists]
     except ValueError:
-        return [str(value) for value in values]
+        return ["_".join(str(value).split()) for value in values]
 
 
 def _name(value: Any) -> str | None:
-    """Return a class as text: 3.0 is the class 3, and an empty text, -1 or NaN is none."""
+    """Return a class as text: 3.0 is the class 3, and an empty text, -1 or NaN is none.
+
+    White space in it becomes "_".
+    """
     missing = value is None or (isinstance(value, float) and isnan(value))
-    text = "" if missing else str(value)
+    text = "" if missing else "_".join(str(value).split())
     whole = re.fullmatch(r"(-?\d+)\.0", text)  # as pandas writes integers beside missing numbers
     text = whole[1] if whole else text
     return None if text in ("", "-1") else text

@@ -83,6 +83,22 @@ def test_read_graphs_with_features(values: list[Any], tmp_path: Path) -> None:
         graph.labelled(KINDS, CLASSES)
 
 
+def test_read_graphs_joins_the_words_of_names(tmp_path: Path) -> None:
+    given = triangle(feat=["a b", "c", ""], label=["Mr. Hi", "no", "no"])
+    with pytest.raises(ValueError, match="node number 2 has no `feat`, but others have"):
+        read_graphs(write(given, tmp_path / "graph.json"))
+    given.nodes[2]["feat"] = "c"
+    [graph] = read_graphs(write(given, tmp_path / "graph.json"))
+    assert (graph.features, graph.labels) == (["a_b", "c", "c"], ["Mr._Hi", "no", "no"])
+
+
+def test_read_graphs_takes_empty_features_as_none(tmp_path: Path) -> None:
+    for empty in ("", []):
+        given = triangle(feat=[empty] * 3, label=[0, 1, 1])
+        [graph] = read_graphs(write(given, tmp_path / "graph.json"))
+        assert graph.features is None
+
+
 def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
     one, other = read_graphs(csv_folder(tmp_path))
     assert pairs(one) == {(0, 1), (0, 0), (1, 1)} and pairs(other) == {(0, 0)}
@@ -99,13 +115,13 @@ def test_read_graphs_of_csv_files_of_one_graph(tmp_path: Path) -> None:
 def test_read_graphs_takes_classes_and_masks_as_pandas_and_spreadsheets_write_them(
     tmp_path: Path,
 ) -> None:
-    nodes = "node_id,label,train_mask,val_mask\nx,1.0,TRUE,1.0\ny,-1.0,FALSE,0.0\n"
+    nodes = "node_id,label,train_mask,val_mask\nx,1.0,TRUE,0.0\ny,-1.0,FALSE,1.0\n"
     files = {"nodes": nodes, "edges": "src_id,dst_id\nx,y\n"}
     [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,\n"))
     assert graph.labels == ["1", None]
     assert {part: mask.tolist() for part, mask in graph.masks.items()} == {
         "train": [True, False],
-        "validation": [True, False],
+        "validation": [False, True],
     }
     write(triangle(label=[1.0, float("nan"), 0]), tmp_path / "g.graphml")
     assert read_graphs(tmp_path / "g.graphml")[0].labels == ["1", None, "0"]
@@ -150,6 +166,21 @@ def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
             '{"nodes": [{"id": 1, "feat": 2, "label": 1}, {"id": 2}], "links": []}',
             "node number 1 has no `feat`, but others have",
         ),
+        (
+            "a.json",
+            '{"nodes": [{"id": "1", "label": 1}], "links": [{"source": 1, "target": "1"}]}',
+            "an edge names 1, which is not among the nodes",
+        ),
+        (
+            "a.json",
+            '{"nodes": [{"id": 3, "label": 1}, {"id": 3, "label": 0}], "links": []}',
+            "the node 3 comes 2 times",
+        ),
+        (
+            "a.json",
+            '{"nodes": [{"id": 3, "label": 1, "train_mask": 1, "test_mask": 1}], "links": []}',
+            "node number 0 is in train_mask and in test_mask",
+        ),
         ("a.graphml", "<graphml>", "is not a GraphML file"),
         ("a.bin", "x", "holds no graphs that can be read: name a .graphml file, a .json file"),
     ],
@@ -178,6 +209,10 @@ def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_pa
         (
             {"edges": "src_id,dst_id,graph_id\nx,x,9\n", "nodes": "node_id,graph_id\nx,0\n"},
             r"edges\.csv names graph '9', which has no nodes",
+        ),
+        (
+            {"graphs": "graph_id,label\n0,1\n1,0\n0,0\n"},
+            r"graphs\.csv names graph '0' twice",
         ),
         (
             {"nodes": "node_id,graph_id\nx,0\nx,0\ny,1\n"},
