@@ -39,8 +39,8 @@ def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage
     return image
 
 
-def name_ticks(axis: Axis, names: Sequence[str], inches: float) -> None:
-    """Write names along an axis, or the numbers of some where names do not fit.
+def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 0) -> None:
+    """Write names along an axis, or the numbers of some, from `first`, where names do not fit.
 
     There are so many `inches` between two names.
     """
@@ -50,6 +50,7 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float) -> None:
     size = min(NAME_SIZE, 60 * inches)
     if size < _SMALLEST:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axis.set_major_formatter(lambda place, _: f"{place + first:g}")
         return
     rotation = 0
     if isinstance(axis, XAxis) and (needed := widest(names, size)) > inches:
@@ -63,8 +64,8 @@ def widest(names: Sequence[str], size: float) -> float:
 
     Examples
     --------
-    >>> widest(["a", "be", "<eos>"], 72.0)  # half of each of the last two
-    2.275
+    >>> widest(["a", "be", "<eos>"], 72.0)  # half of each of the last two, and a half between
+    2.6
     """
-    letters = max((len(left) + len(right) for left, right in pairwise(names)), default=0) / 2
+    letters = max((len(left) + 1 + len(right) for left, right in pairwise(names)), default=0) / 2
     return 0.65 * letters * size / 72

@@ -15,6 +15,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.checks import check_same_nodes
 from graphut.plotting.arcs import arcs, line_style
+from graphut.plotting.cells import widest
 from graphut.plotting.figure import BLUE, new_figure, shortened
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ Places: TypeAlias = "Tensor | NDArray[Any] | Mapping[int, Any] | Sequence[Any]"
 MAX_NODES = 512
 MAX_PANELS = 12
 _COLUMNS = 4  # of panels with a graph
+_NAME_SIZE = 7.0  # points
 
 
 def draw_frontier(
@@ -130,8 +132,14 @@ def _scene(
     for what, count in counts.items():
         if count != nodes:
             raise ValueError(f"the graph has {nodes} nodes, but there are {count} {what}")
-    size = (min(max(0.5 + 0.4 * nodes, 3.0), 16.0), 1.2) if places is None else (2.6, 2.6)
-    return partial(_draw_step, layout, steps, names, places), int(steps.max()), size
+    if places is not None:
+        return partial(_draw_step, layout, steps, names, places, 0), int(steps.max()), (2.6, 2.6)
+    apart = widest(names, _NAME_SIZE)
+    width = min(max(0.5 + max(0.4, apart) * nodes, 3.0), 16.0)
+    turned = apart * nodes > width
+    room = max(widest([name, name], _NAME_SIZE) for name in names) if turned else 0.0
+    draw = partial(_draw_step, layout, steps, names, places, 90 if turned else 0)
+    return draw, int(steps.max()), (width, 1.2 + room)
 
 
 def _draw_step(
@@ -139,6 +147,7 @@ def _draw_step(
     steps: Tensor,
     names: Sequence[str],
     places: Tensor | None,
+    rotation: int,
     axes: Axes,
     step: int,
 ) -> None:
@@ -173,8 +182,8 @@ def _draw_step(
         inside = len(name) <= 2
         axes.annotate(
             name, place, (0, 0 if inside else -7), textcoords="offset points", ha="center",
-            size=min(7.0, 0.6 * size**0.5) if inside else 7.0,
-            va="center" if inside else "top", parse_math=False,
+            size=min(_NAME_SIZE, 0.6 * size**0.5) if inside else _NAME_SIZE,
+            va="center" if inside else "top", parse_math=False, rotation=0 if inside else rotation,
             color="white" if is_active and inside else "black" if is_active else "0.45",
         )  # fmt: skip
     title = f"step {step}: {len(nodes)} of {len(steps)} active" if len(nodes) else "all have halted"

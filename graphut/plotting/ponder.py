@@ -72,8 +72,8 @@ def draw_ponder(
     else:
         axes.set(ylim=(most + 0.5, -0.5), ylabel="step")
         axes.xaxis.tick_top()
-    name_ticks(axes.xaxis, x_names, width)
-    name_ticks(axes.yaxis, y_names, height)
+    name_ticks(axes.xaxis, x_names, width, first=int(beside))  # steps count from 1
+    name_ticks(axes.yaxis, y_names, height, first=int(not beside))
     if min(width, height) > 0.12:
         for place, count in enumerate(steps.tolist()):  # after its last cell
             x, y = (count, place) if beside else (place, count)

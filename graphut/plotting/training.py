@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Epoch = Mapping[str, Any]
 _COLUMNS = 3
+_LETTER = 0.09  # inches, of a letter in the legend
 _TENTH = 0.1
 
 
@@ -69,7 +70,15 @@ def draw_training(
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        legend = figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        inches = figure.bbox.width / figure.dpi
+        # The ends of names differ, as those of the paths of runs.
+        most = int((inches - 0.8) / _LETTER)
+        labels = [name if len(name) <= most else f"...{name[3 - most :]}" for name in labels]
+        columns = int(inches / (0.8 + _LETTER * max(map(len, labels))))
+        columns = max(1, min(columns, _COLUMNS))
+        legend = figure.legend(
+            handles, labels, loc="outside lower center", ncols=columns, frameon=False
+        )
         for text in legend.get_texts():
             text.set_parse_math(False)
     return figure

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,16 @@ def test_draw_frontier_draws_on_a_given_part_of_a_figure() -> None:
     left, right = Figure(layout="constrained").subfigures(1, 2)
     assert draw_frontier(Causal().graph([3]), STEPS, figure=right) is right
     assert not left.axes and len(right.axes) == 3
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 30])
+@pytest.mark.parametrize("letters", [1, 5, 12])
+def test_draw_frontier_keeps_names_on_a_line_apart(nodes: int, letters: int) -> None:
+    names = ["n" * letters] * nodes
+    figure = draw_frontier(Window(1).graph([nodes]), [1] * nodes, names=names)
+    assert_nothing_is_cut_off(figure)
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
 
 
 @pytest.mark.parametrize("nodes", [1, 7, 60])

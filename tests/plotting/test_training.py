@@ -79,8 +79,16 @@ def test_draw_training_draws_on_a_given_part_of_a_figure() -> None:
 
 @pytest.mark.parametrize("count", [1, 300])
 def test_draw_training_cuts_nothing_off(count: int) -> None:
-    runs = {f"runs/a-long-name-of-a-run-{n}": epochs(count) for n in range(4)}
-    assert_nothing_is_cut_off(draw_training(runs))
+    for letters in (5, 30, 60, 300):
+        runs = {f"{n}: {'a' * letters}": epochs(count) for n in range(4)}
+        assert_nothing_is_cut_off(draw_training(runs))
+
+
+def test_draw_training_keeps_the_ends_of_long_names() -> None:
+    figure = draw_training({f"{'a/' * 200}{name}": epochs(1) for name in ("one", "two")})
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert all(name.startswith(("...a", ".../")) for name in names)
+    assert [name[-4:] for name in names] == ["/one", "/two"]
 
 
 @pytest.mark.parametrize(
