@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import hypot, inf
 
 import torch
 from torch import Tensor
@@ -27,7 +28,8 @@ class Implementation:
     """A way to compute the attention of a problem.
 
     Everything that depends on the edges alone (masks, edge lists) is made before the timing, as
-    a layout is.
+    a layout is. Masks are of truth values, as in most models; torch makes numbers of them in each
+    call.
     """
 
     attend: Callable[..., Tensor]  # from query, key, value (and edge bias) to the output
@@ -89,9 +91,11 @@ def reference(problem: AttentionProblem) -> list[Tensor]:
 
 
 def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Return the largest relative error of some tensors: norm of the difference by norm.
+    """Return the largest relative error of an output and of its gradients: difference by norm.
 
-    The error of a result that is not a number is infinite.
+    The first of the tensors is the output. The others, its gradients, count as one vector: of one
+    that is zero, as that of queries with one in-edge each, there is nothing but rounding. The error
+    of a result that is not a number is infinite.
 
     Examples
     --------
@@ -99,10 +103,15 @@ def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     >>> largest_error([one, 1.5 * one], [one, one])
     0.5
     """
-    errors = []
+    differences, norms = [], []
     for a, b in zip(found, expected, strict=True):
         if a.shape != b.shape:
             raise ValueError(f"a result has shape {tuple(a.shape)}, not {tuple(b.shape)}")
         wide = b.double()
-        errors.append(((a.double() - wide).norm() / wide.norm().clamp_min(1e-12)).item())
-    return max(error if error == error else float("inf") for error in errors)
+        differences.append((a.double() - wide).norm().item())
+        norms.append(wide.norm().item())
+    errors = [
+        hypot(*differences[part]) / max(hypot(*norms[part]), 1e-12)
+        for part in (slice(1), slice(1, None))
+    ]
+    return max(error if error == error else inf for error in errors)

@@ -79,6 +79,11 @@ def test_largest_error_is_infinite_for_nan() -> None:
     assert largest_error([one, one * math.nan], [one, one]) == math.inf
 
 
+def test_largest_error_of_a_gradient_that_is_zero_is_that_of_all_gradients() -> None:
+    one, nothing = torch.ones(4), torch.zeros(4)
+    assert largest_error([one, nothing + 1e-7, one], [one, nothing, one]) == pytest.approx(1e-7)
+
+
 def test_largest_error_refuses_another_shape() -> None:
     with pytest.raises(ValueError, match=r"has shape \(2,\), not \(3,\)"):
         largest_error([torch.ones(2)], [torch.ones(3)])
