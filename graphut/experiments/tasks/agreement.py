@@ -30,7 +30,7 @@ _ORIGIN = (
 )
 # From so many words on, an equal beginning is taken for the same sentence; "this" and "it" are not.
 _SAME_SENTENCE = 6
-_FORMAT = 3
+_FORMAT = 4
 _SMALL = (
     LANGUAGE_MODEL
     | model_size(64, 256, 6)
@@ -74,8 +74,9 @@ class Agreement(TextTask):
     (1%) validated on, as the publishers have it; the test is 0 to 5 attractors, nouns of the
     opposite number between subject and verb. The split "small" is for those who have not all
     files: `numpred.val` is trained on but for `held_out` texts, and the test is 1 to 5 attractors.
-    Its figures are not to be compared with published ones. Equal texts stay together, and texts to
-    train on that a test set has too are left out.
+    Its figures are not to be compared with published ones. Texts to train on
+    that are also validated on or tested are left out, and so are those to validate on that a test
+    set has.
 
     `sentences`, as they come, with and without attractors, are a test set of their own. What is
     trained or validated on is left out of them, if it is six words or more. Of `numpred.train` and
@@ -143,7 +144,8 @@ class Agreement(TextTask):
         tested = {prefix.words for part in self._tests.values() for prefix in part}
         known = [p for p in self._read(_VALIDATION) if p.words not in tested]
         if self.split == "published":
-            return [p for p in self._read(_TRAIN) if p.words not in tested], known
+            left_out = tested | {prefix.words for prefix in known}
+            return [p for p in self._read(_TRAIN) if p.words not in left_out], known
         _, held_out = hold_out(known, self.held_out, lambda p: " ".join(p.words).encode())
         chosen = {p.words for p in held_out}
         train = [p for p in known if p.words not in chosen]

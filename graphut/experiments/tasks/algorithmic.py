@@ -49,7 +49,7 @@ class AlgorithmicTask(DrawnTask, PairTask):
     """Random digits, and an answer that is computed from them.
 
     The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the
-    generators of tensor2tensor: training lengths are even between 1 and 40, and the model
+    generators of tensor2tensor: training sequences have up to 40 symbols, and the model
     is judged on lengths up to 400. The paper does not say whether its 400 is a limit or
     the length of every test sequence, so there is a test set for each: `up-to-400` and
     `exactly-400`; `test` has the lengths of training. Here every epoch has new sequences,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import inf
 from string import ascii_lowercase
 from typing import ClassVar
 
@@ -47,8 +48,10 @@ class LetterTask(DrawnTask, PairTask):
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
-        if not self.mean_length > 0:
-            raise ValueError(f"mean_length must be positive, got {self.mean_length}")
+        if not 0 < self.mean_length < inf:
+            raise ValueError(f"mean_length must be positive and finite, got {self.mean_length}")
+        if self.length_deviation == inf:
+            raise ValueError(f"length_deviation must be finite, got {self.length_deviation}")
         if not 0 <= self.short_share <= 1:
             raise ValueError(f"short_share must be in [0, 1], got {self.short_share}")
 

@@ -67,6 +67,7 @@ _OFFICIAL = DataSet(
 )
 _FORMAT = 3  # of the cache
 _LIST_SHARE = 0.25
+_LARGEST_MEAN = 10_000  # symbols of an expression
 _TRIES = 100  # expressions drawn for one that is wanted, at most
 # Nine tenths of all expressions have at most 100 symbols. A small set is soon known by heart. A
 # tenth of these expressions is nested deeper than 6. Steps cost nothing until the model stops
@@ -106,6 +107,25 @@ def draw_expression(random: Random, max_depth: int, max_values: int) -> tuple[li
     return [*symbols, "]"], _OPERATORS[operator](values)
 
 
+def mean_symbols(max_depth: int, max_values: int) -> float:
+    """Return how many symbols the expressions of `draw_expression` have on average.
+
+    It ends the count beyond `_LARGEST_MEAN`.
+
+    Examples
+    --------
+    >>> mean_symbols(2, 4)  # an operator, three digits and a bracket
+    5.0
+    """
+    values = (2 + max_values) / 2
+    symbols = values + 2
+    for _ in range(max_depth - 2):
+        if symbols > _LARGEST_MEAN:
+            break
+        symbols = 2 + values * (1 - _LIST_SHARE + _LIST_SHARE * symbols)
+    return symbols
+
+
 def parse(line: str) -> Pair:
     r"""Return the token ids of a line of the official files.
 
@@ -131,7 +151,8 @@ class ListExpressions(Task):
     down) and sum modulo 10. Expressions are generated as the published ones were: all
     distinct, then split at random, whatever the seed, so that no expression is in two parts.
     Longer ones than `longest` are thrown away; if too few are left, `ValueError` is raised when
-    pairs are asked for. The paper has the default depth, values and training size.
+    pairs are asked for, and at once where expressions grow beyond all bounds, as from about nine
+    values in a list on. The paper has the default depth, values and training size.
 
     The official test files become the test sets `official-d20s` (the paper's) and `official-d20a`
     (without sums), and no expression in them is trained on. They have up to 1016 symbols each,
@@ -144,6 +165,16 @@ class ListExpressions(Task):
     longest: int = option(1000, "symbols in an expression, at most", least=4)
     train_size: int = option(90_000, "training expressions", least=1)
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        if mean_symbols(self.max_depth, self.max_values) > _LARGEST_MEAN:
+            raise ValueError(
+                f"expressions of depth {self.max_depth} with up to {self.max_values} values in a "
+                f"list have more than {_LARGEST_MEAN} symbols on average: make max_depth or "
+                "max_values smaller"
+            )
 
     def load(self, part: str) -> list[Any]:
         """Return the expressions of a part, each with its value."""

@@ -92,6 +92,8 @@ def test_letter_tasks_held_out_pairs_are_not_trained_on() -> None:
     "options",
     [
         {"mean_length": 0.0},
+        {"mean_length": float("inf")},
+        {"length_deviation": float("inf")},
         {"length_deviation": -1.0},
         {"epoch_size": 0},
         {"held_out": -3},

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
 from graphut.experiments.tasks import LabelledGraph, Pair
-from graphut.experiments.tasks.listops import ListOps, ListOpsTree, parse, tree_of
+from graphut.experiments.tasks.listops import (
+    ListOps,
+    ListOpsTree,
+    draw_expression,
+    mean_symbols,
+    parse,
+    tree_of,
+)
 
 
 def value_of(symbols: list[str]) -> int:
@@ -102,6 +110,8 @@ def test_list_ops_sizes() -> None:
 
 def test_list_ops_refuses_too_few_expressions() -> None:
     task = ListOps(max_depth=2, max_values=2, train_size=500)
+    with pytest.raises(ValueError, match="have more than 10000 symbols on average: make max_depth"):
+        ListOps(max_values=12)
     with pytest.raises(ValueError, match="there are not 2500 expressions of depth 2, 2 values"):
         task.test  # noqa: B018
 
@@ -171,3 +181,10 @@ def test_listops_tree_of_the_official_files(listops_folder: Path) -> None:
     assert [*task.test_sets] == ["test", "official-d20s", "official-d20a"]
     graph = task.test_sets["official-d20s"][0]
     assert task.answers.symbols[graph.labels[0]] == str(value_in_tree(graph, 0)[0])
+
+
+@pytest.mark.parametrize(("depth", "values"), [(2, 5), (4, 3), (5, 9)])
+def test_mean_symbols_is_that_of_many_expressions(depth: int, values: int) -> None:
+    random = Random(0)
+    counts = [len(draw_expression(random, depth, values)[0]) for _ in range(4000)]
+    assert mean_symbols(depth, values) == pytest.approx(sum(counts) / len(counts), rel=0.05)
