@@ -60,6 +60,8 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=400, help="default: 400")
     parser.add_argument("--longest", type=int, default=6, help="nodes in a path (default: 6)")
     options = parser.parse_args()
+    if options.longest < 1:
+        parser.error(f"--longest must be at least 1, got {options.longest}")
 
     torch.manual_seed(0)
     model = AdaptiveNet(COLOURS + 1, hidden=32, classes=COLOURS, max_steps=options.longest + 2)
@@ -72,6 +74,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
 
+    model.eval()
     graph, feat, colour, distance = paths(500, options.longest)
     with torch.no_grad():
         logits, ponder = model(graph, feat)

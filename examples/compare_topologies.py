@@ -69,8 +69,10 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=12, help="of each run (default: 12)")
     options = parser.parse_args()
     task = Reverse(mean_length=6, length_deviation=1, epoch_size=4000, held_out=500)
-    training = TrainingConfig(epochs=options.epochs, learning_rate=4e-3, warmup=60, ponder_warmup=0)
     try:
+        training = TrainingConfig(
+            epochs=options.epochs, learning_rate=4e-3, warmup=60, ponder_warmup=0
+        )
         main(task, training, options.folder)
     except (FileExistsError, ImportError, ValueError) as error:
         parser.error(str(error))

@@ -70,5 +70,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     try:
         main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)
-    except ImportError as error:  # of matplotlib, before the training
+    except (ImportError, ValueError) as error:  # of matplotlib, options or the model in the folder
         parser.error(str(error))

@@ -67,6 +67,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.images < 5:
         parser.error(f"--images must be at least 5, of which one is tested; got {options.images}")
+    if options.epochs < 1:
+        parser.error(f"--epochs must be at least 1, got {options.epochs}")
     try:
         from sklearn.datasets import load_digits
     except ImportError:

@@ -213,7 +213,7 @@ def main() -> None:
 
     try:
         graph, data = load(options.data)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         parser.error(f"{error}; --data names a file of your own")
     adaptive = None
     for name in options.models:

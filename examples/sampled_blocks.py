@@ -104,8 +104,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20_000, help="nodes to train on, and to test")
     parser.add_argument("--epochs", type=int, default=3, help="default: 3")
     options = parser.parse_args()
-    if options.nodes < CLASSES:
-        parser.error(f"--nodes must be at least {CLASSES}, one of each class")
+    if options.nodes < CLASSES or options.seeds < 1:
+        parser.error(f"--nodes must be at least {CLASSES}, one of each class, and --seeds 1")
 
     torch.manual_seed(0)
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
@@ -139,12 +139,14 @@ def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> Non
         model = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for epoch in range(options.epochs):
+        model.train()
         for sources, seeds, blocks in batches:
             logits, ponder = model(blocks, feat[sources])
             loss = cross_entropy(logits, class_of(seeds)) + 0.05 * ponder.cost
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+        model.eval()
         found = torch.zeros(3)
         with torch.no_grad():
             for sources, seeds, blocks in tests:

@@ -47,4 +47,7 @@ def main(task: Copy, epochs: int) -> UniversalTransformer:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--epochs", type=int, default=10, help="default: 10")
-    main(Copy(), parser.parse_args().epochs)
+    options = parser.parse_args()
+    if options.epochs < 1:
+        parser.error(f"--epochs must be at least 1, got {options.epochs}")
+    main(Copy(), options.epochs)

@@ -42,4 +42,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", nargs="?", default="runs/sort-example", help=help)
     parser.add_argument("--epochs", type=int, default=10, help="at most (default: 10)")
     options = parser.parse_args()
-    main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)
+    try:
+        main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)
+    except ValueError as error:  # of the options, or of the model in the folder
+        parser.error(str(error))

@@ -304,7 +304,12 @@ def check_live(call: AttentionCall) -> None:
     if call.layout.has_empty_rows:
         degrees = call.layout.in_degrees
         dead = (degrees if call.frontier is None else degrees[call.frontier]) == 0
-        _refuse(call, dead, "have no in-edge to attend to", "add self-loops (dgl.add_self_loop)")
+        _refuse(
+            call,
+            dead,
+            "have no in-edge to attend to",
+            "add self-loops (dgl.add_self_loop, or '|window:0' to a topology)",
+        )
     if has_no_numbers() or (call.edge_bias is None and call.relative_bias is None):
         return
     bias = call.bias()
@@ -323,6 +328,6 @@ def _refuse(call: AttentionCall, dead: Tensor, what: str, remedy: str) -> None:
     nodes = (rows if call.frontier is None else call.frontier[rows]).tolist()
     named = ", ".join(map(str, nodes[:5])) + (", ..." if len(nodes) > 5 else "")
     raise ValueError(
-        f"{len(nodes)} destination(s) {what} (node {named}): {remedy}, or pass "
-        "allow_zero_in_degree=True to give them zeros"
+        f"{len(nodes)} destination(s) {what} (node {named}): {remedy}, or make the attention with "
+        "allow_zero_in_degree=True, which gives them zeros"
     )

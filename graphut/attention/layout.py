@@ -62,6 +62,13 @@ class EdgeLayout(ABC):
     _index_names: ClassVar[tuple[str, ...]]  # the fields that hold index tensors
     _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that no tensor has
 
+    def __repr__(self) -> str:
+        """Return the sizes: the indices would fill pages."""
+        return (
+            f"{type(self).__name__}(num_dst={self.num_dst}, num_src={self.num_src}, "
+            f"num_edges={self.num_edges}, sentences={len(self.dst_lengths)})"
+        )
+
     def __post_init__(self) -> None:
         """Refuse wrong indices; find out the facts, if they are not another device's."""
         if in_transform():
@@ -269,7 +276,7 @@ def _view(memory: Tensor, start: int, like: Tensor) -> Tensor:
 
 
 @as_pytree
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class IntervalLayout(EdgeLayout):
     """Destination `i` attends to the sources `lo[i], ..., hi[i] - 1`.
 
@@ -336,7 +343,7 @@ class IntervalLayout(EdgeLayout):
 
 
 @as_pytree
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CSRLayout(EdgeLayout):
     """Destination `i` attends to the sources `indices[indptr[i]:indptr[i + 1]]`."""
 

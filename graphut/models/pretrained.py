@@ -57,6 +57,8 @@ def read_kind(folder: str | Path) -> str:
 
 def _read(folder: Path) -> tuple[object, dict[str, Any]]:
     """Return the name of the model's class, which may be anything, and its configuration."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}")
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise ValueError(f"{folder} is not a model: it has no {name}")

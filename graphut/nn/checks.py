@@ -99,7 +99,9 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
 
 def _check_tensor(feat: object, side: str) -> None:
     if not isinstance(feat, Tensor):
+        advice = "convert them with torch.as_tensor"
+        if isinstance(feat, (DGLGraph, EdgeLayout)):
+            advice = "the graph comes first, and then the features"
         raise TypeError(
-            f"features of {side} nodes must be a tensor, got {type(feat).__name__}; convert them "
-            "with torch.as_tensor"
+            f"features of {side} nodes must be a tensor, got {type(feat).__name__}; {advice}"
         )

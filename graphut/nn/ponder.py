@@ -140,6 +140,13 @@ class Ponder:
         )
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
 
+    def __repr__(self) -> str:
+        """Return the sizes and means: a graph's layouts would fill pages."""
+        return (
+            f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "
+            f"max_steps={self.max_steps}, cost={float(self.cost):.4g})"
+        )
+
     def _repr_html_(self) -> str:
         """Return the nodes, by number, shaded by their steps: what a notebook shows."""
         steps = self.steps.tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -394,7 +395,10 @@ class AdaptiveRecurrence(nn.Module):
         given = [each for each in (rule or self._usual_rule, evaluation_rule) if each is not None]
         for each in given:
             if not isinstance(each, HaltingRule):
-                raise TypeError(f"a rule is a HaltingRule such as ACT(), got {each!r}")
+                raise TypeError(
+                    f"a rule is a HaltingRule such as ACT(), got {each!r}; parse_rule('act') makes "
+                    "one of a text"
+                )
             if each.uses_probability and self.halting is None:
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
@@ -413,16 +417,16 @@ class AdaptiveRecurrence(nn.Module):
 
     @max_steps.setter
     def max_steps(self, steps: int) -> None:
+        if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
+            raise ValueError(f"max_steps must be a whole number, at least 1; got {steps!r}")
         if isinstance(self.step, nn.ModuleList) and steps != len(self.step):
             raise ValueError(
                 f"max_steps cannot become {steps}: {len(self.step)} repetitions have weights of "
                 "their own (share_weights=False), and others would have none"
             )
-        self._max_steps = steps
+        self._max_steps: int = int(steps)
 
     def _check(self, layout: EdgeLayout, feat: Tensor, positions: Tensor | None) -> None:
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
         nodes = layout.num_src
         if layout.num_dst > nodes:
             raise ValueError(
@@ -537,6 +541,8 @@ def _block_layouts(
     A block's destinations are the first of its sources, and the sources of the next block: nodes
     keep their numbers, and become fewer. `of_edges` are arguments with an entry for each block.
     """
+    for block in blocks:
+        as_layout(block)  # raises if it is none
     if len(blocks) != max_steps:
         raise ValueError(
             f"got {len(blocks)} blocks for max_steps={max_steps}; sample one a step, as "

@@ -99,6 +99,11 @@ class UniversalTransformerStep(nn.Module):
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
         if copy_gate is not None and norm != "post":
             raise ValueError(f"norm must be 'post' where there is a copy_gate, got {norm!r}")
+        if not hasattr(attention, "in_feats"):
+            raise TypeError(
+                f"attention must be MultiHeadAttention or the like, got {attention!r}; a layer of "
+                "DGL takes its place as ConvAsAttention(layer, feats)"
+            )
         feats = attention.in_feats[1]
         self.norm = norm
         self.attention = attention

@@ -99,9 +99,11 @@ def attention_size(
     longest = max(len(queries), len(keys))
     if _has_lines(queries, keys):
         width = max(1.0, 0.25 * longest)
-        flat = max(widest(names, FLAT_SIZE) for names in (queries, keys)) * longest < 0.8 * width
+        level = 1.5 * longest * max(widest(names, FLAT_SIZE) for names in (queries, keys))
+        if level < 1.5 * width:  # a bit more width, so that names need not be turned
+            return 0.5 + heads * max(width, level), 0.4 + 0.95 * steps
         names = [str(name) for name in (*queries, *keys)]
-        room = 0.15 if flat else max(widest([name, name], NAME_SIZE) for name in names)
+        room = max(widest([name, name], NAME_SIZE) for name in names)
         return 0.5 + heads * width, 0.4 + (0.65 + 2 * room) * steps
     side = min(max(1.6, 0.15 * longest), 4.0)
     return 1.4 + heads * side, 0.9 + steps * side

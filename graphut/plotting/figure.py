@@ -39,8 +39,12 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def check_ending(path: str | Path, *others: str) -> None:
-    """Raise `ValueError` if matplotlib knows no picture with the ending of a path, nor `others`."""
+def check_picture_path(path: str | Path, *others: str) -> None:
+    """Raise an error if a picture cannot be written into a path, before it is drawn.
+
+    It is `ValueError` if matplotlib knows no picture with its ending, nor `others`, and
+    `FileNotFoundError` if its folder is not there.
+    """
     ending = Path(path).suffix[1:].lower()
     known = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
     if ending not in known:
@@ -48,11 +52,13 @@ def check_ending(path: str | Path, *others: str) -> None:
             f"cannot draw into {path}: {ending!r} is not supported; let it end with "
             f"{', '.join(f'.{kind}' for kind in known)}"
         )
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"cannot draw into {path}: make its folder, or name another")
 
 
 def save_figure(figure: Figure | SubFigure, path: str | Path) -> None:
     """Write a figure into a file; the ending of its name says what kind of picture it is."""
-    check_ending(path)
+    check_picture_path(path)
     with writing(path):
         figure.figure.savefig(path)
 

@@ -552,9 +552,17 @@ def test_recurrence_a_node_without_in_edges() -> None:
 
 def test_recurrence_settings_out_of_range() -> None:
     case = build_case()
-    case.layer.max_steps = 0
-    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
-        case.layer(case.graph, case.feat)
+    for steps in (0, -1, 2.5, True):
+        with pytest.raises(ValueError, match=f"a whole number, at least 1; got {steps}"):
+            case.layer.max_steps = steps
+    with pytest.raises(TypeError, match=r"such as ACT\(\), got 'act'; parse_rule\('act'\) makes"):
+        case.layer.rule = "act"
+    with pytest.raises(TypeError, match="an EdgeLayout, got Tensor: a topology has"):
+        case.layer((torch.tensor([0]), torch.tensor([0])), case.feat)
+    with pytest.raises(TypeError, match="got DGLGraph; the graph comes first"):
+        case.layer(case.feat, dgl.graph(([0], [0])))
+    with pytest.raises(TypeError, match=r"got GINConv.*ConvAsAttention\(layer, feats\)"):
+        UniversalTransformerStep(dgl.nn.GINConv(), PositionwiseTransition(8, 16))
     with pytest.raises(ValueError, match=r"halted must be one of 'copied'.*; got 'nil'"):
         AdaptiveRecurrence(build_step(), halted="nil")
 

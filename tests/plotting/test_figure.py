@@ -12,7 +12,7 @@ from graphut.plotting.figure import (
     BLUE,
     ORANGE,
     WINE,
-    check_ending,
+    check_picture_path,
     looks,
     new_figure,
     save_figure,
@@ -71,9 +71,9 @@ def test_new_figure_without_matplotlib_says_how_to_install_it(
 
 
 @pytest.mark.parametrize("name", ["picture", "picture.foo", "png"])
-def test_check_ending_says_which_endings_there_are(name: str) -> None:
+def test_check_picture_path_says_which_endings_there_are(name: str) -> None:
     with pytest.raises(ValueError, match=rf"cannot draw into {name}: .*\.pdf, .*\.png"):
-        check_ending(name)
+        check_picture_path(name)
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])

@@ -46,9 +46,10 @@ class LayerProblem:
         if self.heads < 1 or self.dim < 1 or self.dim % self.heads:
             raise ValueError(f"{self.dim} features do not divide into {self.heads} heads")
         if self.edges < 0 or not 1 <= (1 if self.seeds is None else self.seeds) <= self.nodes:
+            seeds = "" if self.seeds is None else f", {self.seeds} of them seeds,"
             raise ValueError(
-                f"no graph has {self.nodes} nodes, {self.edges} edges and {self.seeds} seeds: give "
-                "at least one node, and from one to all of them as seeds"
+                f"no graph has {self.nodes} nodes{seeds} and {self.edges} edges: give at least one "
+                "node, and from one to all of them as seeds"
             )
 
     @cached_property

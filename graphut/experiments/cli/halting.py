@@ -32,6 +32,10 @@ _COLUMNS = {
     "rank_correlation": "rank correlation",
     "work_ratio": "work",
 }
+_COMPARE = """\
+Train a model for each way of halting on a task over graphs, evaluate it on all test sets, and
+print a table. All options of graphut train may be added. Runs that are in the folder already go on
+where they stopped. `graphut halting sweep` evaluates one trained model under several rules."""
 _THRESHOLDS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99]
 
 
@@ -118,10 +122,9 @@ def _compare_parser() -> Parser:
     lines = [f"  {name:20}{meaning}" for name, (meaning, _) in HALTING_WAYS.items()]
     parser = Parser(
         prog="graphut halting",
-        description="Train a model for each way of halting on a task over graphs, evaluate it on "
-        "all test sets, and print a table. All options of graphut train may be added; runs that "
-        "are in the folder already go on where they stopped. graphut halting sweep --help says "
-        "how one trained model is evaluated under different rules.",
+        usage="graphut halting compare TASK --out FOLDER [options]\n"
+        "       graphut halting sweep FOLDER [options]: see graphut halting sweep --help",
+        description=_COMPARE,
         epilog="\n".join(["ways:", *lines]),
         formatter_class=RawDescriptionHelpFormatter,
     )

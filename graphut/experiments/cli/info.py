@@ -16,7 +16,7 @@ from graphut.experiments.training.run_files import METRICS, read_metrics
 def main(argv: Sequence[str]) -> int:
     """Print what is in the folder of a run."""
     parser = Parser(prog="graphut info", description="Say what is in a folder.")
-    parser.add_argument("folder", help="the folder of a run")
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
     run = Run.open(parser.parse_args(argv).folder)
     model = run.model()
     weights = sum(parameter.numel() for parameter in model.parameters())

@@ -9,13 +9,13 @@ from graphut.experiments.cli.options import Parser
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.plotting import draw_training
-from graphut.plotting.figure import check_ending, save_figure
+from graphut.plotting.figure import check_picture_path, save_figure
 
 
 def main(argv: Sequence[str]) -> int:
     """Draw the training of runs."""
     arguments = _parser().parse_args(argv)
-    check_ending(arguments.out)
+    check_picture_path(arguments.out)
     folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
     names = [folder.name for folder in folders]
     if len(set(names)) < len(names):

@@ -21,7 +21,7 @@ from graphut.experiments.training.generation import (
 from graphut.experiments.training.learners import LEARNERS
 from graphut.plotting import animate_frontier, draw_attention, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
-from graphut.plotting.figure import check_ending, new_figure, save_figure, shortened
+from graphut.plotting.figure import check_picture_path, new_figure, save_figure, shortened
 from graphut.plotting.ponder import ponder_size
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     folder, text, out, device, what = (
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
     )
-    check_ending(out, "gif")
+    check_picture_path(out, "gif")
     animated = Path(out).suffix.lower() == ".gif"
     if animated and what is not None:
         raise ValueError("--draw is for pictures: a .gif shows who is active in each step")

@@ -21,7 +21,7 @@ from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.wording import counted, flag
 from graphut.models import UniversalTransformerConfig
 from graphut.plotting import draw_topology
-from graphut.plotting.figure import check_ending, new_figure, save_figure
+from graphut.plotting.figure import check_picture_path, new_figure, save_figure
 from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 def _show(arguments: Namespace) -> None:
     topology = parse(arguments.spec)
     if arguments.out is not None:
-        check_ending(arguments.out)
+        check_picture_path(arguments.out)
     numbers = statistics(topology, arguments.nodes)
     print(describe(topology, numbers))
     if numbers.min_in_degree == 0:

@@ -162,8 +162,9 @@ def _fit(
             trainer.resume()
         weights = sum(parameter.numel() for parameter in trainer.model.parameters())
         print(
-            f"{weights:,} weights on {trainer.model.device}; {trainer.updates:,} updates in an "
-            f"epoch, {counted(run.training.epochs, 'epoch')} at most",
+            f"{weights:,} weights on {trainer.model.device}; "
+            f"{counted(trainer.updates, 'update')} in an epoch, "
+            f"{counted(run.training.epochs, 'epoch')} at most",
             flush=True,
         )
         return trainer.fit(should_stop)

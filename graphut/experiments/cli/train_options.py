@@ -27,7 +27,7 @@ def read_options(argv: Sequence[str]) -> dict[str, Any]:
     Those of the files that `--config` names stand before all others. Raise `ValueError` if an
     option would have no effect.
     """
-    task = argv[0] if argv and argv[0] in TASKS else _parser(None).parse_args(argv).task
+    task = argv[0] if argv and argv[0] in TASKS else _parser(None).parse_known_args(argv)[0].task
     parser = _parser(task)
     given: dict[str, Any] = vars(parser.parse_args(argv))
     files, options = given["config"], given
@@ -113,10 +113,10 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     option = parser.add_argument
     option("--out", required=True, metavar="FOLDER", help="where to keep the run")
     help = "a YAML file of options, such as the options.yaml of a run, which repeats it; options "
-    help += "of the command line go before those of the file; of several files, those of the last"
+    help += "of the command line override those of the file, and a later file overrides an earlier"
     option("--config", action="append", default=[], metavar="FILE", help=help)
     help = "go on with the run that is in the folder; with more --epochs or --patience than it "
-    help += "began with also after its end, from where the learning rate of so long a run would be"
+    help += "began with also after its end; the learning rate is then that of the longer run"
     option("--resume", action="store_true", help=help)
     help = "begin with the weights of the model in another folder, such as that of a run; the "
     help += "options and the symbols must be those that make such a model"

@@ -183,7 +183,8 @@ class Progress:
         if warm and self.epoch - self.best_epoch >= config.patience:
             return f"no better model in {config.patience} epochs"
         if self.epoch >= config.epochs:
-            return f"all {config.epochs} epochs are done"
+            several = config.epochs > 1
+            return f"all {config.epochs} epochs are done" if several else "its one epoch is done"
         return None
 
     def to_dict(self) -> dict[str, Any]:

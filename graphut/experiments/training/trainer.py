@@ -81,7 +81,7 @@ class Trainer:
     ...     trainer = Trainer(model, task, TrainingConfig(epochs=1), folder)
     ...     trainer.fit()  # doctest: +ELLIPSIS
     epoch 1: loss ... of labels right, ...
-    done after 1 epoch: all 1 epochs are done
+    done after 1 epoch: its one epoch is done
     True
     >>> trainer.progress.update
     1

@@ -22,8 +22,8 @@ def test_layer_problem_is_the_same_at_each_call() -> None:
     ("sizes", "words"),
     [
         ({"dim": 6}, "6 features do not divide into 4 heads"),
-        ({"nodes": 0}, "no graph has 0 nodes, 9 edges and None seeds"),
-        ({"seeds": 6}, "5 nodes, 9 edges and 6 seeds"),
+        ({"nodes": 0}, "no graph has 0 nodes and 9 edges: give at least one"),
+        ({"seeds": 6}, "5 nodes, 6 of them seeds, and 9 edges"),
         ({"edges": -1}, "-1 edges"),
     ],
 )

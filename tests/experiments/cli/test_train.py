@@ -204,7 +204,7 @@ def test_train_begins_with_the_weights_of_another_run(
         (["sort", *TINY, "--d-model", "16"], "the configuration makes it"),
         (["algorithmic-addition", "--device", "cpu"], "the symbols of the run in"),
         (["sort", *TINY, "--resume"], "--init-from begins a run: leave out --resume"),
-        (["sort", *TINY, "--init-from", "nowhere"], "nowhere is not a model: it has no config"),
+        (["sort", *TINY, "--init-from", "nowhere"], "there is no folder nowhere"),
     ],
 )
 def test_train_refuses_weights_of_another_shape(

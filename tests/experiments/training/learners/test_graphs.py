@@ -253,7 +253,7 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert "-12, 2 graphs: " in capsys.readouterr().out
     assert read_json(tmp_path / "run" / "evaluation-test.json")["options"] == asked
     assert main(["eval", run, "--max-steps", "0"]) == 2
-    assert "max_steps must be at least 1, got 0" in capsys.readouterr().err
+    assert "max_steps must be a whole number, at least 1; got 0" in capsys.readouterr().err
     assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
     assert "oak" in capsys.readouterr().err
     assert main(["generate", run, "a b"]) == 2
