@@ -41,7 +41,7 @@ def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[
         ([], "graphut: the following arguments are required: COMMAND (see graphut --help)"),
         (["fly"], "graphut: argument COMMAND: invalid choice: 'fly'"),
         (["trian"], "argument COMMAND: invalid choice: 'trian'; did you mean 'train'?"),
-        (["info"], "graphut: the following arguments are required: folder"),
+        (["info"], "graphut: the following arguments are required: FOLDER"),
         (["train", "sort"], "graphut: the following arguments are required: --out"),
         (["train", "sort", "--out", "x", "--epochs", "many"], "invalid int value: 'many'"),
         (["train", "srot", "--out", "x"], "invalid choice: 'srot'; did you mean 'sort'?"),
