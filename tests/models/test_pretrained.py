@@ -127,7 +127,7 @@ def test_from_pretrained_refuses_a_folder_without_a_model(missing: str, folder: 
 
 
 def test_from_pretrained_refuses_a_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no folder .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         load(tmp_path / "nowhere")
 
 
