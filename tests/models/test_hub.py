@@ -117,7 +117,7 @@ def test_model_folder_refuses_a_repository_without_a_model(missing: str, hub: Hu
 
 @pytest.mark.parametrize("name", ["nowhere", "./no/where", "a/b/c", "../b", "/a/b", "a/"])
 def test_model_folder_asks_the_hub_for_no_path(name: str, hub: Hub) -> None:
-    with pytest.raises(ValueError, match=r"is not a model: it has no config.json"):
+    with pytest.raises(FileNotFoundError, match=f"there is no folder {Path(name)}"):
         graphut.load(name)
 
 

@@ -298,7 +298,7 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     for node, data in graph.nodes(data=True):
         data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
     networkx.write_graphml(graph, tmp_path / "path.graphml")
-    task, config = TASKS["node"], SimpleNamespace(answer_at="node")
+    task, config = TASKS["node"], SimpleNamespace(answer_at="node", num_feats=0)
     [found] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
     assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
     with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
