@@ -541,8 +541,7 @@ def _block_layouts(
     A block's destinations are the first of its sources, and the sources of the next block: nodes
     keep their numbers, and become fewer. `of_edges` are arguments with an entry for each block.
     """
-    for block in blocks:
-        as_layout(block)  # raises if it is none
+    layouts = [as_layout(block) for block in blocks]
     if len(blocks) != max_steps:
         raise ValueError(
             f"got {len(blocks)} blocks for max_steps={max_steps}; sample one a step, as "
@@ -557,7 +556,7 @@ def _block_layouts(
         raise ValueError("a convolution reads along sentences, and blocks have none")
     for block in blocks:
         check_same_nodes(block)
-    layouts = [as_layout(block).to(device) for block in blocks]
+    layouts = [layout.to(device) for layout in layouts]
     for t, (block, following) in enumerate(pairwise(layouts)):
         if block.num_dst != following.num_src:
             raise ValueError(
