@@ -7,25 +7,25 @@ from torch import Tensor
 
 from graphut.topology.base import Topology
 from graphut.topology.batch import Lengths, as_lengths, positions, ragged_arange, row_sums, starts
+from graphut.topology.parse import parse
 
 
-def token_nodes(topology: Topology, lengths: Lengths) -> Tensor:
+def token_nodes(topology: Topology | str, lengths: Lengths) -> Tensor:
     """Return the node of each token in `topology.layout(lengths)`, `(num_tokens,)` int64.
 
     Models read out these nodes alone.
 
     Examples
     --------
-    >>> from graphut.topology import Star
-    >>> token_nodes(Star(), [2, 3])
+    >>> token_nodes("star", [2, 3])
     tensor([0, 1, 3, 4, 5])
     """
     lengths = as_lengths(lengths)
-    before = starts(topology.extra_nodes(lengths))
+    before = starts(parse(topology).extra_nodes(lengths))
     return torch.arange(int(lengths.sum())) + torch.repeat_interleave(before, lengths)
 
 
-def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tensor:
+def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -> Tensor:
     """Return features `(num_nodes, ...)` of all nodes, given `feat` `(num_tokens, ...)` of tokens.
 
     `lengths` are the tokens of each sentence. An extra node starts as the mean of the tokens of
@@ -38,11 +38,10 @@ def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tens
 
     Examples
     --------
-    >>> from graphut.topology import Star
-    >>> with_extra_nodes(Star(), torch.tensor([[1.0], [3.0], [5.0]]), [2, 1]).flatten()
+    >>> with_extra_nodes("star", torch.tensor([[1.0], [3.0], [5.0]]), [2, 1]).flatten()
     tensor([1., 3., 2., 5., 5.])
     """
-    lengths = as_lengths(lengths)
+    topology, lengths = parse(topology), as_lengths(lengths)
     if len(feat) != int(lengths.sum()):
         raise ValueError(f"{len(feat)} features for {int(lengths.sum())} tokens")
     if not topology.has_extra_nodes:
@@ -60,7 +59,7 @@ def with_extra_nodes(topology: Topology, feat: Tensor, lengths: Lengths) -> Tens
     return torch.cat([feat, kept])[order.to(feat.device)]
 
 
-def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
+def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
     """Return the position of each node of a layout, `(num_nodes,)`, for its position encoding.
 
     `lengths` are the tokens of each sentence. Tokens are at 1, 2, ... An extra node is at the mean
@@ -71,13 +70,12 @@ def node_positions(topology: Topology, lengths: Lengths) -> Tensor:
 
     Examples
     --------
-    >>> from graphut.topology import Star, Virtual
-    >>> node_positions(Star(), [2, 3])
+    >>> node_positions("star", [2, 3])
     tensor([1.0000, 2.0000, 1.5000, 1.0000, 2.0000, 3.0000, 2.0000], dtype=torch.float64)
-    >>> node_positions(Virtual(2), [2])
+    >>> node_positions("virtual:2", [2])
     tensor([ 1.,  2.,  0., -1.], dtype=torch.float64)
     """
-    lengths = as_lengths(lengths)
+    topology, lengths = parse(topology), as_lengths(lengths)
     position = positions(lengths) + 1
     if not topology.has_extra_nodes:
         return position

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.topology.base import Topology
+from graphut.topology.parse import parse
 
 LONGEST = 2048
 
@@ -35,8 +36,8 @@ class Statistics:
         return self.edges / self.nodes
 
 
-def statistics(topology: Topology, n: int) -> Statistics:
-    """Return statistics of a topology on a sentence of `n` tokens.
+def statistics(topology: Topology | str, n: int) -> Statistics:
+    """Return statistics of a topology, or of its spec string, on a sentence of `n` tokens.
 
     Raises
     ------
@@ -45,12 +46,12 @@ def statistics(topology: Topology, n: int) -> Statistics:
 
     Examples
     --------
-    >>> from graphut.topology import Window
-    >>> statistics(Window(2), 9).diameter
+    >>> statistics("window:2", 9).diameter
     4
     """
     if not 1 <= n <= LONGEST:
         raise ValueError(f"distances are found for 1 to {LONGEST} tokens, got {n}")
+    topology = parse(topology)
     layout = topology.layout([n])
     diameter, reached = _distances(topology.mask(n), n)
     missing = (~reached).nonzero()

@@ -6,12 +6,13 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, TypeAlias
+from xml.etree import ElementTree
 
 import networkx
 import numpy as np
@@ -135,22 +136,37 @@ def graph_files(path: str | Path) -> list[Path]:
 def _read_networkx(path: Path) -> networkx.Graph:
     if path.suffix == ".graphml":
         with blaming(path, "is not a GraphML file"):
-            return networkx.parse_graphml(read_text(path))
+            text = read_text(path)
+            _check_graphml(text)
+            return networkx.parse_graphml(text)
     data = read_json(path)
     with blaming(path, "is not a graph by networkx.node_link_data"):
-        _check_ids(data)
-        # networkx before 3.4 wrote "links".
-        return networkx.node_link_graph(data, edges="edges" if "edges" in data else "links")
+        edges = "edges" if "edges" in data else "links"  # networkx before 3.4 wrote "links"
+        _check_ids(data["nodes"], data[edges])
+        return networkx.node_link_graph(data, edges=edges)
 
 
-def _check_ids(data: Mapping[str, Any]) -> None:
-    """Raise `ValueError` if a node comes twice, or an edge has an end that is no node."""
-    count = Counter(json.dumps(node["id"]) for node in data["nodes"])
+def _check_graphml(text: str) -> None:
+    root = ElementTree.fromstring(text)
+    graphs = root.findall("{*}graph")
+    if len(graphs) > 1:
+        raise ValueError(f"it has {len(graphs)} graphs: put each into a file of its own")
+    _check_ids(root.iterfind(".//{*}node"), root.iterfind(".//{*}edge"))
+
+
+def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
+    """Raise `ValueError` if a node has no id or that of another, or an edge an end that is no node.
+
+    networkx joins nodes with one id, and makes a node for an unknown end.
+    """
+    count = Counter(json.dumps(node.get("id")) for node in nodes)
+    if "null" in count:
+        raise ValueError("a node has no id")
     for node, times in count.items():
         if times > 1:
             raise ValueError(f"the node {node} comes {times} times")
-    for edge in data["edges" if "edges" in data else "links"]:
-        for end in map(json.dumps, (edge["source"], edge["target"])):
+    for edge in edges:
+        for end in (json.dumps(edge.get(name)) for name in ("source", "target")):
             if end not in count:
                 raise ValueError(f"an edge names {end}, which is not among the nodes")
 

@@ -29,6 +29,12 @@ def write(graph: networkx.Graph, path: Path) -> Path:
     return path
 
 
+def graphml(graph: str) -> str:
+    return (
+        f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph>{graph}</graph></graphml>'
+    )
+
+
 def csv_folder(folder: Path, **files: str) -> Path:
     """A folder in the layout of DGL's CSVDataset: two graphs, of 2 and of 1 nodes."""
     texts = {
@@ -181,7 +187,23 @@ def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
             '{"nodes": [{"id": 3, "label": 1, "train_mask": 1, "test_mask": 1}], "links": []}',
             "node number 0 is in train_mask and in test_mask",
         ),
+        (
+            "a.json",
+            '{"nodes": [{"label": 1}], "links": []}',
+            "is not a graph by networkx.node_link_data: a node has no id",
+        ),
         ("a.graphml", "<graphml>", "is not a GraphML file"),
+        (
+            "a.graphml",
+            graphml('<node id="x"/><edge source="x" target="y"/>'),
+            'is not a GraphML file: an edge names "y", which is not among the nodes',
+        ),
+        ("a.graphml", graphml('<node id="x"/><node id="x"/>'), 'the node "x" comes 2 times'),
+        (
+            "a.graphml",
+            graphml("</graph><graph>"),
+            "it has 2 graphs: put each into a file of its own",
+        ),
         ("a.bin", "x", "holds no graphs that can be read: name a .graphml file, a .json file"),
     ],
 )
