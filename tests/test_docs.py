@@ -16,7 +16,8 @@ PAGES = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*
 
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if "```python\n" in text])
-def test_docs_python_runs(page: str) -> None:
+def test_docs_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}  # a page is read from top to bottom
     for code in re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL):
         exec(compile(code, f"{page}.md", "exec"), names)
@@ -34,5 +35,5 @@ def test_docs_name_files_and_tests_that_exist() -> None:
     files = set(re.findall(r"`((?:graphut|tests|examples)/[\w./]+)`", text))
     assert len(files) > 5 and [path for path in sorted(files) if not (ROOT / path).exists()] == []
     code = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
-    tests = set(re.findall(r"`(test_\w+)`", text))
+    tests = set(re.findall(r"`(test_\w+_\w+)`", text))
     assert len(tests) > 5 and [name for name in sorted(tests) if f"def {name}(" not in code] == []

@@ -13,6 +13,7 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import save_evaluation
 from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
+from graphut.experiments.wording import counted
 from graphut.models.base import AdaptiveModel
 from graphut.nn import parse_rule
 
@@ -72,7 +73,7 @@ def evaluate_set(
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
-    print(f"{name}, {len(examples)} {learner.examples}: {evaluation}", flush=True)
+    print(f"{name}, {counted(len(examples), learner.example)}: {evaluation}", flush=True)
     if digest is not None:
         asked = {"options": {**changed, **options}, "model": digest}
         flops = learner.count_flops(model, examples, run.training.batch_size)

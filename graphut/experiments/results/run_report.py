@@ -23,7 +23,7 @@ from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.experiments.wording import flag
+from graphut.experiments.wording import counted, flag
 from graphut.models.base import AdaptiveModel
 from graphut.plotting import draw_training
 from graphut.plotting.figure import new_figure
@@ -120,7 +120,9 @@ def _results(run: Run, record: RunRecord) -> _Table:
         ]
         for name, found in record.evaluations.items()
     ]
-    return _table("Metrics on the test sets", ["test set", run.learner.examples, *metrics], rows)
+    return _table(
+        "Metrics on the test sets", ["test set", f"{run.learner.example}s", *metrics], rows
+    )
 
 
 def _parts(record: RunRecord) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -162,7 +164,7 @@ def _depth_panels(run: Run, task: Task, model: AdaptiveModel, count: int) -> Ite
             for part, ponder in run.learner.outcome(model, batch, 0.0).ponders.items():
                 place = ragged_arange(ponder.layouts[0].dst_lengths.cpu())[1]
                 found.setdefault(part, []).append((ponder.steps.cpu(), place))
-    label = f"{count} test {run.learner.examples}"
+    label = counted(count, f"test {run.learner.example}")
     for part, pairs in found.items():
         steps, place = (torch.cat(column) for column in zip(*pairs, strict=True))
         shares = steps.bincount()[1:] / len(steps)

@@ -92,7 +92,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     generation_kind: ClassVar[type[Any]] = NoOptions
     evaluation_options: ClassVar[Sequence[str]] = ()  # those of them for `evaluate_in_detail`
     from_task: ClassVar[Sequence[str]]  # fields of the model's configuration: see `sizes`
-    examples: ClassVar[str]  # what examples are called, in the plural
+    example: ClassVar[str]  # what an example is called
     metric_meanings: ClassVar[Mapping[str, str]]  # the metrics of an evaluation
     # Of two evaluations, the one with the greater first of these metrics is better; and so on.
     rank_by: ClassVar[Sequence[str]]

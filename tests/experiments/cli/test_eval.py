@@ -317,7 +317,7 @@ def test_eval_of_other_translations_needs_no_data(
     folder = shutil.copytree(translation_run, tmp_path / "run")
     write_json(folder / "run.json", gone)
     assert main(["eval", str(folder), "--data", str(tmp_path / "own.tsv")]) == 0
-    assert "own.tsv, 1 sentences: BLEU " in capsys.readouterr().out
+    assert "own.tsv, 1 sentence: BLEU " in capsys.readouterr().out
 
 
 def test_generate_translates_text(

@@ -168,7 +168,7 @@ def test_run_report_of_questions_and_of_passages(
     right = sum(run.learner.answer(run.model(), kind(), each).is_right for each in kind().test)
     assert f"the model has {right} right and {40 - right} wrong" in " ".join(page.text.split())
     found = read_json(folder / "evaluation-test.json")
-    assert learner_of(kind).examples in page.tables["Metrics on the test sets"][0]
+    assert f"{learner_of(kind).example}s" in page.tables["Metrics on the test sets"][0]
     assert page.tables["Metrics on the test sets"][1][2] == f"{found['accuracy']:.4g}"
 
 

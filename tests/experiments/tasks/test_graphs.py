@@ -107,9 +107,11 @@ def test_graphs_are_trained_and_evaluated(
     data = write_many(tmp_path / "data") if many else write_one(tmp_path / "karate.graphml")
     run = str(tmp_path / "run")
     assert main(["train", "graphs", "--data", str(data), "--out", run, *TINY.split()]) == 0
-    assert main(["eval", run]) == 0
-    assert main(["eval", run, "--data", str(data)]) == 0
     capsys.readouterr()
+    assert main(["eval", run]) == 0
+    count = len(Graphs(data).test)
+    assert capsys.readouterr().out.startswith(f"test, {count} graph{'s' * many}: ")
+    assert main(["eval", run, "--data", str(data)]) == 0
     changed = data / "00.graphml" if many else data
     changed.write_text(changed.read_text() + "\n")
     assert main(["eval", run]) == 2

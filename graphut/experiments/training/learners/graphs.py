@@ -228,7 +228,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     task_kind = GraphTask
     model_kind = UniversalGraphTransformer
     from_task = ("num_kinds", "num_feats", "classes", "answer_at")
-    examples: ClassVar[str] = "graphs"
+    example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers",
         "graph_accuracy": "share of graphs whose answers are all right",

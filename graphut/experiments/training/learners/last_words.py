@@ -25,7 +25,7 @@ class AgreementLearner(TextLearner):
 
     task_kind = Agreement
     most_shown = None
-    examples: ClassVar[str] = "sentences"
+    example: ClassVar[str] = "sentence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of the verbs whose right form is likelier than the wrong one",
         "balanced_accuracy": "mean of the shares among verbs in the singular and in the plural",
@@ -83,7 +83,7 @@ class LambadaLearner(TextLearner):
 
     task_kind = Lambada
     most_shown = None
-    examples: ClassVar[str] = "passages"
+    example: ClassVar[str] = "passage"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "word_accuracy": "share of last words that were the likeliest; unknown ones are wrong",
         "word_nats": "mean surprisal of those last words that are in the vocabulary",

@@ -54,7 +54,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     generation_kind = GenerationOptions
     evaluation_options = ("beam_size", "length_penalty")
     from_task = ("source_vocab", "target_vocab")
-    examples: ClassVar[str] = "sequences"
+    example: ClassVar[str] = "sequence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "sequence_accuracy": "share of sequences that are right from the first token to the last",
         "token_accuracy": "share of the target's tokens that the output has in the same position",

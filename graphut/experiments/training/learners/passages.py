@@ -41,7 +41,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     model_kind = UniversalTransformerPointer
     from_task = ("vocab_size",)
     table = staticmethod(partial(steps_table, "input"))
-    examples: ClassVar[str] = "passages"
+    example: ClassVar[str] = "passage"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers; a passage that does not have its answer is wrong",
         "answerable_accuracy": "the same over the passages that have it; 0 if there are none",

@@ -47,7 +47,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     model_kind = UniversalTransformerClassifier
     from_task = ("vocab_size", "classes", "longest_sentence")
     table = staticmethod(steps_list)
-    examples: ClassVar[str] = "questions"
+    example: ClassVar[str] = "question"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of right answers, on average over the groups of the set",
         "log_probability": "mean, in nats, of the right answers",

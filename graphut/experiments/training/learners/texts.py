@@ -87,7 +87,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     generation_kind = GenerationOptions
     from_task = ("vocab_size",)
     most_shown: ClassVar[int | None] = _LENGTH  # tokens of an example to look at; None for all
-    examples: ClassVar[str] = "texts"
+    example: ClassVar[str] = "text"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "nats": "mean surprisal of a token, the negative logarithm of its probability",
         "accuracy": "share of the tokens that were the likeliest",

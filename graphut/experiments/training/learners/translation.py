@@ -33,7 +33,7 @@ class TranslationLearner(PairLearner):
     """
 
     task_kind = TranslationTask
-    examples: ClassVar[str] = "sentences"
+    example: ClassVar[str] = "sentence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "bleu": "BLEU of all sentences together, from 0 to 100",  # first, since it is drawn
         **PairLearner.metric_meanings,
