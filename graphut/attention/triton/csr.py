@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.sorting import sort_edges
 from graphut.attention.triton.inputs import KernelInputs, padded
 from graphut.attention.triton.kernels.csr import rows_forward, rows_query, rows_source
 from graphut.attention.triton.kernels.merge import merge_outputs, merge_sums
@@ -131,11 +132,8 @@ def by_destination(layout: EdgeLayout, split: int) -> CSREdges:
 
 def by_source(layout: EdgeLayout, split: int) -> CSREdges:
     """Return the out-edges of each source, cut at `split` edges."""
-    sources = layout.sources()
-    order = torch.argsort(sources, stable=True)
-    destinations = torch.repeat_interleave(layout.in_degrees)[order]
-    degrees = torch.bincount(sources, minlength=layout.num_src)
-    indptr = torch.cat([degrees.new_zeros(1), degrees.cumsum(0)])
+    rows = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)
+    indptr, destinations, order = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
     ids = order if layout.edge_ids is None else layout.edge_ids[order]
     return CSREdges(indptr, destinations.int(), ids, split, cut_long(indptr, split))
 
