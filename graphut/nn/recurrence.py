@@ -314,7 +314,7 @@ class AdaptiveRecurrence(nn.Module):
         else:
             check_same_nodes(graph)
             layout = as_layout(graph).to(feat.device)
-        self._check(layout, feat, positions)
+        _check_nodes(step, layout, feat, positions)
         context = step.context(layout, cross)
         context.blocks, context.edge_bias, context.edge_feat = blocks, edge_bias, edge_feat
         return context
@@ -426,21 +426,6 @@ class AdaptiveRecurrence(nn.Module):
             )
         self._max_steps: int = int(steps)
 
-    def _check(self, layout: EdgeLayout, feat: Tensor, positions: Tensor | None) -> None:
-        nodes = layout.num_src
-        if layout.num_dst > nodes:
-            raise ValueError(
-                f"the graph has {layout.num_dst} destination and {nodes} source nodes; a "
-                "recurrence needs every destination to be a source too"
-            )
-        attention = adaptive_loop(self).step(1).attention
-        check_feat(feat, "source", nodes, attention.in_feats[1], attention)
-        if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
-            raise ValueError(
-                f"positions must be ({nodes},), one a node, or ({nodes}, coordinates); got shape "
-                f"{tuple(positions.shape)}"
-            )
-
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         rules = f"rule={self.rule}"
@@ -517,6 +502,23 @@ def _check_layers(
             raise ValueError(
                 f"step {number} is not like the first: steps may differ in their weights alone"
             )
+
+
+def _check_nodes(
+    step: UniversalTransformerStep, layout: EdgeLayout, feat: Tensor, positions: Tensor | None
+) -> None:
+    nodes = layout.num_src
+    if layout.num_dst > nodes:
+        raise ValueError(
+            f"the graph has {layout.num_dst} destination and {nodes} source nodes; a recurrence "
+            "needs every destination to be a source too"
+        )
+    check_feat(feat, "source", nodes, step.attention.in_feats[1], step.attention)
+    if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
+        raise ValueError(
+            f"positions must be ({nodes},), one a node, or ({nodes}, coordinates); got shape "
+            f"{tuple(positions.shape)}"
+        )
 
 
 def _shape_of(step: UniversalTransformerStep) -> tuple[list[str], dict[str, torch.Size]]:
