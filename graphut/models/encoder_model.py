@@ -56,16 +56,16 @@ class EncoderModel(AdaptiveModel):
 
         `lengths`, `(batch,)` int64 on the CPU, are the numbers of nodes of the texts.
         """
+        last = lengths.cumsum(0) - 1
         position = node_positions(self.topology, lengths)
         nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
         elif self.config.positions == "fixed":
-            own = token_nodes(self.topology, lengths)[lengths.cumsum(0) - 1]
+            own = token_nodes(self.topology, lengths)[last]
             position = position.index_fill(0, own, self.config.max_length)
         layout = nodes.checked_layout(self.topology.layout(lengths))
         position = nodes.positions(self._drawn_positions(lengths), position)
-        last = lengths.cumsum(0) - 1
         layout, position, last = upload([layout, position, last], self.device)
         out, ponder, *more = self.encoder(
             layout,

@@ -160,8 +160,7 @@ class SeparableConvTransition(_Transition):
     @property
     def node_flops(self) -> int:
         """Floating-point operations for one node."""
-        maps = sum(layer.weight.numel() for layer in self._maps())
-        return 2 * (self.depthwise.numel() + maps)
+        return super().node_flops + 2 * self.depthwise.numel()
 
     @property
     def offsets(self) -> range:
