@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from tests.helpers import normal
+from tests.nn.cases import halve
 
 
 class LowRank(nn.Module):
@@ -30,10 +30,6 @@ class LowRank(nn.Module):
         merged = deepcopy(self.inner)
         merged.weight.data += self.up.detach() @ self.down.detach()
         return merged
-
-
-def halve(module: nn.Module, args: Any, out: Tensor) -> Tensor:
-    return out / 2
 
 
 def halving(layer: nn.Linear) -> nn.Linear:

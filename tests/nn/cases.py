@@ -47,6 +47,13 @@ MODES: dict[str, Sequence[Any]] = {
     "scale_by_degree": (False, True),
 }
 HALTED = MODES["halted"]
+SCHEDULES = {
+    "all-at-once": [1] * 10,
+    "all-at-once-later": [3] * 10,
+    "none-before-the-cap": [9] * 10,
+    "one-outlives-all": [1, 1, 1, 5, 1, 1, 1, 1, 1, 1],
+    "one-outlives-many": [2, 1, 2, 1, 3, 1, 5, 2, 3, 1],
+}
 SIGNALS: dict[str, Sequence[Any]] = {
     "position_signal": ("sinusoidal", "sinusoidal0", "learned", "own", None),
     "step_signal": ("learned", None, "own", "sinusoidal0", "sinusoidal"),
@@ -184,14 +191,17 @@ class Case:
         out, _, rest, cost = found
         return [*found, *gradients([out, rest, cost], self.inputs)]
 
-    def to(self, dtype: torch.dtype) -> Case:
-        """The same numbers in another dtype; the layer is changed in place."""
+    def to(self, there: torch.dtype | str) -> Case:
+        """The same numbers in another dtype or on a device; the layer is changed in place."""
 
         def moved(rows: Tensor) -> Tensor:
-            return rows.detach().to(dtype).requires_grad_()
+            return rows.detach().to(there).requires_grad_()
 
         cross = None if self.cross is None else (self.cross[0], moved(self.cross[1]))
-        return Case(self.layer.to(dtype), self.graph, moved(self.feat), self.positions, cross)
+        positions = self.positions
+        if positions is not None and isinstance(there, str):
+            positions = positions.to(there)
+        return Case(self.layer.to(there), self.graph, moved(self.feat), positions, cross)
 
 
 def engine(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:

@@ -21,7 +21,7 @@ from graphut.nn.finite_checks import AsyncHostCopy
 from graphut.nn.frontier import active_first
 from graphut.nn.noise import PLACES
 from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
-from tests.nn.cases import FEATS, MODES, RULES, Case, build_case, engine
+from tests.nn.cases import FEATS, MODES, RULES, SCHEDULES, Case, build_case, engine
 
 SHRINKING = {**MODES, "halted": ("copied", "frozen", "stale")}
 LAGS = (1, 2, 9)
@@ -116,15 +116,6 @@ def test_frontier_with_signals_and_noise(
     given = None if noise is None else InputNoise(0.5, noise)
     for norm in MODES["norm"]:
         check(build_case(norm=norm, position_signal="own", noise=given, **modes), lag=1)
-
-
-SCHEDULES = {
-    "all-at-once": [1] * 10,
-    "all-at-once-later": [3] * 10,
-    "none-before-the-cap": [9] * 10,
-    "one-outlives-all": [1, 1, 1, 5, 1, 1, 1, 1, 1, 1],
-    "one-outlives-many": [2, 1, 2, 1, 3, 1, 5, 2, 3, 1],
-}
 
 
 @pytest.mark.usefixtures("by_slices")
@@ -308,7 +299,7 @@ def test_frontier_no_number_is_looked_at(
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
     monkeypatch.setattr(finite_checks, "AsyncHostCopy", Far)
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # not on meta
-    case = moved(build_case(**modes), "meta")
+    case = build_case(**modes).to("meta")
 
     def run() -> int:
         Far.counts = iter([9, 9, 4, 1, 0])
@@ -337,17 +328,6 @@ def test_frontier_a_look_is_seen(look: Callable[[Tensor], Any]) -> None:
         look(torch.ones(3, device="meta"))
 
 
-def moved(case: Case, device: str) -> Case:
-    """The case on another device."""
-
-    def there(rows: Tensor) -> Tensor:
-        return rows.detach().to(device).requires_grad_()
-
-    cross = None if case.cross is None else (case.cross[0], there(case.cross[1]))
-    positions = None if case.positions is None else case.positions.to(device)
-    return Case(case.layer.to(device), case.graph, there(case.feat), positions, cross)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
 def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +335,7 @@ def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(finite_checks, "AsyncHostCopy", AsyncHostCopy)
     case = build_case(**modes).to(torch.float32)
     expected = case.run(dense_recurrence)
-    case = moved(case, "cuda")
+    case = case.to("cuda")
 
     def on_host(*arguments: Any, **options: Any) -> list[Tensor]:
         return [x.cpu() for x in engine(*arguments, **options)]

@@ -156,8 +156,7 @@ class Given(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.weight = normal(5, seed=4)
-        self.weight = nn.Parameter(self.weight.detach())
+        self.weight = nn.Parameter(normal(5, seed=4).detach())
 
     def forward(self, feat: Tensor, nodes: Tensor, step: int) -> Tensor:
         return torch.sigmoid(feat @ self.weight + 0.1 * nodes)
@@ -198,17 +197,6 @@ def test_fused_step_end_notes_what_is_not_a_number() -> None:
 # In the recurrence, on a device.
 
 
-def moved(case: Case) -> Case:
-    """The case on the device."""
-
-    def there(rows: Tensor) -> Tensor:
-        return rows.detach().to("cuda").requires_grad_()
-
-    cross = None if case.cross is None else (case.cross[0], there(case.cross[1]))
-    positions = None if case.positions is None else case.positions.to("cuda")
-    return Case(case.layer.to("cuda"), case.graph, there(case.feat), positions, cross)
-
-
 def run(case: Case) -> list[Tensor]:
     """`out`, `N`, `R`, the cost and gradients, as numbers on the host."""
     out, steps, rest, cost = engine(case.layer, case.graph, case.feat, **case.arguments)
@@ -242,7 +230,7 @@ def test_fused_frontier_in_the_recurrence(modes: dict[str, Any]) -> None:
     case = small(**modes)
     expected = case.run(dense_recurrence)
     with gpu_stand_in() as gpu:
-        found = run(moved(case))
+        found = run(case.to("cuda"))
         assert {"act_decide", "act_compact", "act_backward"} <= {name for name, _ in gpu.launches}
     assert_same(found, expected, 1e-4)
 
@@ -254,7 +242,7 @@ NOISY = {"noise": InputNoise(0.1, "every_step"), "inject_input": True}
 def test_fused_frontier_is_for_sums_without_noise_at_each_step(other: dict[str, Any]) -> None:
     case = small(**other)
     with gpu_stand_in() as gpu:
-        case = moved(case)
+        case = case.to("cuda")
         case.layer(case.graph, case.feat, **case.arguments)
         assert "act_decide" not in {name for name, _ in gpu.launches}
 
@@ -266,7 +254,7 @@ def test_results_do_not_depend_on_when_counts_arrive(weighting: str) -> None:
     for chance in (0.0, 0.5, 1.0):
         generator = random.Random(chance)
         with gpu_stand_in(arrives=lambda: generator.random() < chance):  # noqa: B023
-            runs.append(run(moved(small(weighting=weighting))))
+            runs.append(run(small(weighting=weighting).to("cuda")))
     assert len(runs[0][1].unique()) > 1
     for other in runs[1:]:
         assert all(torch.equal(a, b) for a, b in zip(runs[0], other, strict=True))
@@ -324,6 +312,6 @@ def test_recurrence_of_fixed_depth_can_be_captured(options: dict[str, Any]) -> N
 def test_recurrence_that_halts_cannot_be_captured() -> None:
     case = small()
     with gpu_stand_in() as gpu:
-        case, gpu.is_capturing = moved(case), True
+        case, gpu.is_capturing = case.to("cuda"), True
         with pytest.raises(RuntimeError, match="CUDA graph cannot record how many nodes halt"):
             case.layer(case.graph, case.feat, **case.arguments)
