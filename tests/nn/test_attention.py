@@ -80,8 +80,9 @@ def test_attention_a_block_takes_its_sources_features_or_a_pair() -> None:
     assert_same([layer(block, (sources, feat[[2, 1]]))], [expected])
 
 
-def test_attention_a_frontier_gives_those_rows() -> None:
-    layer, feat = build(), normal(6, 8)
+@pytest.mark.parametrize("scale_by_degree", [False, True])
+def test_attention_a_frontier_gives_those_rows(scale_by_degree: bool) -> None:
+    layer, feat = build(scale_by_degree=scale_by_degree), normal(6, 8)
     graph, some = Causal().layout([2, 4]), torch.tensor([1, 2, 5])
     assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
 
@@ -162,12 +163,6 @@ def test_attention_the_first_scale_is_1_at_20_in_edges() -> None:
     layer.degree_scale.data.zero_()
     layer.reset_parameters()
     assert layer.degree_scale.tolist() == pytest.approx([1 / math.log(21)] * 2)
-
-
-def test_attention_a_frontier_is_scaled_by_its_own_degrees() -> None:
-    layer, feat = build(scale_by_degree=True), normal(6, 8)
-    graph, some = Causal().layout([2, 4]), torch.tensor([1, 2, 5])
-    assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
 
 
 def test_attention_a_node_without_in_edges_has_no_scale_to_speak_of() -> None:
