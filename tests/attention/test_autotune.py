@@ -110,9 +110,7 @@ def test_measured_backend_is_outdone_by_a_name(file: Path, taken: list[str]) -> 
     assert taken == ["torch"]
 
 
-def test_measured_backend_is_for_its_kind_of_calls_alone(
-    file: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measured_backend_is_for_its_kind_of_calls_alone(file: Path, taken: list[str]) -> None:
     written(file, backends={KIND: "oracle"})  # a name that would be refused
     for options in ({"edge_bias": torch.zeros(6)}, {"dropout": 0.5}, {"get_attention": True}):
         call(**options)

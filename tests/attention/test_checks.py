@@ -102,11 +102,6 @@ def test_check_call_refuses_offsets_between_different_nodes() -> None:
         edge_attention(layout, X[:2], X, X, relative_bias=torch.zeros(2, 3))
 
 
-def test_as_layout_refuses_other_objects() -> None:
-    with pytest.raises(TypeError, match="expected a DGLGraph or an EdgeLayout, got Causal"):
-        edge_attention(Causal(), X, X, X)
-
-
 @pytest.mark.parametrize("backend", ON_CPU)
 def test_check_live_names_destinations_without_in_edges(backend: str) -> None:
     layout = layout_of([(0, 0), (0, 2)], 1, 9)

@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, IntervalLayout, as_layout, keep_layout
 from graphut.topology import Causal, Complete
+from tests.helpers import pairs_of
 
 WRITES, READS = ("user", "writes", "text"), ("user", "reads", "text")
-
-
-def pairs(layout: EdgeLayout) -> list[tuple[int, int]]:
-    row, source, _ = layout.in_edges()
-    return list(zip(source.tolist(), row.tolist(), strict=True))
 
 
 def lengths(layout: EdgeLayout) -> tuple[list[int], list[int]]:
@@ -60,9 +56,9 @@ def test_as_layout_is_void_when_edges_or_nodes_change() -> None:
     graph = dgl.graph(([2, 0], [1, 1]))
     as_layout(graph)
     graph.add_edges(1, 0)
-    assert pairs(as_layout(graph)) == [(1, 0), (0, 1), (2, 1)]
+    assert pairs_of(as_layout(graph)) == [(2, 1), (0, 1), (1, 0)]
     graph.remove_edges(0)
-    assert pairs(as_layout(graph)) == [(1, 0), (0, 1)]
+    assert pairs_of(as_layout(graph)) == [(0, 1), (1, 0)]
     graph.add_nodes(2)
     assert as_layout(graph).num_dst == 5
 
@@ -80,7 +76,7 @@ def test_as_layout_of_a_batch_has_its_graphs_lengths() -> None:
     layout = as_layout(batch)
     assert isinstance(layout, IntervalLayout)
     assert lengths(layout) == ([2, 1, 3], [2, 1, 3])
-    assert pairs(layout) == pairs(Complete().layout([2, 1, 3]))
+    assert pairs_of(layout) == pairs_of(Complete().layout([2, 1, 3]))
 
 
 def test_as_layout_tells_edge_types_apart() -> None:
@@ -91,9 +87,9 @@ def test_as_layout_tells_edge_types_apart() -> None:
         }
     )
     writes = as_layout(graph, "writes")
-    assert pairs(writes) == [(0, 1)]
+    assert pairs_of(writes) == [(0, 1)]
     assert (writes.num_src, writes.num_dst) == (3, 2)
-    assert pairs(as_layout(graph, READS)) == [(2, 0)]
+    assert pairs_of(as_layout(graph, READS)) == [(2, 0)]
     assert as_layout(graph, WRITES) is writes
     with pytest.raises(ValueError, match=r"\('reads', 'writes'\); .*as_layout\(graph, 'reads'\)"):
         as_layout(graph)
@@ -114,7 +110,7 @@ def test_as_layout_of_a_block_has_two_sides() -> None:
     layout = as_layout(block)
     nodes = block.srcdata[dgl.NID]
     assert (layout.num_src, layout.num_dst) == (4, 2)
-    assert sorted((int(nodes[s]), int(nodes[d])) for s, d in pairs(layout)) == [
+    assert sorted((int(nodes[s]), int(nodes[d])) for s, d in pairs_of(layout)) == [
         (0, 1),
         (1, 2),
         (2, 1),
@@ -128,7 +124,7 @@ def test_as_layout_leaves_a_graph_that_can_be_changed() -> None:
     as_layout(graph)
     smaller = dgl.remove_nodes(graph, [0])
     assert lengths(as_layout(smaller)) == ([3], [3])
-    assert pairs(as_layout(smaller)) == pairs(as_layout(dgl.remove_nodes(graph.clone(), [0])))
+    assert pairs_of(as_layout(smaller)) == pairs_of(as_layout(dgl.remove_nodes(graph.clone(), [0])))
 
 
 def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:
@@ -150,5 +146,5 @@ def test_as_layout_of_32_bit_graphs_has_64_bit_ids() -> None:
 
 @pytest.mark.parametrize("graph", [None, torch.eye(2), "causal", Causal()])
 def test_as_layout_refuses_other_things_by_name(graph: Any) -> None:
-    with pytest.raises(TypeError, match=f"got {type(graph).__name__}"):
+    with pytest.raises(TypeError, match=f"a DGLGraph or an EdgeLayout, got {type(graph).__name__}"):
         as_layout(graph)

@@ -20,40 +20,26 @@ from graphut.attention import (
 from graphut.attention.layout import sentence_cuts, upload
 from graphut.topology import Causal
 from tests.gpu_stand_in import gpu_stand_in
-from tests.helpers import assert_same
+from tests.helpers import Pairs, assert_same, layout_of, multigraphs
 
-Edges = tuple[int, int, list[tuple[int, int]]]
-
-
-@st.composite
-def multigraphs(draw: st.DrawFn) -> Edges:
-    """Number of sources and destinations, and edges `(src, dst)` in any order, some twice."""
-    num_src, num_dst = draw(st.integers(1, 6)), draw(st.integers(1, 6))
-    edge = st.tuples(st.integers(0, num_src - 1), st.integers(0, num_dst - 1))
-    return num_src, num_dst, draw(st.lists(edge, max_size=20))
+Graph = tuple[Pairs, int, int]
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> Edges:
-    """The same, where every destination's sources are one run, or none."""
+def runs(draw: st.DrawFn) -> Graph:
+    """Edges as of `multigraphs`, where every destination's sources are one run, or none."""
     num_src, num_dst = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     edges = []
     for dst in range(num_dst):
         lo, hi = sorted(draw(st.tuples(st.integers(0, num_src), st.integers(0, num_src))))
         edges += [(src, dst) for src in range(lo, hi)]
-    return num_src, num_dst, draw(st.permutations(edges))
-
-
-def layout_of(graph: Edges) -> EdgeLayout:
-    num_src, num_dst, edges = graph
-    src, dst = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
-    return layout_from_edges(src, dst, num_src=num_src, num_dst=num_dst)
+    return draw(st.permutations(edges)), num_src, num_dst
 
 
 @given(multigraphs() | runs())
-def test_in_edges_come_by_destination_then_source_under_their_own_ids(graph: Edges) -> None:
-    num_src, num_dst, edges = graph
-    layout = layout_of(graph)
+def test_in_edges_come_by_destination_then_source_under_their_own_ids(graph: Graph) -> None:
+    edges, num_src, num_dst = graph
+    layout = layout_of(*graph)
     row, source, edge = layout.in_edges()
     assert list(zip(row.tolist(), source.tolist(), strict=True)) == sorted((d, s) for s, d in edges)
     assert [edges[e] for e in edge.tolist()] == list(
@@ -69,8 +55,8 @@ def test_in_edges_come_by_destination_then_source_under_their_own_ids(graph: Edg
 
 
 @given(multigraphs() | runs(), st.data())
-def test_in_edges_of_some_rows_are_theirs_alone(graph: Edges, data: st.DataObject) -> None:
-    layout = layout_of(graph)
+def test_in_edges_of_some_rows_are_theirs_alone(graph: Graph, data: st.DataObject) -> None:
+    layout = layout_of(*graph)
     rows = data.draw(st.lists(st.integers(0, layout.num_dst - 1), unique=True))
     every = list(zip(*(t.tolist() for t in layout.in_edges()), strict=True))
     row, source, edge = layout.in_edges(torch.tensor(rows, dtype=torch.int64))
@@ -80,16 +66,16 @@ def test_in_edges_of_some_rows_are_theirs_alone(graph: Edges, data: st.DataObjec
 
 
 @given(multigraphs() | runs())
-def test_layout_from_edges_makes_intervals_where_they_fit(graph: Edges) -> None:
-    _, num_dst, edges = graph
+def test_layout_from_edges_makes_intervals_where_they_fit(graph: Graph) -> None:
+    edges, _, num_dst = graph
     sources = [sorted(s for s, d in edges if d == i) for i in range(num_dst)]
     contiguous = all(run == list(range(run[0], run[0] + len(run))) for run in sources if run)
-    assert type(layout_of(graph)) is (IntervalLayout if contiguous else CSRLayout)
+    assert type(layout_of(*graph)) is (IntervalLayout if contiguous else CSRLayout)
 
 
 @given(multigraphs())
-def test_in_edges_that_are_equal_keep_their_order(graph: Edges) -> None:
-    row, source, edge = (t.tolist() for t in layout_of(graph).in_edges())
+def test_in_edges_that_are_equal_keep_their_order(graph: Graph) -> None:
+    row, source, edge = (t.tolist() for t in layout_of(*graph).in_edges())
     triples = list(zip(row, source, edge, strict=True))
     assert triples == sorted(triples)
 
