@@ -48,12 +48,6 @@ def test_star_and_virtual_number_of_edges_and_nodes() -> None:
     assert Star().num_nodes(7) == 8 and Virtual(3).num_nodes(7) == 10
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 9])
-def test_star_and_virtual_num_edges_in_closed_form(n: int) -> None:
-    for topology in (Star(), Virtual(2)):
-        assert topology.num_edges(n) == topology.layout([n]).num_edges
-
-
 def test_star_in_a_short_sentence_has_fewer_neighbours() -> None:
     assert Star().mask(1).all()
     assert Star().mask(2).all()

@@ -35,7 +35,7 @@ def test_mask_num_edges_and_num_nodes_equal_the_definition(spec: str, n: int) ->
     assert topology.num_nodes(n) == len(mask)
 
 
-@pytest.mark.parametrize("spec", TOKENS)
+@pytest.mark.parametrize("spec", [*TOKENS, "virtual:2", "star"])
 def test_num_edges_in_closed_form_counts_the_layout(spec: str) -> None:
     topology = parse(spec)
     for n in range(1, 40):
