@@ -57,7 +57,7 @@ def logits_of(model: UniversalTransformer) -> torch.Tensor:
 class LatterHalf(Topology):
     """Causal, but how far a token looks back depends on how long the sentence is."""
 
-    name = "latter_half_of_model_tests"
+    name = "latter_half"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         return dst - n_dst // 2, dst + 1

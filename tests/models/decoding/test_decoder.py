@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder
-from graphut.topology import Topology, parse
+from graphut.topology import parse
 from graphut.topology.cross import cross_topology
 from tests.helpers import assert_same, pairs_of
+from tests.models.cases import LatterHalf
 from tests.models.decoding.cases import build_setting, growth
 
 LENGTHS = [4, 1, 5]
@@ -48,16 +47,6 @@ def test_edges_to_names_a_token_that_sees_nothing(spec: str) -> None:
     source.edges_to(torch.tensor([0, 2]), 2)
     with pytest.raises(ValueError, match="leaves token 3 of a target without a source"):
         source.edges_to(torch.tensor([0, 2]), 3)
-
-
-@dataclass(frozen=True)
-class LatterHalf(Topology):
-    """Causal, but how far a token looks back depends on how long the sentence is."""
-
-    name = "latter_half_of_prefix_tests"
-
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        return dst - n_dst // 2, dst + 1
 
 
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
