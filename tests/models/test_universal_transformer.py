@@ -38,6 +38,13 @@ MODES: dict[str, Any] = {
     "source_positions": ("start", "both"),
 }
 PAIRWISE = covering(**MODES)
+EXTRA: list[dict[str, Any]] = [
+    {"encoder_topology": "star"},
+    {"encoder_topology": "exphormer:2,2@1", "cross_topology": "window:1"},
+    {"encoder_topology": "binary_partition:1", "decoder_topology": "binary_partition:1&causal"},
+    {"encoder_topology": "star", "decoder_topology": "(window:1|virtual:2)&causal"},
+]
+BATCHED = [*PAIRWISE, *({"halted": halted} | row for halted in MODES["halted"] for row in EXTRA)]
 
 
 @pytest.fixture
@@ -45,7 +52,7 @@ def model() -> UniversalTransformer:
     return build_model()
 
 
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+@pytest.mark.parametrize("row", BATCHED, ids=name_of)
 def test_forward_computes_a_batch_like_its_sentences(row: dict[str, Any]) -> None:
     model = build_model(**row)
     together = model(model.sentence_graph(SOURCES, TARGETS))
@@ -87,14 +94,6 @@ def test_model_cases_ponder_for_different_numbers_of_steps(norm: str) -> None:
         assert steps.max() <= 3 and bool((steps <= old).all()) and not torch.equal(steps, old)
 
 
-EXTRA: list[dict[str, Any]] = [
-    {"encoder_topology": "star"},
-    {"encoder_topology": "exphormer:2,2@1", "cross_topology": "window:1"},
-    {"encoder_topology": "binary_partition:1", "decoder_topology": "binary_partition:1&causal"},
-    {"encoder_topology": "star", "decoder_topology": "(window:1|virtual:2)&causal"},
-]
-
-
 @pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
 @pytest.mark.parametrize("spec", catalogue.ALL)
 def test_model_takes_every_topology(spec: str) -> None:
@@ -110,20 +109,6 @@ def test_model_takes_every_topology(spec: str) -> None:
 
 
 class TestExtraNodes:
-    @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-    @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
-    def test_forward_computes_a_batch_like_its_sentences(
-        self, topologies: dict[str, str], halted: str
-    ) -> None:
-        model = build_model(halted=halted, **topologies)
-        together = model(model.sentence_graph(SOURCES, TARGETS))
-        pairs = zip(SOURCES, TARGETS, strict=True)
-        alone = [model(model.sentence_graph([source], [target])) for source, target in pairs]
-        assert_same([together.logits], [torch.cat([out.logits for out in alone])])
-        for side in ("encoder", "decoder"):
-            steps = [getattr(out, side).steps for out in alone]
-            assert_same([getattr(together, side).steps], [torch.cat(steps)])
-
     @pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
     @pytest.mark.parametrize("search", SEARCHES[:2], ids=str)
     @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
@@ -136,12 +121,6 @@ class TestExtraNodes:
         assert_same_generations(together, alone)
         if not search:
             assert_same_generations(together, [plain_greedy(model, s, 6) for s in SOURCES])
-
-    def test_generate_warns_once_that_it_runs_the_prefix_again(self) -> None:
-        model = build_model(decoder_topology="star&causal")
-        with pytest.warns(UserWarning, match=r"'star&causal' .* whole prefix"):
-            model.generate(SOURCES, max_length=3)
-        model.generate(SOURCES, max_length=3)  # in tests, a warning is an error
 
     def test_forward_reads_out_only_tokens(self) -> None:
         model = build_model(encoder_topology="star", decoder_topology="(causal|virtual:3)&causal")
@@ -179,13 +158,6 @@ class TestExtraNodes:
         model(model.sentence_graph([[3, 2, 4]], [[2]]))
         first, second = seen[0][-2:]
         assert (first - second).norm() > 0.01 * first.norm()
-
-    @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
-    def test_forward_gradients_reach_every_parameter(self, topologies: dict[str, str]) -> None:
-        model = build_model(**topologies).train()
-        out = model(model.sentence_graph(SOURCES, TARGETS))
-        found = gradients([out.logits, out.encoder.cost, out.decoder.cost], model.parameters())
-        assert all(g.abs().sum() > 1e-9 for g in found)
 
     def test_forward_refuses_a_graph_of_other_topologies(self) -> None:
         graph = build_model(decoder_topology="star&causal").sentence_graph(SOURCES, TARGETS)
@@ -277,7 +249,7 @@ def test_symmetric_init_lets_keys_begin_as_queries() -> None:
         assert torch.equal(layer.key_value.weight.chunk(2)[0], layer.query.weight)
 
 
-@pytest.mark.parametrize("row", [*PAIRWISE, {"rule": "act:weighting=ema"}], ids=name_of)
+@pytest.mark.parametrize("row", [*PAIRWISE, *EXTRA, {"rule": "act:weighting=ema"}], ids=name_of)
 def test_forward_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
     model = build_model(**row).train()
     out = model(model.sentence_graph(SOURCES, TARGETS))
