@@ -68,7 +68,7 @@ def test_from_pretrained_checks_what_the_hub_gives(hub: Hub) -> None:
         graphut.load("ann/sort")
 
 
-def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub, tmp_path: Path) -> None:
+def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub) -> None:
     build_model().push_to_hub("ann/sort")
     build_model(seed=1).save_pretrained("ann/sort")
     assert model_folder("ann/sort") == Path("ann/sort")
@@ -121,7 +121,7 @@ def test_model_folder_asks_the_hub_for_no_path(name: str, hub: Hub) -> None:
         graphut.load(name)
 
 
-def test_push_folder_says_why_it_is_refused(hub: Hub, tmp_path: Path) -> None:
+def test_push_folder_says_why_it_is_refused(hub: Hub) -> None:
     hub.refuses = True
     with pytest.raises(OSError, match=r"upload to ann/sort on the .* hub: .*\b401 "):
         build_model().push_to_hub("ann/sort")

@@ -224,9 +224,7 @@ def test_language_model_gradients_reach_every_parameter(row: dict[str, Any]) -> 
     assert all(g.abs().sum() > 1e-9 for g in found)
 
 
-def test_language_model_draws_one_offset_for_a_text_in_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_language_model_draws_one_offset_for_a_text_in_training() -> None:
     seen: list[Tensor] = []
     model = build(max_offset=3)
     model.decoder.register_forward_pre_hook(
