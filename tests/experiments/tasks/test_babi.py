@@ -180,13 +180,6 @@ def test_babi_names_the_files_that_are_missing(tmp_path: Path) -> None:
         Babi(tmp_path, tasks="2").train(0, 0)
 
 
-def test_babi_keeps_a_relative_folder_as_an_absolute_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert Babi("tasks").data == str(tmp_path / "tasks")
-
-
 @pytest.mark.parametrize("text", ["", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"])
 def test_parse_tasks_quotes_what_is_no_task(text: str) -> None:
     with pytest.raises(ValueError, match=f'or "all"; got {re.escape(repr(text))}'):

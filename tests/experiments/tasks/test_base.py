@@ -54,6 +54,23 @@ def test_task_numbers_out_of_range_are_quoted(name: str) -> None:
                 kind(**{field.name: -1})
 
 
+PATHS = [
+    (name, field.name)
+    for name, kind in TASKS.items()
+    for field in fields(kind)
+    if "Path" in str(field.type)
+]
+
+
+@pytest.mark.parametrize(("name", "field"), PATHS)
+def test_task_keeps_a_relative_path_as_an_absolute_one(
+    name: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = TASKS[name](**{"data": "data", field: "file"})
+    assert getattr(task, field) == str(tmp_path / "file")
+
+
 @dataclass(frozen=True)
 class Counting(TextTask):
     """Texts of growing length."""

@@ -37,13 +37,6 @@ def test_char_lm_training_windows_are_of_the_first_nine_tenths(path: Path) -> No
         assert len(written) == 8 and written in TEXT[:360]
 
 
-def test_char_lm_keeps_a_relative_path_as_an_absolute_one(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(path.parent)
-    assert CharLM("text.txt").data == str(path)
-
-
 @pytest.mark.data
 def test_char_lm_tiny_shakespeare(shakespeare: Path) -> None:
     task = CharLM(shakespeare)

@@ -121,13 +121,6 @@ def test_list_ops_names_the_files_that_are_missing(tmp_path: Path) -> None:
         ListOps(tmp_path).test_sets  # noqa: B018
 
 
-def test_list_ops_keeps_a_relative_folder_as_an_absolute_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert ListOps("listops").data == str(tmp_path / "listops")
-
-
 def test_parse_quotes_a_wrong_line() -> None:
     with pytest.raises(ValueError, match=r"got '7 \[MAX 7 \]'"):
         parse("7 [MAX 7 ]")

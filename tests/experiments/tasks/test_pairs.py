@@ -22,10 +22,7 @@ def write(path: Path, pairs: Texts) -> Path:
 def texts(task: Pairs, part: str) -> Texts:
     pairs = task.train(0, 0) if part == "train" else getattr(task, part)
     return [
-        (
-            " ".join(task.source_vocabulary.decode(source)),
-            " ".join(task.target_vocabulary.decode(target)),
-        )
+        (task.source_vocabulary.write(source), task.target_vocabulary.write(target))
         for source, target in pairs
     ]
 
@@ -84,13 +81,6 @@ def test_pairs_separate_files(tmp_path: Path) -> None:
     assert task.train(0, 0) == task.train(5, 6) == [([2], [2]), ([3], [3])]
     assert task.validation == [([2, 3], [2, 3])]
     assert task.test == [([3, 2], [])]
-
-
-def test_pairs_keeps_a_relative_path_as_an_absolute_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert Pairs("pairs.tsv").data == str(tmp_path / "pairs.tsv")
 
 
 def test_read_pairs_takes_byte_order_mark_windows_lines_and_empty_lines(tmp_path: Path) -> None:

@@ -220,13 +220,6 @@ def test_wmt14_quotes_options_out_of_range(options: dict[str, object], message: 
         Wmt14("wmt14", **options)  # type: ignore[arg-type]
 
 
-def test_wmt14_keeps_a_relative_folder_as_an_absolute_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert Wmt14("wmt14").data == str(tmp_path / "wmt14")
-
-
 def test_wmt14_unchecked_files_have_no_checksum(tmp_path: Path) -> None:
     assert Wmt14(tmp_path, corpus="small").unchecked_files == {}
     found = Wmt14(tmp_path).unchecked_files
