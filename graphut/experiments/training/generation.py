@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import in_batches
 from graphut.models import UniversalTransformer, UniversalTransformerLM
 from graphut.models.checked_config import option
 from graphut.models.outputs import Generation
 from graphut.nn import Ponder
+from graphut.sentences import BOS, EOS
 
 _BATCH = 100
 _LABEL_WIDTH = 8  # columns
@@ -34,6 +36,17 @@ class PonderedPart(NamedTuple):
     names: list[str]  # of its tokens, or of its sentences; of a decoder, the tokens that it writes
     reads: list[str]  # the tokens that it is fed: of a decoder, each is the one written before
     ponder: Ponder  # with the attention weights
+
+
+def written_tokens(result: Generation) -> list[int]:
+    """Return the tokens that were written, `<eos>` too if it came."""
+    return [*result.tokens, EOS][: len(result.steps)]
+
+
+def decoder_part(vocabulary: Vocabulary, tokens: Sequence[int], ponder: Ponder) -> PonderedPart:
+    """Return a decoder that writes these tokens, and is fed those before each of them."""
+    written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
+    return PonderedPart("decoder", written, fed, ponder)
 
 
 class AttentionTable(NamedTuple):

@@ -20,8 +20,10 @@ from graphut.experiments.training.generation import (
     GeneratedText,
     GenerationOptions,
     PonderedPart,
+    decoder_part,
     generate,
     steps_table,
+    written_tokens,
 )
 from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer
@@ -184,11 +186,9 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         assert result.encoder is not None and result.decoder is not None
         framed = [BOS, *source, EOS] if model.config.frame_source else source
         read, target = vocabularies["source"].readable(framed), vocabularies["target"]
-        output = _output(result)
-        written, fed = target.readable(output), target.readable([BOS, *output[:-1]])
         return [
             PonderedPart("encoder", read, read, result.encoder),
-            PonderedPart("decoder", written, fed, result.decoder),
+            decoder_part(target, written_tokens(result), result.decoder),
         ]
 
     def read(
@@ -201,16 +201,11 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         self, vocabularies: Vocabularies, source: Sequence[int], result: Generation
     ) -> str:
         before = vocabularies["source"].readable(source)
-        after = vocabularies["target"].readable(_output(result))
+        after = vocabularies["target"].readable(written_tokens(result))
         return (
             f"{steps_table('input', before, result.source_steps)}\n"
             f"{steps_table('output', after, result.steps)}"
         )
-
-
-def _output(result: Generation) -> list[int]:
-    """Return the tokens that were written, `<eos>` too if it came."""
-    return [*result.tokens, EOS][: len(result.steps)]
 
 
 def graph_outcome(

@@ -17,13 +17,14 @@ from graphut.experiments.training.generation import (
     GeneratedText,
     GenerationOptions,
     PonderedPart,
+    decoder_part,
     generate,
     steps_table,
+    written_tokens,
 )
 from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
-from graphut.sentences import BOS, EOS
 
 _NUM_SHOWN = 2
 _PROMPT, _LENGTH = 30, 60  # tokens of what is shown
@@ -178,8 +179,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         vocabulary, tokens = task.vocabulary, example.tokens[: self.most_shown]
         with model.evaluating():
             output = model([tokens], ends=False, get_attention=True)
-        names, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
-        part = PonderedPart("decoder", names, fed, output.ponder)
+        part = decoder_part(vocabulary, tokens, output.ponder)
         return ExampleAnswer(*self.verdict(output, vocabulary), [part])
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
@@ -199,9 +199,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         prompt = vocabulary.read(text)
         [result] = model.generate([prompt], **options.for_model(), get_attention=True)
         assert result.decoder is not None
-        tokens = prompt + [*result.tokens, EOS][: len(result.steps)]
-        written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
-        part = PonderedPart("decoder", written, fed, result.decoder)
+        part = decoder_part(vocabulary, prompt + written_tokens(result), result.decoder)
         return vocabulary.write(result.tokens), [part]
 
     def read(
@@ -218,7 +216,7 @@ def _continue(
     options: GenerationOptions,
 ) -> Iterator[GeneratedText]:
     for prompt, found in generate(model, prompts, options):
-        tokens = prompt + [*found.tokens, EOS][: len(found.steps)]
+        tokens = prompt + written_tokens(found)
         steps = found.source_steps + found.steps
         table = steps_table("text", vocabulary.readable(tokens), steps)
         text = vocabulary.write(prompt + found.tokens)
