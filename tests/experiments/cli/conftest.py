@@ -1,11 +1,25 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from graphut.experiments.cli import main
 from tests.experiments.cli.tiny import TINY
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that is refused, and gets the one line that says why."""
+
+    def said(*argv: str) -> str:
+        assert main(argv) == 2
+        text = capsys.readouterr().err
+        assert text.startswith("graphut: ") and text.count("\n") == 1
+        return text
+
+    return said
 
 
 @pytest.fixture(scope="session")

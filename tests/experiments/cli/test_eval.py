@@ -3,6 +3,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,12 +97,11 @@ def test_eval_of_other_pairs(
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_eval_names_a_line_that_is_too_long(
-    finished_run: Path, tmp_path: Path, side: str, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, tmp_path: Path, side: str, refusal: Callable[..., str]
 ) -> None:
     path, long = tmp_path / "other.tsv", "a " * 100_000
     path.write_text(f"b a\ta b\n{long}\tc\n" if side == "source" else f"b a\ta b\nc\t{long}\n")
-    assert main(["eval", str(finished_run), "--data", str(path), "--device", "cpu"]) == 2
-    said = capsys.readouterr().err
+    said = refusal("eval", str(finished_run), "--data", str(path), "--device", "cpu")
     assert said.startswith(f"graphut: {path}:2: the {side} has 100000 tokens, but the model takes")
 
 
@@ -133,11 +133,8 @@ def test_eval_of_other_pairs_needs_no_data_of_the_task(
     assert main(["eval", str(finished_run), "--data", str(path), "--device", "cpu"]) == 0
 
 
-def test_eval_refuses_a_folder_without_a_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["eval", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith(f"graphut: there is no run in {tmp_path}")
+def test_eval_refuses_a_folder_without_a_run(tmp_path: Path, refusal: Callable[..., str]) -> None:
+    assert refusal("eval", str(tmp_path)).startswith(f"graphut: there is no run in {tmp_path}")
 
 
 STORY = """1 Mary went to the hall.

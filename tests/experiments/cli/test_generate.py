@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import fields
 from io import StringIO
 from pathlib import Path
@@ -78,10 +79,10 @@ def test_generate_splits_words_into_characters(
 
 @pytest.mark.parametrize("argv", [[], ["a", "--input", "texts.txt"]])
 def test_generate_takes_texts_in_one_way(
-    finished_run: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
+    finished_run: Path, argv: list[str], refusal: Callable[..., str]
 ) -> None:
-    assert main(["generate", str(finished_run), *argv]) == 2
-    assert "give either texts, or a file of them" in capsys.readouterr().err
+    said = refusal("generate", str(finished_run), *argv)
+    assert "give either texts, or a file of them" in said
 
 
 def test_generate_draws_by_the_seed(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,11 +128,9 @@ def test_generate_says_that_an_output_has_no_end(
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(
-    finished_run: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, argv: list[str], message: str, refusal: Callable[..., str]
 ) -> None:
-    assert main(["generate", str(finished_run), *argv]) == 2
-    text = capsys.readouterr().err
-    assert text.startswith("graphut: ") and message in text
+    assert message in refusal("generate", str(finished_run), *argv)
 
 
 SENTENCES = ["VBZ\tthe key", "VBP\tthe keys", "VBZ\tthe key to the cabinets", "VBP\tthe dogs"]
@@ -236,13 +235,12 @@ def test_train_writes_nothing_after_a_mistake(
     options: str,
     message: str,
     text_files: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(text_files)
     window = ["--window", "16"] if "topology" in options else []
-    assert main(["train", *shlex.split(options), "--out", "run", *window]) == 2
-    assert message in capsys.readouterr().err
+    assert message in refusal("train", *shlex.split(options), "--out", "run", *window)
     assert not (text_files / "run").exists()
 
 

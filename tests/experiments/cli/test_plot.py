@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +53,9 @@ def test_plot_says_what_is_wrong_in_one_line(
     finished_run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
 ) -> None:
-    def said(*argv: str) -> str:
-        assert main(["plot", *argv]) == 2
-        text = capsys.readouterr().err
-        assert text.startswith("graphut: ") and text.count("\n") == 1
-        return text
-
+    said = partial(refusal, "plot")
     run, out = str(finished_run), str(tmp_path / "a.png")
     assert "there is no run in" in said(str(tmp_path), "--out", out)
     assert "'foo' is not supported" in said(run, "--out", str(tmp_path / "a.foo"))

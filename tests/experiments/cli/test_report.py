@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree, which
 from typing import Any
@@ -52,13 +52,10 @@ def test_report_says_what_is_wrong_in_one_line(
     finished_run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
 ) -> None:
     def said(folder: Path, out: str) -> str:
-        assert main(["report", str(folder), "--out", str(tmp_path / out)]) == 2
-        words = capsys.readouterr().err
-        assert words.startswith("graphut: ") and words.count("\n") == 1
-        return words
+        return refusal("report", str(folder), "--out", str(tmp_path / out))
 
     assert "there is no run in" in said(tmp_path, "a.html")
     assert "end with .html" in said(finished_run, "a.png")

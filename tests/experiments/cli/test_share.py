@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
 
@@ -62,6 +62,6 @@ def test_share_uploads_what_a_run_needs(
     assert said[0] == said[1]
 
 
-def test_share_of_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["share", str(tmp_path), "ann/sort"]) == 2
-    assert capsys.readouterr().err.startswith(f"graphut: there is no run in {tmp_path}: ")
+def test_share_of_what_is_no_run(tmp_path: Path, refusal: Callable[..., str]) -> None:
+    said = refusal("share", str(tmp_path), "ann/sort")
+    assert said.startswith(f"graphut: there is no run in {tmp_path}: ")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,10 @@ def test_show_says_what_is_wrong_in_one_line(
     finished_run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
 ) -> None:
     def said(text: str, out: str, *argv: str) -> str:
-        assert main(["show", str(finished_run), text, "--out", str(tmp_path / out), *argv]) == 2
-        words = capsys.readouterr().err
-        assert words.startswith("graphut: ") and words.count("\n") == 1
-        return words
+        return refusal("show", str(finished_run), text, "--out", str(tmp_path / out), *argv)
 
     assert "unknown symbol 'D'; known are: a b c" in said("q D", "a.png")
     assert "'foo' is not supported" in said("q d", "a.foo")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -80,15 +81,13 @@ def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> No
     ],
 )
 def test_read_options_refuses_a_wrong_file_in_one_line(
-    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, text: str, message: str, refusal: Callable[..., str]
 ) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    assert main(["train", "sort", "--config", str(path), "--out", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert message in said and said.count("\n") == 1
-    assert main(["train", "sort", "--config", "nowhere.yaml", "--out", "x"]) == 2
-    assert "there is no nowhere.yaml" in capsys.readouterr().err
+    argv = ["train", "sort", "--out", str(tmp_path / "run"), "--config"]
+    assert message in refusal(*argv, str(path))
+    assert "there is no nowhere.yaml" in refusal(*argv, "nowhere.yaml")
 
 
 @pytest.mark.parametrize(("value", "read"), [("many", "many"), ("true", "True")])
