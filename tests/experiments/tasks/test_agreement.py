@@ -162,14 +162,6 @@ def test_prefix_parse_quotes_a_wrong_line(line: str) -> None:
         Prefix.parse(line)
 
 
-def test_agreement_quotes_options_out_of_range() -> None:
-    with pytest.raises(ValueError, match="split must be one of published, small; got 'x'"):
-        Agreement(".", split="x")  # type: ignore[arg-type]
-    for name in ("held_out", "least"):
-        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-            Agreement(".", **{name: 0})  # type: ignore[arg-type]
-
-
 def test_agreement_unchecked_files_have_no_checksum(tmp_path: Path) -> None:
     assert Agreement(tmp_path, split="small").unchecked_files == {}
     names = ["numpred.test.0", "numpred.train"]

@@ -189,10 +189,3 @@ def test_parse_tasks_quotes_what_is_no_task(text: str) -> None:
 def test_parse_tasks_returns_numbers() -> None:
     assert parse_tasks("all") == list(range(1, 21))
     assert parse_tasks(" 3, 1-2,2") == [1, 2, 3]
-
-
-def test_babi_quotes_options_out_of_range() -> None:
-    with pytest.raises(ValueError, match="size must be one of 1k, 10k; got '5k'"):
-        Babi("tasks", size="5k")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="longest_story must be at least 1, got 0"):
-        Babi("tasks", longest_story=0)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -45,13 +45,21 @@ def test_task_every_seed_and_epoch_has_training_pairs_of_its_own(name: str) -> N
     assert task.train(1, 2) != task.train(1, 3) != task.train(2, 3)
 
 
-@pytest.mark.parametrize("name", GENERATED)
-def test_task_numbers_out_of_range_are_quoted(name: str) -> None:
+@pytest.mark.parametrize("name", TASKS)
+def test_task_options_out_of_range_are_quoted(name: str) -> None:
     kind: Any = TASKS[name]
+    required = {field.name: "." for field in fields(kind) if field.default is MISSING}
     for field in fields(kind):
-        if field.type == "int":
-            with pytest.raises(ValueError, match=f"{field.name} must be .*got -1"):
-                kind(**{field.name: -1})
+        if field.type in ("int", "int | None"):
+            least = field.metadata["least"]
+            assert least >= 1
+            wrong, message = least - 1, f"at least {least}, got {least - 1}"
+        elif str(field.type).startswith("Literal"):
+            wrong, message = "x", "one of .*; got 'x'"
+        else:
+            continue
+        with pytest.raises(ValueError, match=f"{field.name} must be {message}"):
+            kind(**required, **{field.name: wrong})
 
 
 PATHS = [

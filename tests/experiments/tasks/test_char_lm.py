@@ -57,8 +57,6 @@ def test_char_lm_refuses_wrong_input(path: Path, tmp_path: Path) -> None:
         CharLM(tmp_path).vocabulary  # noqa: B018
     with pytest.raises(ValueError, match="window must be at least 2, got 1"):
         CharLM(path, window=1)
-    with pytest.raises(ValueError, match="epoch_size must be at least 1, got 0"):
-        CharLM(path, epoch_size=0)
 
 
 def test_char_lm_reads_a_text_of_ones_own(path: Path, tmp_path: Path) -> None:

@@ -151,11 +151,6 @@ def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
         task.validation  # noqa: B018
 
 
-def test_pairs_held_out_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="held_out must be at least 1, got 0"):
-        Pairs("pairs.tsv", held_out=0)
-
-
 def test_pairs_of_characters(tmp_path: Path) -> None:
     words = ["to be", "or not", "not to", "be to"]
     path = write(tmp_path / "pairs.tsv", [(word, word[::-1].upper()) for word in words])

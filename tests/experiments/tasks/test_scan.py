@@ -84,10 +84,3 @@ def test_scan_names_the_files_that_are_missing(tmp_path: Path) -> None:
 def test_parse_quotes_a_wrong_line(line: str) -> None:
     with pytest.raises(ValueError, match=re.escape(line) if "fly" not in line else "'fly'"):
         parse(line)
-
-
-def test_scan_quotes_options_out_of_range() -> None:
-    with pytest.raises(ValueError, match="split must be one of simple, length, jump; got 'x'"):
-        Scan("SCAN", split="x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="held_out must be at least 1, got 0"):
-        Scan("SCAN", held_out=0)
