@@ -119,7 +119,7 @@ class Agreement(TextTask):
     def _parsed(self) -> cache.Arrays:
         """The words of the vocabulary, and the token ids of each set."""
         settings = (self.name, _FORMAT, self.split, self.held_out, self.least)
-        return cache.cached(cache.key_of(*settings, texts=self._files.values()), self._parse)
+        return cache.cached(self._parse, *settings, texts=self._files.values())
 
     def _parse(self) -> cache.Arrays:
         train, validation = self._parts

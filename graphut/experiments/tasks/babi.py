@@ -144,8 +144,7 @@ class Babi(QuestionTask):
         read = self._data_set.read
         texts = {which: read(self.data, name) for which, name in self._names.items()}
         settings = (self.name, _FORMAT, self.groups, self.longest_story)
-        key = cache.key_of(*settings, texts=texts.values())
-        return cache.cached(key, lambda: self._parse(texts))
+        return cache.cached(lambda: self._parse(texts), *settings, texts=texts.values())
 
     def _parse(self, texts: Mapping[tuple[str, str], str]) -> cache.Arrays:
         found = {

@@ -20,26 +20,16 @@ from graphut._files import cache_folder, write_atomically
 Arrays = dict[str, NDArray[Any]]
 
 
-def key_of(*settings: object, texts: Iterable[str]) -> str:
-    """Return a key for data parsed from texts, with `settings` for all else that it depends on.
-
-    Examples
-    --------
-    >>> key_of("a", 1, texts=["x", "y"]) == key_of("a", 1, texts=["xy"])
-    False
-    """
-    digests = [sha256(text.encode()).hexdigest() for text in texts]
-    return repr((settings, digests))
-
-
-def cached(key: str, make: Callable[[], Arrays]) -> Arrays:
+def cached(make: Callable[[], Arrays], *settings: object, texts: Iterable[str] = ()) -> Arrays:
     """Return arrays from the cache if they are there; else make them, and write them to it.
 
     The cache is the folder `tasks` in `$GRAPHUT_CACHE`, or in `graphut` under
     `$XDG_CACHE_HOME` or `~/.cache`. A file that cannot be read is made anew, and arrays that
-    cannot be written are only returned. The key names all that they depend on: the data, its
-    checksums, the parser's version. Arrays of objects are refused.
+    cannot be written are only returned. They are made of the texts; all else that they depend on,
+    such as the parser's version, is among the settings. Arrays of objects are refused.
     """
+    digests = [sha256(text.encode()).hexdigest() for text in texts]
+    key = repr((settings, digests))
     path = cache_folder() / "tasks" / f"{sha256(key.encode()).hexdigest()}.npz"
     # Whatever is wrong with a file, it can be made again; zipfile checks the sum of each array.
     with suppress(Exception), path.open("rb") as file, np.load(file, allow_pickle=False) as kept:

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphut.experiments.tasks import files
 from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask, option
-from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_json, unpack_json
+from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out, random_windows
 from graphut.experiments.tasks.vocabulary import Words
@@ -119,8 +119,8 @@ class Lambada(TextTask):
     @cached_property
     def _novels(self) -> Arrays:
         """The vocabulary of the novels, and all of their token ids."""
-        key = key_of(self.name, _FORMAT, self.words, texts=self._novel_texts())
-        return cached(key, self._parse_novels)
+        settings = (self.name, _FORMAT, self.words)
+        return cached(self._parse_novels, *settings, texts=self._novel_texts())
 
     def _parse_novels(self) -> Arrays:
         # One novel at a time: as words, all of them would fill the memory.

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task, option
-from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_lists, unpack_lists
+from graphut.experiments.tasks.cache import Arrays, cached, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import (
     DEEP,
@@ -200,8 +200,7 @@ class ListExpressions(Task):
     @cached_property
     def _pairs(self) -> list[Pair]:
         sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
-        key = key_of("listops", _FORMAT, *sizes, texts=self._texts.values())
-        arrays = cached(key, self._draw)
+        arrays = cached(self._draw, "listops", _FORMAT, *sizes, texts=self._texts.values())
         sides = (unpack_lists(arrays[name]) for name in ("sources", "targets"))
         return list(zip(*sides, strict=True))
 

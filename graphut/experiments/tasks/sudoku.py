@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
-from graphut.experiments.tasks.cache import cached, key_of
+from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.presets import NARROW_SUDOKU_LAYERS, SUDOKU, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 
@@ -215,8 +215,10 @@ class Sudoku(GraphTask):
     @cached_property
     def _puzzles(self) -> dict[str, list[tuple[Cells, Cells]]]:
         sizes = dict(zip(PARTS, (self.train_size, self.held_out, self.held_out), strict=True))
-        key = key_of(self.name, _FORMAT, self.train_size, self.held_out, texts=[])
-        arrays = cached(key, lambda: {part: _draw(part, size) for part, size in sizes.items()})
+        settings = (self.name, _FORMAT, self.train_size, self.held_out)
+        arrays = cached(
+            lambda: {part: _draw(part, size) for part, size in sizes.items()}, *settings
+        )
         return {part: [tuple(pair) for pair in arrays[part].astype(np.int64)] for part in PARTS}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask, in_batches, option
-from graphut.experiments.tasks.cache import Arrays, cached, key_of, pack_json, unpack_json
+from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.subwords import BYTES, Subwords, tokenizers_package
@@ -155,9 +155,9 @@ class TranslationTask(PairTask):
         texts = {name: self._read(*name.split(".")) for name in _NAMES}
         for part in PARTS:
             _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))
-        version, lines = tokenizers_package().__version__, map("\n".join, texts.values())
-        key = key_of(self.name, _FORMAT, version, self.subwords, texts=lines)
-        return cached(key, lambda: _encode(texts, self.subwords))
+        settings = (self.name, _FORMAT, tokenizers_package().__version__, self.subwords)
+        lines = map("\n".join, texts.values())
+        return cached(lambda: _encode(texts, self.subwords), *settings, texts=lines)
 
 
 @dataclass(frozen=True)

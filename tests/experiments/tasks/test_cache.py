@@ -38,8 +38,8 @@ class Parser:
         return self.arrays
 
 
-def check(parser: Parser, key: str, asked: int) -> None:
-    found = cached(key, parser)
+def check(parser: Parser, *texts: str, asked: int) -> None:
+    found = cached(parser, "data", texts=texts)
     assert found.keys() == parser.arrays.keys()
     for name, values in parser.arrays.items():
         assert found[name].dtype == values.dtype and np.array_equal(found[name], values)
@@ -48,25 +48,27 @@ def check(parser: Parser, key: str, asked: int) -> None:
 
 def test_cached_does_not_make_again_what_is_there() -> None:
     parser = Parser(tokens=[2, 3], words=["ä", "two"], none=[])
-    check(parser, "data 1", asked=1)
-    check(parser, "data 1", asked=1)
+    check(parser, "one", "two", asked=1)
+    check(parser, "one", "two", asked=1)
 
 
-def test_cached_has_arrays_of_its_own_for_every_key() -> None:
-    first, second = Parser(x=[1]), Parser(x=[2.5])
-    for asked in (1, 1):
-        check(first, "data/one 1", asked)
-        check(second, "data/one 2", asked)
+def test_cached_has_arrays_of_its_own_for_all_texts_and_settings() -> None:
+    first, second, third = Parser(x=[1]), Parser(x=[2.5]), Parser(x=[3])
+    for _ in range(2):
+        check(first, "one", "two", asked=1)
+        check(second, "onetwo", asked=1)
+        assert cached(third, "data", 2, texts=["one", "two"])["x"] == [3]
+    assert third.asked == 1
 
 
 @pytest.mark.parametrize("size", [0, 1, 30, 100, -1])
 def test_cached_makes_a_damaged_file_anew(folder: Path, size: int) -> None:
     parser = Parser(x=[1, 2, 3])
-    check(parser, "data", asked=1)
+    check(parser, asked=1)
     [file] = (folder / "tasks").iterdir()
     file.write_bytes(file.read_bytes()[:size])
-    check(parser, "data", asked=2)
-    check(parser, "data", asked=2)
+    check(parser, asked=2)
+    check(parser, asked=2)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -76,34 +78,34 @@ def test_cached_never_gives_other_arrays_after_a_changed_byte(
 ) -> None:
     """zip files have a checksum of each array."""
     parser = Parser(x=list(range(50)))
-    cached("data", parser)
+    cached(parser, "data")
     [file] = (folder / "tasks").iterdir()
     data = bytearray(file.read_bytes())
     data[place % len(data)] = value
     file.write_bytes(data)
-    found = cached("data", parser)
+    found = cached(parser, "data")
     assert found.keys() == {"x"} and np.array_equal(found["x"], parser.arrays["x"])
 
 
 def test_cached_needs_no_folder_that_can_be_written(folder: Path) -> None:
     folder.write_text("a file in its place")
     parser = Parser(x=[1])
-    check(parser, "data", asked=1)
-    check(parser, "data", asked=2)
+    check(parser, asked=1)
+    check(parser, asked=2)
 
 
 def test_cached_refuses_objects(folder: Path) -> None:
     with pytest.raises(TypeError, match="pairs holds objects"):
-        cached("data", lambda: {"pairs": np.array([[1], "x"], dtype=object)})
+        cached(lambda: {"pairs": np.array([[1], "x"], dtype=object)}, "data")
     assert not folder.exists()
 
 
 def test_cached_unpickles_nothing(folder: Path) -> None:
     parser = Parser(x=[1])
-    cached("data", parser)
+    cached(parser, "data")
     [file] = (folder / "tasks").iterdir()
     np.savez(file, x=np.array([{"evil": 1}], dtype=object))
-    check(parser, "data", asked=2)
+    check(parser, asked=2)
 
 
 def test_no_garbage_collection_ends_after_an_error() -> None:
@@ -130,6 +132,6 @@ def test_unpack_lists_undoes_pack_lists(lists: list[list[int]]) -> None:
 
 def test_cached_returns_the_same_packed_values_from_the_cache() -> None:
     value = {"words": pack_json(("ä", "two")), "tokens": pack_lists([(2, 3), ()])}
-    for found in (cached("data", lambda: value), cached("data", dict)):
+    for found in (cached(lambda: value, "data"), cached(dict, "data")):
         assert unpack_json(found["words"]) == ["ä", "two"]
         assert unpack_lists(found["tokens"]) == [[2, 3], []]
