@@ -1,4 +1,4 @@
-"""A language model with few weights."""
+"""Models with few weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from typing import Any
 
 import torch
 
+from graphut.experiments.tasks import Task
+from graphut.experiments.training.learner import AnyLearner
 from graphut.models import UniversalTransformerLM, UniversalTransformerLMConfig
+
+
+def small_model(learner: AnyLearner, task: Task, **options: Any) -> Any:
+    """The model that a learner has for a task, with the same weights every time."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
+    return learner.model_kind(learner.config_kind(**{**learner.sizes(task), **sizes}))
 
 
 def make_language_model(**options: Any) -> UniversalTransformerLM:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +24,9 @@ from graphut.experiments.training.learners.graphs import (
     step_losses,
 )
 from graphut.experiments.wording import flag
-from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut.models import UniversalGraphTransformer
 from graphut.nn import AdaptiveRecurrence, ScheduledHalting
+from tests.experiments.training.learners.small_models import small_model
 from tests.nn.cases import build_step
 
 LEARNER = GraphLearner()
@@ -39,12 +41,7 @@ TINY += "--ponder-warmup 0"
 SMALL = "--epoch-size 16 --held-out 4 --sizes 3-6 --test-sizes 12 --test-nodes 24"
 
 
-def make_model(task: Any, **options: Any) -> UniversalGraphTransformer:
-    torch.manual_seed(1)
-    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 16, "max_steps": 3, **options}
-    return UniversalGraphTransformer(
-        UniversalGraphTransformerConfig(**LEARNER.sizes(task), **sizes)
-    )
+make_model = partial(small_model, LEARNER)
 
 
 def whole(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
@@ -86,11 +83,8 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
 ) -> None:
     monkeypatch.setattr(module, "_BATCH_NODES", 20)
     task = TASKS["edge" if answer_at == "edge" else "node"]
-    graphs, model = task.test, make_model(task)
-    if answer_at == "graph":
-        graphs = whole(graphs)
-        config = {**model.config.to_dict(), "answer_at": "graph"}
-        model = UniversalGraphTransformer(UniversalGraphTransformerConfig(**config))
+    graphs = whole(task.test) if answer_at == "graph" else task.test
+    model = make_model(task, answer_at=answer_at)
     found = [alone(model, graph) for graph in sorted(graphs, key=lambda graph: len(graph.nodes))]
     likely, right = ([x for own in column for x in own] for column in zip(*found, strict=True))
     outcome = LEARNER.outcome(model, graphs, 0.0)
@@ -110,12 +104,9 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
 @pytest.mark.parametrize("step_loss", ["mean", "weighted"])
 def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss: str) -> None:
     task = TASKS["edge" if answer_at == "edge" else "node"]
-    model: Any = make_model(task, rule=rule, step_loss=step_loss, halting_loss=0.5, max_steps=4)
-    graphs = task.test
-    if answer_at == "graph":
-        graphs = whole(graphs)
-        config = {**model.config.to_dict(), "answer_at": "graph"}
-        model = UniversalGraphTransformer(UniversalGraphTransformerConfig(**config))
+    graphs = whole(task.test) if answer_at == "graph" else task.test
+    options = {"answer_at": answer_at, "rule": rule, "step_loss": step_loss, "max_steps": 4}
+    model = make_model(task, **options, halting_loss=0.5)
     model.train()
     model.encoder.halting.linear.weight.data.mul_(3)
     batch = GraphBatch.of(graphs, answer_at)
@@ -268,12 +259,7 @@ def test_graphs_are_trained_evaluated_and_shown(
 def test_answer_marks_the_nodes_that_are_wrong(answer_at: str, layer: str) -> None:
     task = TASKS.get(answer_at, TASKS["node"])
     graphs = whole(task.test) if answer_at == "graph" else task.test
-    torch.manual_seed(1)
-    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 16, "max_steps": 3, "layer": layer}
-    config = UniversalGraphTransformerConfig(
-        **{**LEARNER.sizes(task), "answer_at": answer_at}, **sizes
-    )
-    model = UniversalGraphTransformer(config)
+    model = make_model(task, answer_at=answer_at, layer=layer)
     answers = [LEARNER.answer(model, task, graph) for graph in graphs]
     for graph, found in zip(graphs, answers, strict=True):
         right = alone(model, graph)[1] if answer_at != "graph" else None

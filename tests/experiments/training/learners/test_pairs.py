@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from string import digits
 from types import SimpleNamespace
@@ -20,20 +21,15 @@ from graphut.experiments.training.learners.pairs import (
     pair_metrics,
     score_pairs,
 )
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.sentences import target_labels
+from tests.experiments.training.learners.small_models import small_model
 
 LEARNER = PairLearner()
 TASK = Sort(mean_length=3, length_deviation=1, held_out=5)
 BATCH: list[Pair] = [([2, 3, 4], [2, 3, 4]), ([9], [9, 9])]
 
 
-def make_model(**options: Any) -> UniversalTransformer:
-    torch.manual_seed(0)
-    sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 3, **options}
-    return UniversalTransformer(
-        UniversalTransformerConfig(**LEARNER.sizes(TASK), **sizes)  # type: ignore[arg-type]
-    )
+make_model = partial(small_model, LEARNER, TASK, d_model=8, d_hidden=8)
 
 
 def test_sizes_are_those_of_the_vocabularies() -> None:
@@ -74,9 +70,7 @@ def test_evaluate_in_detail_is_by_length() -> None:
 
 def test_evaluate_in_detail_of_brackets_is_by_nesting_too() -> None:
     task = ListOps(train_size=1, held_out=30, longest=40)
-    torch.manual_seed(0)
-    sizes: dict[str, Any] = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 2}
-    model = UniversalTransformer(UniversalTransformerConfig(**LEARNER.sizes(task), **sizes))
+    model = small_model(LEARNER, task, d_model=8, d_hidden=8, max_steps=2)
     _, more = LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)
     depths = [brackets_open_at_once(task.source_vocabulary.write(s)) for s, _ in task.test]
     counts = [(row["from"], row["to"], row["examples"]) for row in more["by_nesting"]]

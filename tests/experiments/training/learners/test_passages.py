@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from functools import partial
 from math import log
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,20 +17,16 @@ from graphut.experiments.training.learners.passages import (
     passage_metrics,
     score_passages,
 )
-from graphut.models import UniversalTransformerPointer, UniversalTransformerPointerConfig
+from graphut.models import UniversalTransformerPointer
 from graphut.models.pointer import likeliest
+from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import Repeated
 
 LEARNER, TASK = PassageLearner(), Repeated()
 BATCH = [Passage([2, 3, 2, 4], 2), Passage([5], 5), Passage([6, 7], 7)]
 
 
-def make_model(**options: Any) -> UniversalTransformerPointer:
-    torch.manual_seed(0)
-    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
-    return UniversalTransformerPointer(
-        UniversalTransformerPointerConfig(**LEARNER.sizes(TASK), **sizes)  # type: ignore[arg-type]
-    )
+make_model = partial(small_model, LEARNER, TASK)
 
 
 def summary(scores: list[PassageScore]) -> Evaluation:

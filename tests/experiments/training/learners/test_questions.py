@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from statistics import mean, pstdev
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +19,8 @@ from graphut.experiments.training.learners.questions import (
     rows_by,
     score_questions,
 )
-from graphut.models import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
+from graphut.models import UniversalTransformerClassifier
+from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
 
 LEARNER, TASK = QuestionLearner(), Whereabouts()
@@ -30,12 +31,7 @@ SCORES = [
 ]
 
 
-def make_model(**options: Any) -> UniversalTransformerClassifier:
-    torch.manual_seed(0)
-    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
-    return UniversalTransformerClassifier(
-        UniversalTransformerClassifierConfig(**LEARNER.sizes(TASK), **sizes)  # type: ignore[arg-type]
-    )
+make_model = partial(small_model, LEARNER, TASK)
 
 
 def summary(scores: list[QuestionScore]) -> Evaluation:

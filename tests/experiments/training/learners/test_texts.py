@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 import torch
@@ -20,8 +20,8 @@ from graphut.experiments.training.learners.texts import (
     by_surprisal,
     score_texts,
 )
-from graphut.models import UniversalTransformerLM, UniversalTransformerLMConfig
-from tests.experiments.training.learners.small_models import make_language_model
+from graphut.models import UniversalTransformerLM
+from tests.experiments.training.learners.small_models import make_language_model, small_model
 
 LEARNER = TextLearner()
 
@@ -57,10 +57,7 @@ class Counting(TextTask):
 TASK = Counting()
 
 
-def make_model(**options: Any) -> UniversalTransformerLM:
-    torch.manual_seed(0)
-    sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
-    return UniversalTransformerLM(UniversalTransformerLMConfig(**LEARNER.sizes(TASK), **sizes))
+make_model = partial(small_model, LEARNER, TASK)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +13,10 @@ from graphut.experiments.tasks import Pair
 from graphut.experiments.tasks.translation import Wmt14
 from graphut.experiments.training import Evaluation, GenerationOptions, learner_of
 from graphut.experiments.training.learners.translation import TranslationLearner, bleu
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
+from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.naive_bleu import naive_bleu
 
 LEARNER = TranslationLearner()
@@ -39,12 +40,7 @@ def pairs(task: Wmt14) -> list[Pair]:
     return [(read(source), read(target)) for source, target in TEXTS]
 
 
-def make_model(task: Wmt14, **options: Any) -> UniversalTransformer:
-    torch.manual_seed(0)
-    sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 3, **options}
-    return UniversalTransformer(
-        UniversalTransformerConfig(**LEARNER.sizes(task), **sizes)  # type: ignore[arg-type]
-    )
+make_model = partial(small_model, LEARNER, d_model=8, d_hidden=8)
 
 
 def answering(
