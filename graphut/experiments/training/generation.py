@@ -114,10 +114,8 @@ def generate(
         yield from zip(batch, model.generate(batch, **arguments), strict=True)
 
 
-def steps_table(
-    label: str, tokens: Sequence[str], steps: Sequence[int], width: int | None = None
-) -> str:
-    """Return tokens above their steps, in rows as wide as the terminal or as `width` columns.
+def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
+    """Return tokens above their steps, in rows as wide as the terminal.
 
     Examples
     --------
@@ -128,7 +126,7 @@ def steps_table(
     columns = list(zip(tokens, map(str, steps), strict=True))
     widths = [max(map(len, column)) for column in columns]
     lines = []
-    for part in _rows(widths, (width or get_terminal_size().columns) - _LABEL_WIDTH):
+    for part in _rows(widths, get_terminal_size().columns - _LABEL_WIDTH):
         for row, name in enumerate((label, "steps")):
             cells = [f"{columns[i][row]:{widths[i]}}" for i in part]
             lines.append(f"{name:{_LABEL_WIDTH}}{' '.join(cells)}".rstrip())
