@@ -63,11 +63,6 @@ def test_bench_model_has_no_figures_of_models_that_differ(monkeypatch: pytest.Mo
         assert row["speed_up"] is None and row["dense_peak_bytes"] is None
 
 
-def test_bench_model_refuses_zero_repeats() -> None:
-    with pytest.raises(ValueError, match="at least 1, got 0"):
-        bench_model(tiny(Causal()), repeats=0)
-
-
 @pytest.mark.gpu
 def test_bench_model_on_a_gpu() -> None:
     problem = ModelProblem(topology=Causal(), sizes=Sizes(4, 3, 9), device=torch.device("cuda"))

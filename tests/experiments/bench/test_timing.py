@@ -62,5 +62,10 @@ def test_interleaved_does_other_work_before_a_cold_run(monkeypatch: pytest.Monke
     assert times["run"] == same(0.5)
 
 
+def test_interleaved_refuses_zero_repeats() -> None:
+    with pytest.raises(ValueError, match="repeats must be at least 1, got 0"):
+        interleaved({}, 0, torch.device("cpu"))
+
+
 def test_quartiles_of_one_time() -> None:
     assert quartiles([2.0]) == same(2.0)
