@@ -100,18 +100,17 @@ def bench_layers(problem: LayerProblem, *, repeats: int = 5) -> Report:
     runs = _passes(problem)
     errors = {name: _difference(runs[name](), runs[twin]()) for name, twin in _TWINS.items()}
     times = interleaved(runs, repeats, CPU)
-    peaks = {name: peak_bytes(run, CPU) for name, run in runs.items()}
     rows = [
         {
             "name": name,
             "error": errors.get(name),
             "seconds": times[name],
-            "peak_bytes": peaks[name],
+            "peak_bytes": peak_bytes(run, CPU),
             "times_faster_than": {
                 peer: times[peer]["median"] / times[name]["median"] for peer in PEERS
             },
         }
-        for name in runs
+        for name, run in runs.items()
     ]
     sizes = [(b.num_src_nodes(), b.num_dst_nodes(), b.num_edges()) for b in problem.blocks]
     return {

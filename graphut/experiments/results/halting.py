@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from graphut.experiments.results.line_chart import Chart, Panel, Series
@@ -227,7 +228,7 @@ def _way_cells(name: str, records: Sequence[RunRecord]) -> list[str]:
         return ["not measured yet", *[""] * 9, command]
     by_set = [[r.evaluations[s] for r in records] for s in (_SMALL, _MIDDLE, _LARGE)]
     accuracies = [cell for own in by_set for cell in mean_cells(own, "accuracy")]
-    minutes = three_digits(sum(record.seconds for record in records) / len(records) / 60)
+    minutes = three_digits(fmean(record.seconds for record in records) / 60)
     return [
         *accuracies, *mean_cells(by_set[-1], "steps", "rank_correlation", "work_ratio"),
         f"{records[0].weights:,}", f"{records[0].updates:,}", minutes, ", ".join(seeds), command,
@@ -239,8 +240,7 @@ def _at(rows: Sequence[Mapping[str, Any]], low: int) -> str:
     right, steps = (
         [row[name] for row in rows if row["from"] == low] for name in ("accuracy", "steps")
     )
-    count = len(right)
-    return f"{share(sum(right) / count)} at {three_digits(sum(steps) / count)}" if count else ""
+    return f"{share(fmean(right))} at {three_digits(fmean(steps))}" if right else ""
 
 
 def _best_depth(rows: Sequence[Mapping[str, Any]]) -> list[str]:
