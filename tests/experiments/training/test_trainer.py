@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from io import StringIO
@@ -43,9 +44,14 @@ def make_model(seed: int = 0, **options: Any) -> UniversalTransformer:
     )
 
 
-def make(folder: Path, config: TrainingConfig = CONFIG, seed: int = 0, **options: Any) -> Trainer:
-    model = make_model(seed, dropout=0.1, **options)
-    return Trainer(model, TASK, config, folder, report=lambda line: None)
+def make(
+    folder: Path,
+    config: TrainingConfig = CONFIG,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Trainer:
+    return Trainer(make_model(seed, dropout=0.1, **options), TASK, config, folder, report)
 
 
 class StopAfter:
@@ -146,8 +152,7 @@ def test_trainer_resume_reports_where_it_goes_on_and_what_is_lost(tmp_path: Path
     first.fit(StopAfter(4))
     for lost in ("nothing", "what was done after that"):
         lines: list[str] = []
-        again = make(tmp_path)
-        again.report = lines.append
+        again = make(tmp_path, report=lines.append)
         again.resume()
         [line] = lines
         assert line.startswith("goes on after update 4, 1 epochs and 1 batches, saved 20")
@@ -172,7 +177,7 @@ def assert_same_metrics(first: Path, second: Path) -> None:
 
 
 def test_trainer_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
-    config = TrainingConfig(**vars(CONFIG) | {"batch_size": 7})  # the third has 6
+    config = replace(CONFIG, batch_size=7)  # the third has 6
 
     def make_one(name: str, dropout: float = 0.0) -> Trainer:
         model = make_model(dropout=dropout).double()
@@ -216,7 +221,7 @@ class Interrupted:
 @pytest.mark.parametrize("stop", [3, 4, 9])
 def test_trainer_resume_with_more_epochs_has_their_learning_rate(tmp_path: Path, stop: int) -> None:
     make(tmp_path).fit(StopAfter(stop))  # of 9 updates
-    longer = TrainingConfig(**vars(CONFIG) | {"epochs": 6})
+    longer = replace(CONFIG, epochs=6)
     again = make(tmp_path, longer)
     again.resume()
     for done in range(stop, 18):
@@ -240,7 +245,7 @@ def test_trainer_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_trainer_depends_on_seeds(tmp_path: Path) -> None:
     runs = [make(tmp_path / str(i)) for i in range(2)]
-    other = make(tmp_path / "other", TrainingConfig(**vars(CONFIG) | {"seed": 1}))
+    other = make(tmp_path / "other", replace(CONFIG, seed=1))
     for run in [*runs, other]:
         torch.manual_seed(0)
         run.fit()
@@ -249,8 +254,7 @@ def test_trainer_depends_on_seeds(tmp_path: Path) -> None:
 
 def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
     lines: list[str] = []
-    trainer = make(tmp_path)
-    trainer.report = lines.append
+    trainer = make(tmp_path, report=lines.append)
     trainer.fit()
     read = read_metrics(tmp_path / METRICS)
     assert [(line["epoch"], line["update"]) for line in read] == [(1, 3), (2, 6), (3, 9)]
@@ -284,7 +288,7 @@ def test_trainer_draws_the_steps_of_each_batch(
     monkeypatch.setattr(PairLearner, "outcome", noted)
     for seed in (0, 0, 1):
         drawn.append([])
-        config = TrainingConfig(**vars(CONFIG) | {"min_steps": 2, "seed": seed})
+        config = replace(CONFIG, min_steps=2, seed=seed)
         trainer = make(tmp_path / str(len(drawn)), config, max_steps=4)
         trainer.fit()
         assert trainer.model.max_steps == 4
@@ -357,8 +361,7 @@ def test_trainer_stops_at_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(PairLearner, "evaluate", lambda *args: found)
     config = TrainingConfig(epochs=9, target_accuracy=0.75)
     lines: list[str] = []
-    trainer = make(tmp_path, config)
-    trainer.report = lines.append
+    trainer = make(tmp_path, config, report=lines.append)
     assert trainer.fit()
     assert trainer.progress.epoch == 3
     assert lines[-1].startswith("done after 3 epochs: 3 epochs in a row reached the target")
@@ -381,7 +384,7 @@ def test_trainer_refuses_a_gradient_that_is_not_finite(tmp_path: Path, value: fl
 def test_trainer_advises_where_weights_leave_all_bounds(
     tmp_path: Path, rate: float, size: int
 ) -> None:
-    config = TrainingConfig(**vars(CONFIG) | {"learning_rate": rate, "batch_size": size})
+    config = replace(CONFIG, learning_rate=rate, batch_size=size)
     with pytest.raises(FloatingPointError, match=r"update 1.*: try a lower learning_rate"):
         make(tmp_path, config).fit()
     assert load_file(tmp_path / CHECKPOINT)["model.output.bias"].abs().max() < 1
@@ -405,8 +408,7 @@ def test_trainer_keeps_the_last_good_checkpoint_and_the_best_model(tmp_path: Pat
 )
 def test_trainer_warns_once_of_halting_gone_wrong(tmp_path: Path, bias: float, said: str) -> None:
     lines: list[str] = []
-    trainer = make(tmp_path, TrainingConfig(**vars(CONFIG) | {"epochs": 6}), halting_bias=bias)
-    trainer.report = lines.append
+    trainer = make(tmp_path, replace(CONFIG, epochs=6), halting_bias=bias, report=lines.append)
     trainer.fit()
     for part in ("encoder", "decoder"):
         # The ponder weight is there from the second epoch on, and three epochs have to agree.
@@ -416,8 +418,7 @@ def test_trainer_warns_once_of_halting_gone_wrong(tmp_path: Path, bias: float, s
 
 def test_trainer_warns_of_halting_that_was_wrong_three_times_in_a_row(tmp_path: Path) -> None:
     lines: list[str] = []
-    trainer = make(tmp_path)
-    trainer.report = lines.append
+    trainer = make(tmp_path, report=lines.append)
     for steps in (1.0, 1.0, 1.5, 1.0, 1.0):
         trainer._warn("encoder", steps, accuracy=0.5)
     assert not lines
@@ -456,9 +457,8 @@ def test_trainer_draws_no_bar_into_a_file(
 
 def test_trainer_does_not_warn_before_pondering_has_its_price(tmp_path: Path) -> None:
     lines: list[str] = []
-    config = TrainingConfig(**vars(CONFIG) | {"ponder_warmup": 100})
-    trainer = make(tmp_path, config, halting_bias=-9.0)
-    trainer.report = lines.append
+    config = replace(CONFIG, ponder_warmup=100)
+    trainer = make(tmp_path, config, halting_bias=-9.0, report=lines.append)
     trainer.fit()
     assert not any("never halts" in line for line in lines)
 
@@ -468,15 +468,14 @@ def test_trainer_does_not_warn_of_a_fixed_number_of_steps(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
     lines: list[str] = []
-    trainer = make(tmp_path, **options)
-    trainer.report = lines.append
+    trainer = make(tmp_path, **options, report=lines.append)
     trainer.fit()
     assert not any("steps:" in line for line in lines)
 
 
 def test_trainer_has_mixed_precision_in_the_forward_pass_alone(tmp_path: Path) -> None:
     trainers = [
-        make(tmp_path / precision, TrainingConfig(**vars(CONFIG) | {"precision": precision}))
+        make(tmp_path / precision, replace(CONFIG, precision=precision))
         for precision in ("float32", "bfloat16")
     ]
     inside: list[torch.dtype] = []
@@ -636,7 +635,7 @@ def test_halting_warning_is_none_for_what_is_learned() -> None:
 
 
 def test_trainer_leaves_the_softmax_out_in_the_first_epochs(tmp_path: Path) -> None:
-    trainer = make(tmp_path, TrainingConfig(**vars(CONFIG) | {"linear_start": 1}))
+    trainer = make(tmp_path, replace(CONFIG, linear_start=1))
     layers = [m for m in trainer.model.modules() if isinstance(m, MultiHeadAttention)]
     seen = []
 
