@@ -108,7 +108,7 @@ def sweep_table(runs: Sequence[RunRecord]) -> str:
     head = ["rule in the test", "steps at most", "nodes right", "steps", "work by need"]
     rows = [
         [
-            f"`{row['rule']}`",
+            code(row["rule"]),
             str(row["max_steps"]),
             *mean_cells([row], "accuracy", "steps", "work_ratio"),
         ]
