@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import getdoc
 
 
 def counted(count: int, what: str) -> str:
@@ -14,6 +15,17 @@ def counted(count: int, what: str) -> str:
     ('1 task', '19 tasks')
     """
     return f"{count} {what}{'s' * (count != 1)}"
+
+
+def meaning_of(kind: type) -> str:
+    """Return the first paragraph of a class's docstring, in one line.
+
+    Examples
+    --------
+    >>> meaning_of(bool).split()[:4]
+    ['Returns', 'True', 'when', 'the']
+    """
+    return " ".join((getdoc(kind) or "").partition("\n\n")[0].split())
 
 
 def flag(name: str) -> str:

@@ -37,7 +37,7 @@ _THREADS = [
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, that of the process if none is given, and return its exit status.
 
-    It is 2, with one line that says why, after bad input.
+    It is 2 after bad input, with a message that says what is wrong.
     """
     if argv is None:  # the process runs nothing else: a warning is one line, as an error is
         warnings.formatwarning = lambda message, *_, **__: f"graphut: {message}\n"

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from argparse import SUPPRESS, HelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Collection, Mapping, Sequence
-from inspect import getdoc
 from typing import Any
 
 import yaml
 
 from graphut.experiments.cli.device import add_device
 from graphut.experiments.cli.options import Parser, add_options
-from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task, preset_of
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
-from graphut.experiments.wording import did_you_mean
+from graphut.experiments.wording import did_you_mean, meaning_of
 from graphut.models.config import ModelConfig
 
 
@@ -91,7 +90,7 @@ def _parser(task: str | None, place: str = "") -> Parser:
     parser = Parser(
         prog="graphut train" + (f" {task}" if task else ""),
         usage=f"graphut train {task or 'TASK'} --out FOLDER [options]",
-        description=_summary(TASKS[task]) if task else "Train a Universal Transformer on a task.",
+        description=meaning_of(TASKS[task]) if task else "Train a Universal Transformer on a task.",
         epilog=None if task else _tasks(),
         formatter_class=HelpFormatter if task else RawDescriptionHelpFormatter,
         place=place,
@@ -141,10 +140,6 @@ def _shown_kinds(task: str | None) -> dict[str, type[Any]]:
     return {"task": TASKS[task], "training": TrainingConfig, "model": model}
 
 
-def _summary(task: type[Task]) -> str:
-    return (getdoc(task) or "").partition("\n\n")[0].replace("\n", " ")
-
-
 def _tasks() -> str:
-    lines = [f"  {name:22}{_summary(kind)}" for name, kind in TASKS.items()]
+    lines = [f"  {name:22}{meaning_of(kind)}" for name, kind in TASKS.items()]
     return "\n".join(["tasks:", *lines, "", "graphut train TASK --help says more."])

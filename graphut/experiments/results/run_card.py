@@ -8,6 +8,7 @@ from graphut.experiments.results.run_setup import DATA
 from graphut.experiments.tables import markdown_table, three_digits
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of
+from graphut.experiments.wording import meaning_of
 from graphut.models.hub import model_card
 
 _ABOUT = """
@@ -49,7 +50,7 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
     needs_data = any(DATA in command for command in record.commands)
     about = _ABOUT.format(
         task=record.task,
-        meaning=(TASKS[record.task].__doc__ or "").partition("\n")[0],
+        meaning=meaning_of(TASKS[record.task]),
         results=_results(record),
         metrics="\n".join(
             f"- {metric}: {meaning}" for metric, meaning in run.learner.metric_meanings.items()

@@ -23,7 +23,7 @@ from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.experiments.wording import counted, flag
+from graphut.experiments.wording import counted, flag, meaning_of
 from graphut.models.base import AdaptiveModel
 from graphut.plotting import draw_training
 from graphut.plotting.figure import new_figure
@@ -60,7 +60,7 @@ def run_report(run: Run, device: torch.device) -> str:
     examples, verdicts = show_examples(run, task, model, count)
     return _TEMPLATES.get_template("run_report.html").render(
         record=record,
-        meaning=(task.__doc__ or "").partition("\n")[0],
+        meaning=meaning_of(type(task)),
         minutes=three_digits(record.seconds / 60),
         options=_options(record),
         curves=_curves(run),

@@ -222,7 +222,7 @@ class GraphProblem(DrawnTask, GraphTask):
     def _numbers(self, name: str, separator: str) -> list[int]:
         text = getattr(self, name)
         try:
-            return [int(part) for part in text.split(separator) if part]
+            return [int(part) for part in text.split(separator)] if text else []
         except ValueError:
             wanted = f"whole numbers with {separator!r} between them"
             raise ValueError(f"{name} must be {wanted}; got {text!r}") from None

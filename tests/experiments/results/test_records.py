@@ -67,6 +67,7 @@ def test_add_bench_leaves_out_the_date(tmp_path: Path) -> None:
     [
         ({}, r"x\.json: it is no report of graphut bench: it has no 'command'"),
         ({**REPORT, "bench": "wings"}, r"it has a benchmark 'wings'"),
+        ({**REPORT, "machine": []}, r"x\.json: AttributeError"),
     ],
 )
 def test_add_bench_refuses_what_is_no_report(

@@ -171,6 +171,7 @@ def test_problems_mix_families_and_name_test_sets() -> None:
         ({"sizes": "9"}, "sizes must be two numbers as in '4-24', .* got '9'"),
         ({"sizes": "9-4"}, "sizes must be two numbers"),
         ({"sizes": "1-4"}, "the first at least 2; got '1-4'"),
+        ({"sizes": "4-24-"}, "sizes must be whole numbers with '-' between them; got '4-24-'"),
         ({"sizes": "a-b"}, "sizes must be whole numbers with '-' between them; got 'a-b'"),
         ({"test_sizes": "100;5"}, "test_sizes must be whole numbers with ',' between them"),
         ({"test_sizes": "1"}, "test_sizes are at least 2; got '1'"),

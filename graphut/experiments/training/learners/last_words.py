@@ -12,7 +12,7 @@ from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.agreement import PLURAL, SINGULAR, Agreement
 from graphut.experiments.tasks.lambada import Lambada
 from graphut.experiments.tasks.vocabulary import UNKNOWN
-from graphut.experiments.training.generation import steps_table
+from graphut.experiments.training.generation import steps_table, written_tokens
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, score_texts
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
@@ -133,6 +133,6 @@ class LambadaLearner(TextLearner):
         for text in task.test[:_PASSAGES_SHOWN]:
             passage, answer = text.tokens[:-1], text.tokens[-1:]
             [found] = model.generate([passage], max_length=1)
-            steps = found.source_steps + found.steps
-            table = steps_table("text", task.vocabulary.readable(passage + found.tokens), steps)
+            words = task.vocabulary.readable(passage + written_tokens(found))
+            table = steps_table("text", words, found.source_steps + found.steps)
             yield f"{table}\nright   {task.vocabulary.write(answer)}"

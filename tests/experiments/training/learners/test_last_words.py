@@ -10,6 +10,7 @@ import torch
 from graphut.experiments.tasks import Text, Words
 from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
 from graphut.experiments.training.learners.texts import TextScores, score_texts
+from graphut.sentences import EOS
 from tests.experiments.training.learners.small_models import make_language_model
 
 AGREEMENT = AgreementLearner()
@@ -129,14 +130,16 @@ def test_lambada_evaluation_order_and_text() -> None:
     )
 
 
-def test_lambada_show_yields_guesses_of_last_words() -> None:
+@pytest.mark.parametrize("ends", [False, True])
+@torch.no_grad()
+def test_lambada_show_yields_guesses_of_last_words(ends: bool) -> None:
     model, text = make_language_model().eval(), Text(WORDS.read("he does care about signs"))
+    model.output.bias[EOS] = 100 if ends else -100
     task: Any = SimpleNamespace(vocabulary=WORDS, test=[text])
     [said] = LAMBADA.show(model, task)
     guess = int(model([text.tokens], ends=False).logits[-1].argmax())
-    shown = WORDS.readable([guess]) if guess != 1 else ["<eos>"]
     lines = said.splitlines()
-    assert lines[0].split() == ["text", "he", "does", "care", "about", *shown]
+    assert lines[0].split() == ["text", "he", "does", "care", "about", *WORDS.readable([guess])]
     assert len(lines[1].split()) == len(lines[0].split())
     assert lines[-1] == "right   signs"
 
