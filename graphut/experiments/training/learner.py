@@ -183,7 +183,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
         `options` is a `generation_kind`. Raise `ValueError` if the task is not about texts.
         """
-        raise ValueError(f"{self.examples} are no texts: there is no text to think about")
+        raise ValueError(f"{self.example}s are no texts: there is no text to think about")
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
@@ -193,7 +193,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         The data of the task need not be there. Raise `ValueError` if the examples cannot be read,
         or one is longer than the model takes.
         """
-        raise ValueError(f"{path}: {self.examples} cannot be read from a file")
+        raise ValueError(f"{path}: {self.example}s cannot be read from a file")
 
     def count_flops(
         self, model: ModelT, examples: Sequence[Example], batch_size: int
