@@ -38,6 +38,11 @@ def test_sizes_are_those_of_the_task() -> None:
     assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
 
 
+def test_passages_are_read_from_no_file() -> None:
+    with pytest.raises(ValueError, match=r"own\.txt: passages cannot be read from a file"):
+        LEARNER.read("own.txt", {}, None, TASK)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_outcome_is_the_formula(smoothing: float) -> None:
     model = make_model()
