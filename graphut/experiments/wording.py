@@ -18,12 +18,12 @@ def counted(count: int, what: str) -> str:
 
 
 def meaning_of(kind: type) -> str:
-    """Return the first paragraph of a class's docstring, in one line.
+    r"""Return the first paragraph of a class's docstring, in one line.
 
     Examples
     --------
-    >>> meaning_of(bool).split()[:4]
-    ['Returns', 'True', 'when', 'the']
+    >>> meaning_of(type("Digits", (), {"__doc__": "Digits, written\n    once.\n\n    More."}))
+    'Digits, written once.'
     """
     return " ".join((getdoc(kind) or "").partition("\n\n")[0].split())
 

@@ -160,7 +160,8 @@ class SeparableConvTransition(_Transition):
     @property
     def node_flops(self) -> int:
         """Floating-point operations for one node."""
-        return super().node_flops + 2 * self.depthwise.numel()
+        maps = sum(layer.weight.numel() for layer in self._maps())
+        return 2 * (self.depthwise.numel() + maps)  # torch.compile reads no property of super()
 
     @property
     def offsets(self) -> range:
