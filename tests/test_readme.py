@@ -117,8 +117,10 @@ def test_readme_shows_the_ranges_of_the_layer_benchmarks() -> None:
 
 
 def test_readme_shows_plain_transformers() -> None:
-    addition = record("algorithmic-addition-transformer-seed0")["evaluations"]["exactly-400"]
-    assert f"one run: {100 * addition['sequence_accuracy']:.1f}%;" in README
+    names = ("transformer-seed0", *(f"precision-float32-transformer-seed{seed}" for seed in (1, 2)))
+    runs = [record(f"algorithmic-addition-{name}")["evaluations"]["exactly-400"] for name in names]
+    shown = ", ".join(f"{100 * run['sequence_accuracy']:.1f}%" for run in runs)
+    assert f"three seeds: {shown};" in README
     translation = record("multi30k-precision-bfloat16-untied-seed0")["evaluations"]["test"]
     assert f"one run: {translation['bleu']:.1f})" in README
 
