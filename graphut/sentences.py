@@ -12,8 +12,9 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
+from graphut.attention.ragged import starts
 from graphut.topology import Causal, Complete, Topology, node_positions, parse, token_nodes
-from graphut.topology.batch import graph_from_layouts, holds_integers, starts
+from graphut.topology.batch import graph_from_layouts, holds_integers
 from graphut.topology.causality import sees_future
 from graphut.topology.cross import cross_layout
 

@@ -14,7 +14,7 @@ from graphut.attention.layout import IntervalLayout
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Tiles of like size, as index tables that repeat a valid entry where there is none."""
+    """Tiles of like size, padded to one shape."""
 
     shape: tuple[int, int, int]  # tiles, rows of the largest, sources of the largest
     mask: Tensor  # (tiles, 1, r, s) bool, which source each row sees

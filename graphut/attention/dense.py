@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
+from graphut.attention.ragged import earlier_equals
 
 
 def dense_attention(call: AttentionCall) -> AttentionResult:
@@ -16,7 +16,7 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
     """
     row, source, _ = call.edges
     shape = (call.query.shape[0], call.key.shape[0])
-    copy = _copy_of_edge(row * shape[1] + source)
+    copy = earlier_equals(row * shape[1] + source)
     copies = int(copy.max()) + 1 if copy.numel() else 1
 
     query, key, value = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
@@ -39,16 +39,6 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
         weights = weights * kept
     out = torch.einsum("canh,nhd->ahd", weights, value)
     return AttentionResult(out.to(call.value.dtype), weights[copy, row, source])
-
-
-def _copy_of_edge(pair: Tensor) -> Tensor:
-    """Return how many earlier edges join the same two nodes as each edge."""
-    _, inverse, count = torch.unique(pair, return_inverse=True, return_counts=True)
-    order = torch.argsort(inverse, stable=True)
-    rank = (
-        torch.arange(pair.numel(), device=pair.device) - (count.cumsum(0) - count)[inverse[order]]
-    )
-    return torch.empty_like(rank).index_copy(0, order, rank)
 
 
 DENSE = Backend(name="dense", attend=dense_attention, transformable=True)

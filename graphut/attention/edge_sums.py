@@ -15,7 +15,7 @@ from torch import Tensor
 
 from graphut.attention.transforms import in_transform
 
-# Gathered rows are held for so many entries at a time: about 8 MiB in float32.
+# Gathered rows are held for this many entries at a time: about 8 MiB in float32.
 _ENTRIES = 1 << 21
 
 

@@ -8,6 +8,7 @@ from torch.nn.functional import logsigmoid
 
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.ragged import ragged_arange, starts
 
 _EDGES = 1 << 20  # computed at a time: sums in float64 take memory
 
@@ -58,8 +59,8 @@ def _log_weights(
 ) -> tuple[Tensor, Tensor]:
     """Return logarithms `(e, H)` of the weights of the in-edges of some nodes, and their ids."""
     degrees = layout.in_degrees[nodes]
-    row, first = torch.repeat_interleave(degrees), degrees.cumsum(0) - degrees
-    place = (layout.row_starts[nodes] - first)[row] + torch.arange(len(row), device=query.device)
+    row, offset = ragged_arange(degrees)
+    place = layout.row_starts[nodes][row] + offset
     source, edge = (of_edges[place] for of_edges in layout.derive(_nearest_first))
     node = nodes[row]
     itself, side = (source == node)[:, None], 2 * row + (source > node)
@@ -67,7 +68,7 @@ def _log_weights(
     score = edge_dot(query, key, row, source) + toward
     missed = logsigmoid(-score).masked_fill(itself, 0.0)
     total = missed.cumsum(0, dtype=torch.float64)
-    start = (total - missed).index_select(0, first[row])
+    start = (total - missed).index_select(0, starts(degrees)[row])
     # The logarithm of p is that of 1 - p, plus the score.
     weight = score + (total - start).to(score.dtype)
     return weight.masked_fill(itself, -torch.inf), edge

@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 
 from graphut.attention.cached_property import cached_property
 from graphut.attention.pytrees import as_pytree
+from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
 from graphut.attention.transforms import in_transform, is_exporting, outside_transforms, plain
 
@@ -52,7 +53,8 @@ class EdgeLayout(ABC):
     edge_ids: Tensor | None = None
     extra_nodes: bool = False  #: True if some nodes are known to stand for no token
     _trusted: bool = field(default=False, repr=False)  # whether its maker knows that it is right
-    # Facts that take a look at the numbers: found once, before nodes attend, and moved along.
+    # Facts that need a look at the indices. They are found once, when the layout is made, and
+    # copied to other devices with it.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
     _copies: dict[torch.device, EdgeLayout] = field(default_factory=dict, repr=False)
     # Weak: two layouts that held each other would keep a device's memory until a collection.
@@ -163,9 +165,7 @@ class EdgeLayout(ABC):
         if rows is None:
             rows = torch.arange(self.num_dst, device=self.device)
         degrees = self.in_degrees[rows]
-        index = torch.repeat_interleave(degrees)
-        first = degrees.cumsum(0) - degrees
-        offset = torch.arange(index.numel(), device=self.device) - first[index]
+        index, offset = ragged_arange(degrees)
         node = rows[index]
         edge = self.row_starts[node] + offset
         source = self.sources_of(node, offset)

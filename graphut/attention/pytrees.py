@@ -18,7 +18,8 @@ class _Constants:
     extra_nodes: bool
     has_empty_rows: bool
     is_monotone: bool
-    # Who takes a layout apart mostly puts the same together again: that one has its caches.
+    # Most often a layout is taken apart and put together again with the same tensors. Then this
+    # one is returned, with its caches.
     layout: Any = field(default=None, compare=False, repr=False)
 
 

@@ -17,11 +17,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from graphut.attention.buckets import Buckets, make_buckets
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
+from graphut.attention.ragged import ragged_arange
 
-# A sentence is cut into stretches of so many rows where a dense tile of it would be mostly mask.
+# A sentence is cut into stretches of this many rows where a dense tile of it would be mostly mask.
 _STRETCH = 128
 _MOSTLY_MASK = 4
-# A call of its own pays for a tile whose rows and sources hold so many entries, on average.
+# A call of its own pays for a tile whose rows and sources hold this many entries, on average.
 _OWN_CALL = 16384
 
 
@@ -157,13 +158,11 @@ def find_tiles(layout: EdgeLayout) -> Tiles:
     """Cut a layout into tiles: by sentence, and by stretch where that saves work."""
     assert isinstance(layout, IntervalLayout)
     lo, hi = layout.lo.cpu(), layout.hi.cpu()
-    sentence = torch.repeat_interleave(layout.dst_lengths)
+    sentence, place = ragged_arange(layout.dst_lengths)
     low, high = _extent(lo, hi, sentence, layout.dst_lengths.numel())
     area = layout.dst_lengths * (high - low)
     edges = torch.zeros_like(area).index_add(0, sentence, hi - lo)
     sparse = (area > _MOSTLY_MASK * edges) & (layout.dst_lengths > _STRETCH)
-    first = layout.dst_lengths.cumsum(0) - layout.dst_lengths
-    place = torch.arange(lo.numel()) - first[sentence]
     begins = (place == 0) | (sparse[sentence] & (place % _STRETCH == 0))
     tile = begins.cumsum(0) - 1
     starts = begins.nonzero()[:, 0]

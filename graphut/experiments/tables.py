@@ -63,7 +63,7 @@ def three_digits(value: float) -> str:
     ('0.0123', '3.46', '45.7', '1234')
     """
     text = f"{value:#.3g}"
-    return f"{value:.0f}" if "e" in text else text.rstrip(".")
+    return f"{value:.0f}" if "e+" in text else text.rstrip(".")
 
 
 def two_decimals(value: float) -> str:

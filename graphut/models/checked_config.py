@@ -9,9 +9,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 _MEANINGS = {int: "a whole number", bool: "True or False", str: "text"}
 
 
-def option(default: Any, help: str) -> Any:
-    """Declare a field with a default and a help text, which the command line prints."""
-    return field(default=default, metadata={"help": help})
+def option(default: Any, help: str, *, least: float | None = None) -> Any:
+    """Declare a field of a dataclass with its help text, which the command line prints.
+
+    The default is `dataclasses.MISSING` for a field that must be given. `least` is the smallest
+    value that is accepted.
+    """
+    return field(default=default, metadata={"help": help, "least": least})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +25,16 @@ class CheckedConfig:
     def __post_init__(self) -> None:
         """Raise `ValueError`, which quotes the value, if a field has a wrong type or value."""
         kinds = get_type_hints(type(self))
-        for name in (one.name for one in fields(self)):
+        for each in fields(self):
+            name, least = each.name, each.metadata.get("least")
             if get_origin(kinds[name]) is not Literal and kinds[name] not in (float, *_MEANINGS):
                 raise TypeError(
                     f"{type(self).__name__}.{name} is declared as {kinds[name]}: a field of a "
                     "configuration is an int, a float, a bool, a str or a Literal"
                 )
-            self._check(name, *_matches_type(getattr(self, name), kinds[name]))
+            value = getattr(self, name)
+            self._check(name, *_matches_type(value, kinds[name]))
+            self._check(name, least is None or value >= least, f"at least {least}")
         self._check_values()
 
     def _check_values(self) -> None:

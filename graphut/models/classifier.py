@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention.layout import upload
+from graphut.attention.ragged import ragged_arange, row_sums, starts
 from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction, StepAnswers
 from graphut.sentences import Sentences, flatten
-from graphut.topology.batch import ragged_arange, row_sums, starts
 
 
 class UniversalTransformerClassifier(EncoderModel):

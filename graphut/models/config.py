@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option
@@ -45,14 +45,14 @@ class ModelConfig(CheckedConfig):
         message quotes it.
     """
 
-    d_model: int = option(128, "features of a node")
-    num_heads: int = option(4, "attention heads")
-    d_hidden: int = option(512, "features inside the transition")
+    d_model: int = option(128, "features of a node", least=1)
+    num_heads: int = option(4, "attention heads", least=1)
+    d_hidden: int = option(512, "features inside the transition", least=1)
     transition: Literal["positionwise", "sepconv"] = option("positionwise", "layer after attention")
-    kernel_size: int = option(3, "tokens that a sepconv transition spans")
+    kernel_size: int = option(3, "tokens that a sepconv transition spans", least=1)
     norm: Literal["post", "pre"] = option("post", "where a step normalises")
     norm_eps: float = option(1e-5, "added to the variance where a step normalises")
-    max_steps: int = option(8, "steps that a token may take")
+    max_steps: int = option(8, "steps that a token may take", least=1)
     share_weights: bool = option(
         True, "use the same weights in every step; else max_steps layers, only with --no-adaptive"
     )
@@ -69,7 +69,9 @@ class ModelConfig(CheckedConfig):
     )
     halting_bias: float = option(-1.0, "first bias of the halting unit, in logits")
     halting_gain: float = option(
-        1.0, "scale of the halting unit's first weights; with 0 all tokens halt alike at first"
+        1.0,
+        "scale of the halting unit's first weights; with 0 all tokens halt alike at first",
+        least=0,
     )
     halting_norm: bool = option(False, "put a LayerNorm before the halting unit's linear map")
     halted: Literal["copied", "frozen", "stale", "running"] = option(
@@ -105,22 +107,24 @@ class ModelConfig(CheckedConfig):
     )
     inject_input: bool = option(False, "add a token's first state again at every step")
     noise: float = option(
-        0.0, "standard deviation of noise on states in training; that of embeddings begins at 1"
+        0.0,
+        "standard deviation of noise on states in training; that of embeddings begins at 1",
+        least=0,
     )
     noise_on: Literal["first", "injected", "every_step"] = option(
         "first", "states that get noise: first ones, or injected ones, drawn once or at every step"
     )
-    max_offset: int = option(0, "largest random offset of positions in training, in tokens")
+    max_offset: int = option(
+        0, "largest random offset of positions in training, in tokens", least=0
+    )
     spread_positions: bool = option(
         False, "draw random positions in training that lie apart by chance, within max_offset"
     )
-    max_length: int = option(10_000, "longest sentence that is accepted, in tokens")
+    max_length: int = option(10_000, "longest sentence that is accepted, in tokens", least=1)
 
     decodes = False  # whether a recurrence is a causal decoder
 
     def _check_values(self) -> None:
-        for name in ("d_model", "num_heads", "d_hidden", "kernel_size", "max_steps", "max_length"):
-            self._check(name, getattr(self, name) >= 1, "at least 1")
         # Every step has a signal: a damaged file must not ask for more memory than there is.
         self._check("max_steps", self.max_steps <= 1_000_000, "at most 1,000,000")
         once = "True where adaptive is: layers with weights of their own are all done"
@@ -129,8 +133,6 @@ class ModelConfig(CheckedConfig):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
         self._check("copy_gate", self.norm == "post" or not self.copy_gate, "False with norm 'pre'")
         self._check_rules()
-        for name in ("halting_gain", "max_offset", "noise"):
-            self._check(name, getattr(self, name) >= 0, "0 or more")
         self._check("norm_eps", self.norm_eps > 0, "positive")
         there = self.noise == 0 or self.noise_on == "first" or self.inject_input
         self._check("noise_on", there, "'first' where inject_input is False")
@@ -163,7 +165,7 @@ class ModelConfig(CheckedConfig):
 
     def _check_extra_nodes(self, *topologies: Topology) -> None:
         if any(topology.has_extra_nodes for topology in topologies):
-            wanted = "'positionwise' where a topology has nodes that are no tokens"
+            wanted = "'positionwise' where a topology has nodes that are not tokens"
             self._check("transition", self.transition == "positionwise", wanted)
             between = "another where a topology has nodes between the positions of tokens"
             self._check("position_signal", self.position_signal != "learned", between)
@@ -234,8 +236,8 @@ class UniversalTransformerConfig(ModelConfig):
     True
     """
 
-    source_vocab: int = field(metadata={"help": "tokens in the source vocabulary"})
-    target_vocab: int = field(metadata={"help": "tokens in the target vocabulary"})
+    source_vocab: int = option(MISSING, "tokens in the source vocabulary")
+    target_vocab: int = option(MISSING, "tokens in the target vocabulary")
     tie_output: bool = option(True, "use the target embedding as output projection")
     frame_source: bool = option(False, "put <bos> before and <eos> behind every source")
     source_positions: Literal["start", "both"] = option(
@@ -282,7 +284,7 @@ class UniversalTransformerConfig(ModelConfig):
         one_way = self.restart_after == 0 or self.source_positions == "start"
         self._check("restart_after", one_way, "0 where source_positions is 'both'")
         tokens = self.restart_after == 0 or not encoder.has_extra_nodes
-        self._check("restart_after", tokens, "0 where a topology has nodes that are no tokens")
+        self._check("restart_after", tokens, "0 where a topology has nodes that are not tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,7 +297,7 @@ class UniversalTransformerLMConfig(ModelConfig):
     8
     """
 
-    vocab_size: int = field(metadata={"help": "tokens in the vocabulary"})
+    vocab_size: int = option(MISSING, "tokens in the vocabulary")
     tie_output: bool = option(True, "use the embedding as output projection")
     topology: str = option("causal", "which tokens a token sees")
 
@@ -315,7 +317,7 @@ class UniversalTransformerLMConfig(ModelConfig):
 class EncoderConfig(ModelConfig):
     """The fields of models that are an encoder alone."""
 
-    vocab_size: int = field(metadata={"help": "words in the vocabulary"})
+    vocab_size: int = option(MISSING, "words in the vocabulary")
     topology: str = option("complete", "which nodes a node sees")
     positions: Literal["start", "end", "fixed"] = option(
         "start",
@@ -343,8 +345,8 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
     20
     """
 
-    classes: int = field(metadata={"help": "classes to choose from"})
-    longest_sentence: int = option(20, "words that a sentence may have")
+    classes: int = option(MISSING, "classes to choose from")
+    longest_sentence: int = option(20, "words that a sentence may have", least=1)
     mask_init: Literal["normal", "ones"] = option(
         "normal", "first masks of the words in a sentence: drawn around one, or all ones"
     )
@@ -352,14 +354,14 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
         "last", "what the class is read from: the last state, or the mean of all"
     )
     step_loss_weight: float = option(
-        0.0, "weight of the loss of the answers after every step, beside that of the final ones"
+        0.0,
+        "weight of the loss of the answers after every step, beside that of the final ones",
+        least=0,
     )
 
     def _check_values(self) -> None:
         super()._check_values()
         self._check("classes", self.classes >= 2, "at least 2")
-        self._check("longest_sentence", self.longest_sentence >= 1, "at least 1")
-        self._check("step_loss_weight", self.step_loss_weight >= 0, "0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,8 +387,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
     'node'
     """
 
-    num_kinds: int = option(0, "kinds of nodes; 0 where nodes have features")
-    num_feats: int = option(0, "features of a node; 0 where nodes have kinds")
+    num_kinds: int = option(0, "kinds of nodes; 0 where nodes have features", least=0)
+    num_feats: int = option(0, "features of a node; 0 where nodes have kinds", least=0)
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
     layer: Literal["attention", "gat", "gin"] = option(
@@ -401,6 +403,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         0.0,
         "weight of a loss that makes the halting probability at each step that of being right; "
         "best with --rule fixed in training and --evaluation-rule threshold",
+        least=0,
     )
     halting_target: Literal["right", "stays_right"] = option(
         "right",
@@ -414,8 +417,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check(
             "num_kinds", one, f"positive or num_feats, but not both; it is {self.num_feats}"
         )
-        for name in ("num_kinds", "num_feats", "halting_loss"):
-            self._check(name, getattr(self, name) >= 0, "0 or more")
         if self.answer_at != "edge":
             self._check("classes", self.classes >= 2, "at least 2")
         wanted = "False: the nodes of a graph are in no order"

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import has_no_numbers
+from graphut.attention.ragged import row_log_sums
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphOutput
@@ -119,13 +120,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         pairs = self.query(states)[target] * self.key(states)[source]
         wide = torch.promote_types(pairs.dtype, torch.float32)
         scores = pairs.to(wide).sum(-1) / self.config.d_model**0.5
-        if not layout.num_edges:  # of no number there is no maximum
-            return scores
-        # The maximum only guards the exponential: its gradient is zero.
-        top = torch.segment_reduce(scores.detach(), "max", lengths=layout.in_degrees)
-        scores = scores - top[target]
-        total = torch.segment_reduce(scores.exp(), "sum", lengths=layout.in_degrees)
-        in_order = scores - total.log()[target]
+        in_order = scores - row_log_sums(scores, target, layout.num_dst)[target]
         return torch.empty_like(in_order).index_copy(0, edge, in_order)
 
     def _first_states(self, nodes: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from graphut.attention.layout import upload
+from graphut.attention.ragged import starts
 from graphut.models.config import UniversalTransformerLMConfig
 from graphut.models.decoding.search import SearchOptions
 from graphut.models.generative_model import GenerativeModel
@@ -19,7 +20,6 @@ from graphut.models.outputs import Generation, LMOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.sentences import BOS, EOS, Sentences, causal_layout, flatten, insert_token
 from graphut.topology import node_positions, parse
-from graphut.topology.batch import starts
 
 
 class UniversalTransformerLM(GenerativeModel):

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
+from graphut.attention.ragged import starts
 from graphut.sentences import NO_TOKEN, token_lengths
 from graphut.topology import Topology, token_nodes, with_extra_nodes
-from graphut.topology.batch import starts
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention.layout import upload
+from graphut.attention.ragged import row_log_sums, row_maxima
 from graphut.models.config import UniversalTransformerPointerConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import PointerOutput, PointerPrediction
 from graphut.sentences import Sentences, flatten
-from graphut.topology.batch import row_sums
 
 
 class UniversalTransformerPointer(EncoderModel):
@@ -70,7 +70,7 @@ class UniversalTransformerPointer(EncoderModel):
         states, last, steps, ponder, _ = self._encode(feat, lengths, get_attention)
         scores = (states * self.question(states[last])[passage]).sum(-1) * self.config.d_model**-0.5
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        scores = scores - _log_sum(scores, passage, len(lengths))[passage]
+        scores = scores - row_log_sums(scores, passage, len(lengths))[passage]
         return PointerOutput(scores, tokens, ponder, steps, lengths)
 
     @torch.no_grad()
@@ -100,7 +100,7 @@ def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
     """
     passage = torch.repeat_interleave(output.lengths).to(output.scores.device)
     here = (output.tokens == answers.to(passage.device)[passage]).nonzero()[:, 0]
-    return _log_sum(output.scores[here], passage[here], len(output.lengths))
+    return row_log_sums(output.scores[here], passage[here], len(output.lengths))
 
 
 def likeliest(output: PointerOutput) -> tuple[Tensor, Tensor]:
@@ -110,21 +110,8 @@ def likeliest(output: PointerOutput) -> tuple[Tensor, Tensor]:
     """
     passage = torch.repeat_interleave(output.lengths).to(output.scores.device)
     pairs, index = torch.stack([passage, output.tokens], 1).unique(dim=0, return_inverse=True)
-    likely = _log_sum(output.scores, index, len(pairs))
-    best = _maxima(likely, pairs[:, 0], len(output.lengths))
+    likely = row_log_sums(output.scores, index, len(pairs))
+    best = row_maxima(likely, pairs[:, 0], len(output.lengths))
     at_best = (likely == best[pairs[:, 0]]).nonzero()[:, 0]
     first = torch.searchsorted(pairs[at_best, 0], torch.arange(len(best), device=best.device))
     return pairs[at_best[first], 1], best
-
-
-def _maxima(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """Return the largest value of each group, `-inf` for an empty one."""
-    return values.new_full((groups,), -torch.inf).scatter_reduce(0, group, values, "amax")
-
-
-def _log_sum(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """Return the log-sum-exp of each group, `-inf` for an empty one."""
-    # The maximum only guards the exponential: its gradient is zero.
-    top = _maxima(values.detach(), group, groups)
-    total = row_sums((values - top[group]).exp(), group, groups)
-    return total.log() + top

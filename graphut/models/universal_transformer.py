@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import as_layout
 from graphut.attention.layout import upload
+from graphut.attention.ragged import starts
 from graphut.models.config import UniversalTransformerConfig
 from graphut.models.decoding.decoder import EncodedSource
 from graphut.models.decoding.search import SearchOptions
@@ -23,7 +24,6 @@ from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
 from graphut.sentences import BOS, EOS, Sentences, flatten, flatten_sources, sentence_graph
 from graphut.topology import parse
-from graphut.topology.batch import starts
 from graphut.topology.cross import cross_topology
 
 

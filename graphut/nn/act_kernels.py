@@ -7,7 +7,7 @@ all kernels:
 
 - `seen`, `unit`: the states `(rows, width)` that the halting unit reads, and its weight and bias,
   `(width + 1,)`; both are `None` where `probability`, `(rows,)`, is given;
-- `nodes`: `(rows,)`, the node of each row; rows of the node `missing` are none;
+- `nodes`: `(rows,)`, the node of each row; a row whose node is `missing` stands for no node;
 - `spent`: `(rows,)`, the sum of probabilities before the step; `share`: `(rows,)`, the weight of
   the step's state in the output;
 - `states`, `encodings`: `(rows, width)`, the new states, and what is added to them at each step;

@@ -179,7 +179,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def has_softmax(self) -> bool:
-        """True if a number that is added to all scores of a node changes none of its weights."""
+        """True if weights are a softmax: a number added to all of its scores changes nothing."""
         return self.direction is None and not (self.linear and self.training)
 
     @property
@@ -298,7 +298,7 @@ class MultiHeadAttention(nn.Module):
         """Attend with destination rows `(A, in_feats)` over keys and values from `project`.
 
         `value_shift`, `(num_heads * head_feats,)`, is added to every value. `count`, on the
-        device, is the number of true rows, where the layer `takes_counts`; the ids of the others
+        device, is the number of active nodes, where the layer `takes_counts`; the ids of the others
         are past the last destination.
 
         Returns

@@ -54,7 +54,8 @@ def check_one_a_row(probability: Tensor, rows: int) -> None:
 def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
     """Raise for a bipartite graph: nodes that take steps must be seen by their neighbours.
 
-    Homogeneous graphs and blocks pass; what a bare layout's sources are only its maker knows.
+    Homogeneous graphs and blocks pass. So does a layout, which does not say whether its sources
+    are its destinations.
     """
     if types := _two_types(graph):
         raise ValueError(
@@ -75,7 +76,7 @@ def check_one_feat(graph: DGLGraph | EdgeLayout) -> None:
 def _two_types(graph: DGLGraph | EdgeLayout) -> str:
     """Return the node types of a bipartite graph in words; nothing for another graph."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
-        return ""  # that a graph has one edge type, whoever reads it makes sure
+        return ""  # `as_layout` refuses a graph with several edge types
     source, _, target = graph.canonical_etypes[0]
     return "" if source == target else f"{source!r} to {target!r} nodes"
 

@@ -24,7 +24,7 @@ class AttentionContext(Protocol):
     """
 
     frontier: Tensor | None  # (A,) ids of the active nodes; None for all
-    count: Tensor | None  # number of true rows in the frontier, where only the device knows it
+    count: Tensor | None  # number of active nodes in the frontier, where only the device knows it
     value_shift: Tensor | None  # (d,) to be added to every value
 
     @property

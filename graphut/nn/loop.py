@@ -94,12 +94,13 @@ class AdaptiveLoop:
     ) -> LoopOutput:
         """Repeat the step, and return the result of the first `num_dst` nodes.
 
-        The context holds keys and values of all nodes, `feat`, `(N_src, d)`, their first states,
-        and `positions`, `(N_src,)` or `(N_src, k)`, where they are. With `AsyncFiniteChecks` the
-        loop does not wait for the number of active nodes; it needs attention that takes such
-        counts. With `settle` it goes on until keys and values are those of step `max_steps`, for
-        nodes to come that take more steps: a decoding cache needs it. The frontier of each step is
-        added to `rows`, if given. `members` are the nodes' graphs, for a rule that needs them.
+        The context holds the keys and values of all nodes. `feat`, `(N_src, d)`, are their first
+        states, and `positions`, `(N_src,)` or `(N_src, k)`, their positions. With
+        `AsyncFiniteChecks` the loop does not wait for the number of active nodes; it needs
+        attention that takes such counts. With `settle` it goes on until keys and values are those
+        of step `max_steps`, for nodes to come that take more steps: a decoding cache needs it. The
+        frontier of each step is added to `rows`, if given. `members` are the nodes' graphs, for a
+        rule that needs them.
         """
         checks = FiniteChecks() if checks is None else checks
         feat, added = self.begin(feat, positions)

@@ -28,9 +28,9 @@ class InputNoise:
         Standard deviation, in units of the states. Those of graphut's models begin with
         embeddings of deviation 1.
     on : {"first", "injected", "every_step"}
-        The first states, of which what is injected stays clean; or the injected ones, drawn once;
-        or the injected ones, drawn anew at each step, of which a halted node keeps the one of the
-        step after its last.
+        Which states get noise. "first": those before step 1; what is injected stays clean.
+        "injected": what is added again, with one draw for all steps. "every_step": the same, with
+        a new draw at each step; a halted node keeps the draw of the step after its last.
 
     Raises
     ------

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.topology.batch import starts
+from graphut.attention.ragged import starts
 
 
 @dataclass

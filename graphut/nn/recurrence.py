@@ -227,7 +227,7 @@ class AdaptiveRecurrence(nn.Module):
             Triton nothing waits for the device (but `LearnedSignal`): of wrong numbers, the error
             comes when the host knows of them, in this call or a later one of the layer.
         RuntimeError
-            If nodes halt inside of `torch.func.vmap`.
+            If nodes halt inside of `torch.func.vmap`, or while a CUDA graph is recorded.
 
         Examples
         --------

@@ -76,10 +76,6 @@ class PositionwiseTransition(_Transition):
         super().__init__(in_feats, hidden_feats, activation, dropout)
         self.reset_parameters()
 
-    def transform(self, rows: Tensor) -> Tensor:
-        """Return the transition of rows, whichever nodes they belong to."""
-        return self.layers(rows)
-
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
@@ -99,7 +95,7 @@ class PositionwiseTransition(_Transition):
         Tensor
             `(N, in_feats)` or `(A, in_feats)`
         """
-        return self.transform(feat if frontier is None else feat[frontier])
+        return self.layers(feat if frontier is None else feat[frontier])
 
 
 class SeparableConvTransition(_Transition):

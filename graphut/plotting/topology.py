@@ -20,7 +20,7 @@ PAST, FUTURE, EXTRA = range(1, 4)
 KINDS = {
     PAST: ("from earlier tokens and itself", BLUE),
     FUTURE: ("from later tokens", ORANGE),
-    EXTRA: ("from or to nodes that are no tokens", WINE),
+    EXTRA: ("from or to nodes that are not tokens", WINE),
 }
 
 

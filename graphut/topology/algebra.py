@@ -135,7 +135,7 @@ class Intersection(_Pair, named=False):
         super().__post_init__()
         if self.left.has_extra_nodes and self.right.has_extra_nodes:
             raise ValueError(
-                f"{str(self.left)!r} and {str(self.right)!r} both have nodes that are no tokens: "
+                f"{str(self.left)!r} and {str(self.right)!r} both have nodes that are not tokens: "
                 "they have no edges in common"
             )
 

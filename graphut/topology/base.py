@@ -14,15 +14,8 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import EdgeLayout, IntervalLayout, layout_from_edges
-from graphut.topology.batch import (
-    Interval,
-    Lengths,
-    as_lengths,
-    graph_from_layouts,
-    positions,
-    ragged_arange,
-    starts,
-)
+from graphut.attention.ragged import positions, ragged_arange, starts
+from graphut.topology.batch import Interval, Lengths, as_lengths, graph_from_layouts
 from graphut.topology.causality import sees_future
 from graphut.topology.registry import operators, register, registry
 
@@ -322,7 +315,7 @@ class Topology:
                 "a cross graph joins pairs of sentences"
             )
         if src_lengths is not None and self.has_extra_nodes:
-            raise ValueError(f"{str(self)!r} has nodes that are no tokens: not for a cross graph")
+            raise ValueError(f"{str(self)!r} has nodes that are not tokens: not for a cross graph")
         num_dst, num_src = (n + self.extra_nodes(n) for n in (tokens, sources))
         sentence = torch.repeat_interleave(num_dst)
         return self.layout_of_rows(

@@ -54,42 +54,6 @@ def holds_integers(values: Tensor) -> bool:
     return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
 
 
-def starts(lengths: Tensor) -> Tensor:
-    """Return the first node of each sentence, `(batch,)`."""
-    return lengths.cumsum(0) - lengths
-
-
-def positions(lengths: Tensor) -> Tensor:
-    """Return the position of each node in its sentence, from 0, `(num_nodes,)`."""
-    first = torch.repeat_interleave(starts(lengths), lengths)
-    return torch.arange(first.numel()) - first
-
-
-def ragged_arange(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `(row, position)` of every entry of a ragged array whose row `i` has `counts[i]`.
-
-    Examples
-    --------
-    >>> ragged_arange(torch.tensor([2, 0, 1]))
-    (tensor([0, 0, 2]), tensor([0, 1, 0]))
-    """
-    return torch.repeat_interleave(counts), positions(counts)
-
-
-def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Add up the values of each row, `(rows, ...)`: always in the same order, to the same bits.
-
-    `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`. Values of 16 bits are added
-    up in float32: in 16 bits a long sum would stop growing.
-    """
-    if values.dtype in (torch.bfloat16, torch.float16):
-        return row_sums(values.float(), row, rows).to(values.dtype)
-    sums = values.new_zeros(rows, *values.shape[1:])
-    if values.is_cuda:  # where `index_add` adds in whatever order threads come; this one sorts
-        return sums.index_put((row,), values, accumulate=True)
-    return sums.index_add(0, row, values)
-
-
 def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     """Return one batched graph with an edge type for each layout, edges in canonical order.
 

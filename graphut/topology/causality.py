@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, IntervalLayout
-from graphut.topology.batch import positions
+from graphut.attention.ragged import positions
 
 ExtraStarts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, layout_from_edges
+from graphut.attention.ragged import positions
 from graphut.topology.algebra import merge
 from graphut.topology.base import Topology
-from graphut.topology.batch import Interval, Lengths, as_lengths, positions
+from graphut.topology.batch import Interval, Lengths, as_lengths
 from graphut.topology.extra_nodes import token_nodes
 from graphut.topology.parse import parse
 
@@ -66,7 +67,7 @@ def cross_topology(topology: Topology | str) -> Topology:
     topology = parse(topology)
     if topology.has_extra_nodes:
         raise ValueError(
-            f"{str(topology)!r} has nodes that are no tokens: cross-attention is between tokens"
+            f"{str(topology)!r} has nodes that are not tokens: cross-attention is between tokens"
         )
     return topology if isinstance(topology, _CrossTopology) else _CrossTopology(topology)
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
-from graphut.topology.batch import ragged_arange
 
 
 @dataclass(frozen=True)

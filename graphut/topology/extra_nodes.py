@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphut.attention.ragged import earlier_equals, positions, ragged_arange, row_sums, starts
 from graphut.topology.base import Topology
-from graphut.topology.batch import Lengths, as_lengths, positions, ragged_arange, row_sums, starts
+from graphut.topology.batch import Lengths, as_lengths
 from graphut.topology.parse import parse
 
 
@@ -97,7 +98,4 @@ def _alike_before(topology: Topology, lengths: Tensor) -> Tensor:
     """Count, for each extra node, those before it in its sentence that start as the same tokens."""
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
-    _, same, count = start.unique(dim=0, return_inverse=True, return_counts=True)
-    before = torch.empty_like(same)
-    before[same.argsort(stable=True)] = positions(count)
-    return before
+    return earlier_equals(start.unique(dim=0, return_inverse=True)[1])

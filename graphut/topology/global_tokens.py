@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
-from graphut.topology.batch import Interval, ragged_arange
+from graphut.topology.batch import Interval
 
 
 @dataclass(frozen=True)

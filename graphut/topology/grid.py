@@ -8,8 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
-from graphut.topology.batch import ragged_arange
 from graphut.topology.window import count_pairs
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
-from graphut.topology.batch import ragged_arange
 from graphut.topology.window import capped_sum
 
 

@@ -18,7 +18,14 @@ def test_plain_table_with_a_short_row() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0.00"), (0.5, "0.500"), (9.999, "10.0"), (99.96, "100"), (12345.6, "12346")],
+    [
+        (0.0, "0.00"),
+        (0.5, "0.500"),
+        (9.999, "10.0"),
+        (99.96, "100"),
+        (12345.6, "12346"),
+        (3.14e-7, "3.14e-07"),
+    ],
 )
 def test_three_digits(value: float, text: str) -> None:
     assert three_digits(value) == text

@@ -236,7 +236,7 @@ def test_classifier_refuses_what_can_be_read_once_and_documents_without_sentence
         ("vocab_size", 2, "vocab_size must be at least 3"),
         ("classes", 1, "classes must be at least 2; got 1"),
         ("longest_sentence", 0, "longest_sentence must be at least 1; got 0"),
-        ("step_loss_weight", -1.0, "step_loss_weight must be 0 or more; got -1.0"),
+        ("step_loss_weight", -1.0, "step_loss_weight must be at least 0; got -1.0"),
         ("topology", "zigzag", "zigzag"),
     ],
 )

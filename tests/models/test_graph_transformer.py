@@ -167,7 +167,7 @@ def test_graph_transformer_names_a_node_without_in_edge() -> None:
     [
         ({"classes": 2}, "num_kinds must be positive or num_feats, but not both; it is 0; got 0"),
         ({"num_kinds": 2, "num_feats": 2, "classes": 2}, "num_kinds must be"),
-        ({"num_kinds": 2, "num_feats": -1, "classes": 2}, "num_feats must be 0 or more; got -1"),
+        ({"num_kinds": 2, "num_feats": -1, "classes": 2}, "num_feats must be at least 0; got -1"),
         ({"num_kinds": 2, "classes": 1}, "classes must be at least 2; got 1"),
         (
             {"num_kinds": 2, "classes": 2, "transition": "sepconv"},

@@ -40,7 +40,7 @@ def test_draw_topology_explains_the_colours_of_edges() -> None:
     assert [text.get_text() for text in legend.get_texts()] == [
         "from earlier tokens and itself",
         "from later tokens",
-        "from or to nodes that are no tokens",
+        "from or to nodes that are not tokens",
     ]
 
 

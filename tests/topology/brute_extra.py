@@ -1,4 +1,4 @@
-"""Topologies with nodes that are no tokens, from their definitions."""
+"""Topologies with nodes that are not tokens, from their definitions."""
 
 from __future__ import annotations
 

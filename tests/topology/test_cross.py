@@ -46,7 +46,7 @@ def test_cross_topology_keeps_name_and_stability() -> None:
 
 
 def test_cross_topology_refuses_extra_nodes() -> None:
-    with pytest.raises(ValueError, match="'star' has nodes that are no tokens: cross-attention"):
+    with pytest.raises(ValueError, match="'star' has nodes that are not tokens: cross-attention"):
         cross_topology("star")
 
 

@@ -125,7 +125,7 @@ def test_edge_attention_equals_that_by_masks(spec: str, backend: str) -> None:
 
 @pytest.mark.parametrize("topology", [Star(), Virtual(1), BinaryPartition(2)])
 def test_layout_of_a_cross_graph_refuses_extra_nodes(topology: Topology) -> None:
-    with pytest.raises(ValueError, match=f"'{topology}' has nodes that are no tokens"):
+    with pytest.raises(ValueError, match=f"'{topology}' has nodes that are not tokens"):
         topology.layout([3], [4])
 
 

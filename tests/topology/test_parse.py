@@ -91,7 +91,7 @@ def test_parse_returns_a_topology_as_it_is() -> None:
         ("window:9999999999999999999", 7, r"integers are below 10\^18, got 9999999999999999999"),
         ("@7", 0, "expected a topology, got '@'"),
         ("causal|global", 7, "global: tokens are positions from 0, at least one"),
-        ("star&virtual:1", 4, "'star' and 'virtual:1' both have nodes that are no tokens"),
+        ("star&virtual:1", 4, "'star' and 'virtual:1' both have nodes that are not tokens"),
     ],
 )
 def test_parse_errors_point_at_the_position(spec: str, place: int, words: str) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
 from graphut.attention.triton.inputs import KernelInputs, padded
 from graphut.attention.triton.kernels.csr import rows_forward, rows_query, rows_source
@@ -152,7 +153,6 @@ def cut_long(indptr: Tensor, split: int) -> Pieces:
     rows = (degrees > split).nonzero()[:, 0]
     counts = -(-degrees[rows] // split)
     cuts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    of = torch.repeat_interleave(counts)
-    step = torch.arange(of.numel(), device=of.device) - cuts[of]
+    of, step = ragged_arange(counts)
     start = indptr[rows[of]] + step * split
     return Pieces(rows[of].int(), start, rows.int(), cuts.int())

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _HEAD = ["sequences right", "tokens right", "edges", "ms a batch", "encoder steps", "decoder steps"]
-PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
+MODEL_PARTS = {"encoder": ENCODE, "decoder": DECODE, "cross": CROSS}
 """The edge types of the sentence graph, by the part of the model."""
 
 
@@ -49,13 +49,13 @@ class Comparison:
     training: TrainingConfig  # each run has a seed of its own
     config: UniversalTransformerConfig  # the rest of the model
     seeds: Sequence[int] = (0,)  # of weights, order and dropout, the same for every topology
-    part: str = "encoder"  # a key of `PARTS`: the part of the model whose topology differs
+    part: str = "encoder"  # a key of `MODEL_PARTS`: the part of the model whose topology differs
     device: torch.device = CPU
 
     def __post_init__(self) -> None:
         """Raise `ValueError` if there is nothing to compare, or a topology does not fit."""
-        if self.part not in PARTS:
-            raise ValueError(f"part must be one of {', '.join(PARTS)}, got {self.part!r}")
+        if self.part not in MODEL_PARTS:
+            raise ValueError(f"part must be one of {', '.join(MODEL_PARTS)}, got {self.part!r}")
         for name in ("topologies", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"{name} is empty: there is nothing to compare")
@@ -118,7 +118,7 @@ class Comparison:
     ) -> ComparisonRow:
         vocabularies, pairs = self.task.vocabularies, self.task.test
         found = [PairLearner().evaluate(model, vocabularies, pairs) for model in models]
-        edges = graph.num_edges(PARTS[self.part]) / graph.batch_size
+        edges = graph.num_edges(MODEL_PARTS[self.part]) / graph.batch_size
         return ComparisonRow(topology, edges, times["median"] / len(found), found)
 
     def _pass(self, models: list[UniversalTransformer], graph: DGLGraph) -> None:

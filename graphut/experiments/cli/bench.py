@@ -112,9 +112,10 @@ def _add_attention(parser: Parser) -> None:
     option = parser.add_argument
     option("--topology", type=_read(parse), default=COMPLETE, metavar="SPEC",
            help="who attends to whom, such as window:32 (default: complete)")
-    option("--nodes", type=int, metavar="N", help="one sentence of so many tokens")
-    option("--sentences", type=int, metavar="N", help="or so many sentences")
-    option("--lengths", type=_read(parse_bounds), metavar="LOW-HIGH", help="of so many tokens")
+    option("--nodes", type=int, metavar="N", help="tokens of the one sentence")
+    option("--sentences", type=int, metavar="N", help="or the number of sentences")
+    option("--lengths", type=_read(parse_bounds), metavar="LOW-HIGH",
+           help="the tokens of each sentence, such as 10-60")
     option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
     _add_common(parser)
     option("--dtype", choices=DTYPES, default="float32", help="of features (default: float32)")
@@ -142,7 +143,7 @@ def _add_layers(parser: Parser) -> None:
            help="edges without self-loops (default: 2000000)")
     option("--power-law", action="store_true", help="give few nodes most of the edges")
     option("--seeds", type=int, metavar="N",
-           help="two layers over sampled blocks of 10 in-neighbours that end at so many nodes")
+           help="two layers over sampled blocks of 10 in-neighbours for this many nodes")
     option("--dim", type=int, default=128, metavar="N", help="features (default: 128)")
     _add_figures(parser, repeats=5, heads=4)  # the layers run on the CPU
 

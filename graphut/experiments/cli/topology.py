@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graphut._files import write_json
-from graphut.experiments.bench.comparison import PARTS, Comparison
+from graphut.experiments.bench.comparison import MODEL_PARTS, Comparison
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, build
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, PairTask, preset_of
@@ -158,7 +158,7 @@ def _add_compare(parser: Parser, argv: Sequence[str]) -> None:
     help = "of the runs of each topology (default: 0)"
     option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
     help = "whose topology it is: encoder's, decoder's, or cross-attention's (default: encoder)"
-    option("--part", choices=PARTS, default="encoder", help=help)
+    option("--part", choices=MODEL_PARTS, default="encoder", help=help)
     option("--out", metavar="FOLDER", help="keep the runs, figures and a picture of them here")
     add_device(parser)
     task = _task_in(argv)

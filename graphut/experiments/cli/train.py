@@ -33,7 +33,7 @@ from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig, with_rule
 from graphut.models.pretrained import load_weights, read_config
 
-_WORTH_IT = 1.25  # so many times as fast, bfloat16 is taken
+_WORTH_IT = 1.25  # bfloat16 is taken where it is more than this many times as fast
 MAY_GROW = ("epochs", "patience")  # in a run that is resumed
 _RUN_OPTIONS = ("task", "out", "resume", "device", "minutes", "preset", "init_from", "accumulate")
 

@@ -120,10 +120,10 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     help = "begin with the weights of the model in another folder, such as that of a run; the "
     help += "options and the symbols must be those that make such a model"
     option("--init-from", metavar="FOLDER", help=help)
-    help = "train no longer than so many minutes, and then be ready to be resumed "
+    help = "train no longer than this many minutes, and then be ready to be resumed "
     help += "(default: no limit)"
     option("--minutes", type=float, default=math.inf, metavar="X", help=help)
-    help = "compute each batch in so many parts, one after the other: it takes less memory, and "
+    help = "compute each batch in this many parts, one after the other: it takes less memory, and "
     help += "the gradients are the same (default: 1)"
     option("--accumulate", type=int, default=1, metavar="K", help=help)
     named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)

@@ -28,9 +28,11 @@ class Records:
 def bench_record(name: str, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of a report of `graphut bench --out`: without the date, and rounded."""
     missing = [key for key in ("command", "bench", "machine", "rows") if key not in report]
-    if missing or report["bench"] not in _KINDS:
-        what = f"no {missing[0]!r}" if missing else f"a benchmark {report['bench']!r}"
-        raise ValueError(f"it is no report of graphut bench: it has {what}")
+    if missing:
+        raise ValueError(f"it is no report of graphut bench: it has no {missing[0]!r}")
+    if report["bench"] not in _KINDS:
+        known = ", ".join(_KINDS)
+        raise ValueError(f"no table shows the benchmark {report['bench']!r}, but those of {known}")
     if report.get("note"):
         raise ValueError(report["note"])
     machine = {key: value for key, value in report["machine"].items() if key not in _LEFT_OUT}

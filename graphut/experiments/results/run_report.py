@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graphut._files import blaming
 from graphut._version import __version__
+from graphut.attention.ragged import ragged_arange
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_examples import Picture, show_examples
 from graphut.experiments.results.run_record import RunRecord
@@ -27,7 +28,6 @@ from graphut.experiments.wording import counted, flag, meaning_of
 from graphut.models.base import AdaptiveModel
 from graphut.plotting import draw_training
 from graphut.plotting.figure import new_figure
-from graphut.topology.batch import ragged_arange
 
 _LOOKED_AT = 100  # test examples
 

@@ -20,7 +20,6 @@ from graphut.experiments.tasks.base import (
     Text,
     TextTask,
     Vocabularies,
-    option,
 )
 from graphut.experiments.tasks.char_lm import CharLM
 from graphut.experiments.tasks.graph_problems import (
@@ -54,6 +53,7 @@ from graphut.experiments.tasks.scan import Scan
 from graphut.experiments.tasks.sudoku import Sudoku
 from graphut.experiments.tasks.translation import Multi30k, Wmt14
 from graphut.experiments.tasks.vocabulary import Vocabulary, Words
+from graphut.models.checked_config import option
 
 # In the order of the command line's help.
 BUILT_IN: tuple[type[Task], ...] = (

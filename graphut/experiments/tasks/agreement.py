@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from graphut.experiments.tasks import cache
-from graphut.experiments.tasks.base import Text, TextTask, option
+from graphut.experiments.tasks.base import Text, TextTask
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out
 from graphut.experiments.tasks.vocabulary import Words
+from graphut.models.checked_config import option
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
@@ -28,7 +29,7 @@ _ORIGIN = (
     "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
     "the folder rnn_agr_simple"
 )
-# From so many words on, an equal beginning is taken for the same sentence; "this" and "it" are not.
+# The words from which on an equal beginning means the same sentence; "this" and "it" are fewer.
 _SAME_SENTENCE = 6
 _FORMAT = 4
 _SMALL = (

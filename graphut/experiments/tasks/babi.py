@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from graphut.experiments.tasks import cache
-from graphut.experiments.tasks.base import Question, QuestionTask, option
+from graphut.experiments.tasks.base import Question, QuestionTask
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.tasks.stories import parse_stories, words
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.checked_config import option
 
 NUM_TASKS = 20
 _FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -67,15 +67,6 @@ class LabelledGraph(NamedTuple):
     depth: NDArray[np.int64] | None = None
     positions: NDArray[np.int64] | None = None  # (N, k), coordinates of each node
     group: str = ""  # the part of its set that it is reported with, such as "near"
-
-
-def option(default: Any, help: str, *, least: float | None = None) -> Any:
-    """Return a dataclass field for an option of a task, with its help text of the command line.
-
-    The default is `dataclasses.MISSING` for an option that must be given; `least` is the smallest
-    value that `Task` accepts.
-    """
-    return field(default=default, metadata={"help": help, "least": least})
 
 
 @dataclass(frozen=True)
@@ -254,6 +245,11 @@ class QuestionTask(VocabularyTask):
     @abstractmethod
     def answers(self) -> Vocabulary:
         """The classes, each a symbol."""
+
+    @property
+    def longest_story(self) -> int | None:
+        """The number of facts, the last ones of a story, that are kept; None if all are."""
+        return None
 
 
 @dataclass(frozen=True)

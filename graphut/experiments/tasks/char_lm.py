@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import blaming
-from graphut.experiments.tasks.base import PARTS, Text, TextTask, option
+from graphut.experiments.tasks.base import PARTS, Text, TextTask
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import (
     LANGUAGE_MODEL,
@@ -21,6 +21,7 @@ from graphut.experiments.tasks.presets import (
 )
 from graphut.experiments.tasks.splits import random_windows, strided_windows
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary
+from graphut.models.checked_config import option
 
 _ORIGIN = (
     "tiny-shakespeare is to be had from https://github.com/karpathy/char-rnn, "

@@ -98,11 +98,10 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
 
     A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
     has a label, the graph has `label`; an empty one and -1 are none. White space in names becomes
-    "_". The attributes `train_mask`,
-    `val_mask` and `test_mask` may say which nodes are asked in which part. Edges of undirected
-    graphs count in both directions, and nodes without an edge from themselves get one. Raise
-    `ValueError` or `FileNotFoundError`, which names the file, if there is no graph, or one cannot
-    be read.
+    "_". The attributes `train_mask`, `val_mask` and `test_mask` may say which nodes are asked in
+    which part. Edges of undirected graphs count in both directions, and nodes without an edge from
+    themselves get one. Raise `ValueError` or `FileNotFoundError`, which names the file, if there is
+    no graph, or one cannot be read.
     """
     files = graph_files(path)
     if files[0].suffix == ".csv":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges
 from graphut.experiments.tasks.presets import (
     COUNTING_GRAPHS,
@@ -23,6 +23,7 @@ from graphut.experiments.tasks.presets import (
     with_baselines,
 )
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.checked_config import option
 
 _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])

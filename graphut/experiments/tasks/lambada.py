@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from graphut.experiments.tasks import files
-from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask, option
+from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask
 from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out, random_windows
 from graphut.experiments.tasks.vocabulary import Words
+from graphut.models.checked_config import option
 
 LAMBADA = files.DataSet(
     "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
@@ -46,7 +47,7 @@ def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passag
     """Return the passages of each part as words, the last of which is the answer.
 
     There are 4869 development passages, and 5153 of other novels to test on. If `held_out` is
-    given, so many development passages are validated on, and the others are trained on.
+    given, this many development passages are validated on, and the others are trained on.
     """
     texts = (LAMBADA.read(folder, name) for name in LAMBADA.checksums)
     validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)

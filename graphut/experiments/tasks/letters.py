@@ -10,9 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask
 from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.checked_config import option
 from graphut.sentences import EOS
 
 _LETTERS = Vocabulary(ascii_lowercase)

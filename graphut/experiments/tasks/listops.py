@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task, option
+from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task
 from graphut.experiments.tasks.cache import Arrays, cached, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import (
@@ -26,6 +26,7 @@ from graphut.experiments.tasks.presets import (
     with_baselines,
 )
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.checked_config import option
 
 _OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "[MIN": min,

@@ -14,8 +14,9 @@ from typing import ClassVar, NamedTuple
 from zlib import crc32
 
 from graphut.experiments.tasks import presets
-from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask, option
+from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, character_of, symbol_of
+from graphut.models.checked_config import option
 from graphut.sentences import BOS, EOS
 
 _DIGITS = Vocabulary(digits)

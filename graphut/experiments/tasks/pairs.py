@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphut._files import blaming
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask, option
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
+from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
 
 

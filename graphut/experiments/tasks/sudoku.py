@@ -11,10 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, option
+from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.presets import NARROW_SUDOKU_LAYERS, SUDOKU, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.checked_config import option
 
 Cells = NDArray[np.int64]
 """`(81,)`, the digit of each cell, row by row; 0 for an empty one."""
@@ -72,7 +73,7 @@ def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
 def _search(places: list[int], empty: int) -> Iterator[list[int]]:
     """Yield solutions: fill what is forced, then try the digits of a cell that has few."""
     while True:
-        one = two = three = 0  # cells of at least so many digits
+        one = two = three = 0  # cells of at least one, two and three digits
         for place in places:
             three |= two & place
             two |= one & place

@@ -14,11 +14,12 @@ from xml.sax.saxutils import unescape
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask, in_batches, option
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask, in_batches
 from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.subwords import BYTES, Subwords, tokenizers_package
+from graphut.models.checked_config import option
 
 LANGUAGES = ("en", "de")
 _NAMES = [f"{part}.{language}" for part in PARTS for language in LANGUAGES]

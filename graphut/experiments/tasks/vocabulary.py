@@ -58,7 +58,7 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         """Return the first symbols, and the number of the others."""
-        return f"Vocabulary({self._listing()})"
+        return f"{type(self).__name__}({self._listing()})"
 
     @cached_property
     def _ids(self) -> dict[str, int]:

@@ -17,14 +17,16 @@ class TrainingConfig(CheckedConfig):
     another type or out of range raises `ValueError`, which quotes it.
     """
 
-    epochs: int = option(60, "passes over the training examples, at most")
-    batch_size: int = option(64, "examples in a batch")
+    epochs: int = option(60, "passes over the training examples, at most", least=1)
+    batch_size: int = option(64, "examples in a batch", least=1)
     optimizer: Literal["adamw", "adam"] = option("adamw", "rule of the updates")
     learning_rate: float = option(1e-3, "largest learning rate, reached after the warm-up")
     warmup: int = option(
-        400, "updates in which the learning rate rises from 0, half of all at most"
+        400, "updates in which the learning rate rises from 0, half of all at most", least=0
     )
-    weight_decay: float = option(0.01, "per unit of the learning rate (adam: added to gradients)")
+    weight_decay: float = option(
+        0.01, "per unit of the learning rate (adam: added to gradients)", least=0
+    )
     clip_norm: float = option(1.0, "largest norm of the gradient; above it, it is scaled down")
     ema: float = option(
         0.0,
@@ -32,18 +34,25 @@ class TrainingConfig(CheckedConfig):
         "validated and kept (0: the weights themselves)",
     )
     label_smoothing: float = option(0.0, "share of the target spread evenly over the vocabulary")
-    ponder_weight: float = option(0.001, "loss for each step that a token takes, on average")
-    ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0")
+    ponder_weight: float = option(
+        0.001, "loss for each step that a token takes, on average", least=0
+    )
+    ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0", least=0)
     ponder_wait: int = option(
         0,
         "epochs in a row without a better validation before the ponder weight rises; only after "
         "that may target_accuracy end the run (0: it rises from the start)",
+        least=0,
     )
     linear_start: int = option(
-        0, "first epochs that train without the softmax of attention; validation has it always"
+        0,
+        "first epochs that train without the softmax of attention; validation has it always",
+        least=0,
     )
     min_steps: int = option(
-        0, "train each batch with a cap drawn from so many steps to max_steps (0: with max_steps)"
+        0,
+        "train each batch with a cap drawn from this many steps to max_steps (0: with max_steps)",
+        least=0,
     )
     target_accuracy: float = option(
         1.0,
@@ -51,7 +60,9 @@ class TrainingConfig(CheckedConfig):
         "right; of questions, how likely the right answers were; of translations, BLEU / 100",
     )
     patience: int = option(
-        20, "stop, after the warm-up, when so many epochs in a row were all worse than one before"
+        20,
+        "stop, after the warm-up, when this many epochs in a row were all worse than one before",
+        least=1,
     )
     choose_by: Literal["task", "log_probability", "last"] = option(
         "task",
@@ -66,15 +77,14 @@ class TrainingConfig(CheckedConfig):
         "there; else float32)",
     )
     seed: int = option(
-        0, "of the training examples and their order; graphut train: of weights and dropout too"
+        0,
+        "of the training examples and their order; graphut train: of weights and dropout too",
+        least=0,
     )
 
     def _check_values(self) -> None:
-        for name in ("epochs", "batch_size", "patience", "learning_rate", "clip_norm"):
+        for name in ("learning_rate", "clip_norm"):
             self._check(name, getattr(self, name) > 0, "positive")
-        ponder = ("ponder_weight", "ponder_warmup", "ponder_wait")
-        for name in ("warmup", "weight_decay", "seed", "min_steps", "linear_start", *ponder):
-            self._check(name, getattr(self, name) >= 0, "0 or more")
         self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         best = self.choose_by != "last" or not self.ponder_wait
         self._check("ponder_wait", best, "0 where choose_by is 'last'")

@@ -72,7 +72,7 @@ def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
 
 
 def padded(names: Sequence[str], nodes: int) -> list[str]:
-    """Return the names of tokens, and stars for nodes that are no tokens."""
+    """Return the names of tokens, and stars for nodes that are not tokens."""
     return [*names, *["*"] * (nodes - len(names))]
 
 

@@ -159,7 +159,7 @@ class Trainer:
             while True:
                 end = self.progress.end(self.config)
                 self.progress.stopped = end is not None or not finished
-                self.save()
+                self._save()
                 if self.progress.stopped:
                     break
                 finished = self._train_epoch(should_stop)
@@ -171,7 +171,7 @@ class Trainer:
         self.report(f"done after {counted(self.progress.epoch, 'epoch')}: {end}")
         return True
 
-    def save(self) -> None:
+    def _save(self) -> None:
         """Write a checkpoint over the last one, if this one can be gone on from."""
         if not is_first():
             return
@@ -280,7 +280,7 @@ class Trainer:
                     bar.set_description_str(self._status(), refresh=False)
                 bar.update()
                 if time.monotonic() - self._saved_at > SAVE_EVERY:
-                    self.save()
+                    self._save()
         return True
 
     def _status(self) -> str:

@@ -92,7 +92,7 @@ class _NewestTokens:
 
     def transit(self, transition: Transition, rows: Tensor) -> Tensor:
         if not isinstance(transition, SeparableConvTransition):
-            return transition.transform(rows)
+            return transition.layers(rows)
         self.decoder.combined.write(self._ids(self.frontier), self._step, rows)
         taps = self._of_frontier(self.paths)[:, -transition.kernel_size :]
         window = self.decoder.combined.read(taps, self._step)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
+from graphut.attention.ragged import starts
 from graphut.nn import AdaptiveRecurrence, Global
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
-from graphut.topology.batch import starts
 from graphut.topology.cross import check_all_see, cross_layout
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.topology.batch import ragged_arange
+from graphut.attention.ragged import earlier_equals, ragged_arange
 
 Memory: TypeAlias = tuple[Any, ...]
 
@@ -41,16 +41,11 @@ class GraphMembers(NamedTuple):
             )
         if not graph_ids.numel():
             return self
-        least, largest = torch.stack(graph_ids.aminmax()).tolist()
-        if least < 0:
-            raise ValueError(f"graph_ids must be 0 or more, got {least}")
-        graph_ids = graph_ids.to(self.graph.device)
-        together, order = (self.graph * (largest + 1) + graph_ids).sort(stable=True)
-        rank = torch.arange(len(order), device=order.device) - torch.searchsorted(
-            together, together
-        )
-        place = torch.empty_like(order).index_copy(0, order, rank)
-        return GraphMembers(graph_ids, place, largest + 1)
+        # Numbered anew, since ids may be large, such as those of a database.
+        ids, graph = graph_ids.to(self.graph.device).unique(return_inverse=True)
+        if ids[0] < 0:
+            raise ValueError(f"graph_ids must be 0 or more, got {int(ids[0])}")
+        return GraphMembers(graph, earlier_equals(self.graph * len(ids) + graph), len(ids))
 
 
 def graph_members(layout: EdgeLayout) -> GraphMembers:

@@ -58,12 +58,13 @@ class Convergence(HaltingRule):
         wide = torch.promote_types(rows.after.dtype, torch.float32)
         if self.readout is not None:
             was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))
-            return (was.exp() * (was - now)).sum(-1)
+            # A class that was impossible, with the logit -inf, adds 0, and not 0 times infinity.
+            return (was.exp() * (was - now)).masked_fill(was == -torch.inf, 0.0).sum(-1)
         was, now = memory[0].to(wide), rows.after.to(wide)
         size = now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
         return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Let those rows halt that have been calm for long enough."""
-        calm = (memory[1] + 1).masked_fill(measure >= self.tol, 0)
+        calm = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not calm
         return Decision(calm >= self.patience), (rows.after.detach(), calm)

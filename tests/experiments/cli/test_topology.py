@@ -137,7 +137,7 @@ def test_compare_keeps_runs_figures_and_a_picture(
     [
         (["--encoder-topology", "star"], "--encoder-topology is what is compared"),
         (["--part", "decoder"], "decoder_topology must be causal"),
-        (["--epochs", "0"], "epochs must be positive"),
+        (["--epochs", "0"], "epochs must be at least 1"),
     ],
 )
 def test_compare_refuses_bad_input(

@@ -66,7 +66,10 @@ def test_add_bench_leaves_out_the_date(tmp_path: Path) -> None:
     ("report", "message"),
     [
         ({}, r"x\.json: it is no report of graphut bench: it has no 'command'"),
-        ({**REPORT, "bench": "wings"}, r"it has a benchmark 'wings'"),
+        (
+            {**REPORT, "bench": "wings"},
+            r"no table shows the benchmark 'wings', but those of attention",
+        ),
         ({**REPORT, "machine": []}, r"x\.json: AttributeError"),
     ],
 )

@@ -396,7 +396,7 @@ def test_trainer_keeps_the_last_good_checkpoint_and_the_best_model(tmp_path: Pat
     before = {name: (tmp_path / name).read_bytes() for name in (CHECKPOINT, "model.safetensors")}
     next(trainer.model.parameters()).data[0] = float("nan")
     with pytest.raises(FloatingPointError, match=r"learning_rate.* \(update 4 is saved in .*\)"):
-        trainer.save()
+        trainer._save()
     with pytest.raises(FloatingPointError, match="after update 4: try a lower"):
         trainer.fit()
     for name, content in before.items():
@@ -579,10 +579,10 @@ def test_trainer_notices_that_the_folder_was_removed(tmp_path: Path) -> None:
 def test_trainer_notices_that_another_has_locked_the_folder_anew(tmp_path: Path) -> None:
     first = make(tmp_path)
     with first._lock:
-        first.save()
+        first._save()
         (tmp_path / LOCK).unlink()
         with FolderLock(tmp_path), pytest.raises(BlockingIOError, match="nothing more is written"):
-            first.save()
+            first._save()
 
 
 def test_trainer_refuses_a_model_that_learns_other_tasks(tmp_path: Path) -> None:

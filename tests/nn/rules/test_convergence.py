@@ -48,6 +48,22 @@ def test_convergence_with_a_readout_compares_predictions() -> None:
     assert "readout" not in " ".join(layer.state_dict())
 
 
+def test_convergence_a_class_that_a_readout_rules_out_changes_nothing() -> None:
+    was, now = normal(2, 5, 4).detach()
+    ruled_out = torch.tensor([[0.0, 0.0, 0.0, -torch.inf]])
+    found = [
+        Convergence(readout=readout).measure((was,), rows_of(now))
+        for readout in (lambda x: x + ruled_out, lambda x: x[:, :3])
+    ]
+    torch.testing.assert_close(*found)
+
+
+def test_convergence_what_is_no_number_is_not_calm() -> None:
+    still, lost = torch.ones(2, 1), torch.tensor([[1.0], [torch.nan]])
+    state = RuleState(Convergence(), still)
+    assert state.update(rows_of(lost)).tolist() == [True, False]
+
+
 def rows_of(after: torch.Tensor) -> StepRows:
     return StepRows(after, after, None, 1, False)
 

@@ -150,7 +150,8 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         questions = []
         with blaming(path, ""):
             for asked in parse_stories(read_text(path)):
-                questions.append(asked.encode(text, answers))
+                shown = asked.with_last_facts(task.longest_story)
+                questions.append(shown.encode(text, answers))
                 sizes = [len(sentence) for sentence in document(questions[-1])]
                 if len(sizes) > config.max_length or max(sizes) > config.longest_sentence:
                     raise ValueError(

@@ -225,6 +225,19 @@ def test_read_questions_of_a_file(tmp_path: Path) -> None:
         LEARNER.read(str(path), TASK.vocabularies, config, TASK)
 
 
+class Forgetful(Whereabouts):
+    longest_story = 1
+
+
+def test_read_questions_keeps_the_last_facts_as_the_task_does(tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("1 John went garden.\n2 Mary went hall.\n3 Where is Mary?\thall\t2\n")
+    config = make_model(max_length=2).config
+    [found] = LEARNER.read(str(path), TASK.vocabularies, config, Forgetful())
+    assert [TASK.vocabulary.write(fact) for fact in found.facts] == ["mary went hall"]
+    assert found.supporting == (0,)
+
+
 @pytest.mark.parametrize(("facts", "words"), [(2, 3), (1, 99)])
 def test_read_questions_refuses_what_is_too_long(tmp_path: Path, facts: int, words: int) -> None:
     path = tmp_path / "own.txt"
