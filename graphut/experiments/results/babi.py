@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
@@ -13,7 +13,7 @@ from graphut.experiments import tables
 from graphut.experiments.results.published import BABI_ERRORS
 from graphut.experiments.results.run_record import RunRecord, did_not_train
 from graphut.experiments.results.run_table import Entry, Variant, in_brackets, variant_name
-from graphut.experiments.tasks.presets import SMALL, TRANSFORMER, UNTIED
+from graphut.experiments.tasks.presets import SMALL, UNTIED
 from graphut.experiments.training.learners.questions import FAILED
 from graphut.experiments.wording import counted
 
@@ -104,17 +104,20 @@ def babi_trials(runs: Sequence[RunRecord]) -> str:
     return tables.markdown_table(head, rows)
 
 
-def babi_summary(runs: Sequence[RunRecord], size: str, *, joint: bool) -> tuple[str, str, str]:
-    """Return the average errors of `small`, of a plain Transformer, and of the paper.
+def babi_averages(
+    runs: Sequence[RunRecord], size: str, presets: Iterable[str], *, joint: bool
+) -> list[list[str]]:
+    """Return, for each preset, the average errors of its variants that are no trials."""
+    ours = [c for c in _columns(_entries(size, joint=joint), runs) if c.by_task and not c.is_trial]
+    return [[c.in_short() for c in ours if c.preset == preset] for preset in presets]
 
-    They are those of each variant that is no trial. The paper's is that of the same tasks.
-    """
-    columns = [*_columns(_entries(size, joint=joint), runs)]
-    ours = [c for c in columns if c.by_task and not c.is_trial]
-    small, plain = ([c for c in ours if c.preset == preset] for preset in (SMALL, TRANSFORMER))
-    best, mean = published_errors(size, small[0].by_task if small else TASKS, joint=joint)
-    each = ["; ".join(map(_Column.in_short, own)) or tables.NOT_MEASURED for own in (small, plain)]
-    return each[0], each[1], f"UT {best} (best of ten runs), {mean} (mean of ten)"
+
+def babi_published(runs: Sequence[RunRecord], size: str, *, joint: bool) -> str:
+    """Return the paper's average errors on the tasks on which `small` was measured."""
+    ours = _columns(_entries(size, joint=joint), runs)
+    found = [c.by_task for c in ours if c.preset == SMALL and c.by_task and not c.is_trial]
+    best, mean = published_errors(size, found[0] if found else TASKS, joint=joint)
+    return f"UT {best} (best of ten runs), {mean} (mean of ten)"
 
 
 def published_errors(size: str, tasks: Collection[int], *, joint: bool) -> list[str]:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from graphut.experiments import tables
@@ -36,8 +37,14 @@ class BenchmarkTable:
             for cells in self.rows(report)
         ]
         if rows:
-            return tables.markdown_table([*self.head, "on", "command"], rows)
+            return _without_empty([*self.head, "on", "command"], rows)
         return f"Not measured yet: {tables.code(f'{self.command} --out FILE.json')}"
+
+
+def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table without the columns in which nothing was measured."""
+    kept = [any(row[n] != tables.NOT_MEASURED for row in rows) for n in range(len(head))]
+    return tables.markdown_table([*compress(head, kept)], [[*compress(row, kept)] for row in rows])
 
 
 def _attention_rows(report: Row, frontier: bool = False, cold: bool = False) -> Iterator[list[str]]:
@@ -52,7 +59,6 @@ def _attention_rows(report: Row, frontier: bool = False, cold: bool = False) -> 
                 problem["sizes"],
                 str(problem["dim"]),
                 f"{tables.percent(problem['frontier'])}%",
-                row["name"],
                 tables.milliseconds(row["seconds"]["median"]),
                 tables.three_digits(row["flops_per_second"] / 1e9),
                 f"{tables.percent(row['share_of_matmul'])}%",
@@ -121,7 +127,7 @@ def _known(value: float | None) -> str:
 
 
 _CALL = "graphut bench attention --topology causal --nodes 4096 --dim 128"
-_CALL_HEAD = ["topology", "tokens", "d", "active", "kernels", "ms", "GFLOP/s", "of matmul",
+_CALL_HEAD = ["topology", "tokens", "d", "active", "ms", "GFLOP/s", "of matmul",
               *(f"x {peer}" for peer in _PEERS), "fastest"]  # fmt: skip
 BENCHMARK_TABLES: Mapping[str, BenchmarkTable] = {
     "attention": BenchmarkTable("attention", _CALL_HEAD, _attention_rows, _CALL),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -18,6 +19,7 @@ from graphut.experiments.tasks.presets import BASELINES, SMALL
 
 Row = Mapping[str, Any]
 _LONG = "up-to-400"  # the test set of algorithmic tasks that has all lengths
+_DEEPEST = "official-d20s"  # the test set of ListOps with the deepest lists
 _MEASURES = {
     "token_accuracy": "right symbols",
     "sequence_accuracy": "right sequences",
@@ -136,12 +138,15 @@ def _listed(values: Iterable[float], form: Callable[[float], str] = two_decimals
 
 
 def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
-    """Return a chart with four panels for each task: two of accuracy, and two of steps."""
+    """Return a chart with four panels for each task, two of accuracy and two of steps.
+
+    A point is the mean of the seeds.
+    """
     by_task = {
         entry.task: {
-            preset: record
-            for preset in (SMALL, *BASELINES)  # without further options
-            if (record := entry.best((preset, ()), _LONG, runs)) is not None
+            preset: judged
+            for preset in (SMALL, *BASELINES)
+            if (judged := [r for r in entry.as_asked(preset, runs) if _LONG in r.evaluations])
         }
         for entry in TASK_TABLES["algorithmic"].entries
     }
@@ -150,24 +155,30 @@ def lengths_chart(runs: Sequence[RunRecord]) -> Chart:
         [
             Panel(task.removeprefix("algorithmic-"), "symbols of the source", meaning, series)
             for measure, meaning in _MEASURES.items()
-            for task, records in by_task.items()
-            if (series := [Series(name, _by_length(r, measure)) for name, r in records.items()])
+            for task, found in by_task.items()
+            if (series := [Series(name, _by_length(own, measure)) for name, own in found.items()])
         ],
     )
 
 
-def _by_length(record: RunRecord, measure: str) -> list[tuple[float, float]]:
-    return [(_middle(row), row[measure]) for row in record.evaluations[_LONG]["by_source_length"]]
+def _by_length(records: Sequence[RunRecord], measure: str) -> list[tuple[float, float]]:
+    """Return a measure by the length of the source: means of the seeds, which have one test set."""
+    found: dict[float, list[float]] = {}
+    for row in chain.from_iterable(r.evaluations[_LONG]["by_source_length"] for r in records):
+        found.setdefault(_middle(row), []).append(row[measure])
+    return [(length, fmean(values)) for length, values in found.items()]
 
 
 def nesting_table(runs: Sequence[RunRecord]) -> str:
-    """Return the table of right answers and steps by how deep lists are nested: means of seeds."""
-    return _listops_table(runs, "by_nesting", _nesting)
+    """Return the table of right answers by how deep lists are nested, in the deepest test set."""
+    return _listops_table(runs, "by_nesting", _nesting, [_DEEPEST], with_steps=False)
 
 
 def operator_table(runs: Sequence[RunRecord]) -> str:
     """Return the table of right answers and steps by the operator of the outermost list."""
-    return _listops_table(runs, "by_operator", lambda row: (row["operator"],))
+    table = TASK_TABLES["listops"]
+    names = [column.test_set for column in table.columns[:-1]]  # the last one is that of steps
+    return _listops_table(runs, "by_operator", lambda row: (row["operator"],), names)
 
 
 def _nesting(row: Mapping[str, Any]) -> tuple[int, ...]:
@@ -179,31 +190,34 @@ def _listops_table(
     runs: Sequence[RunRecord],
     detail: str,
     column_of: Callable[[Mapping[str, Any]], tuple[Any, ...]],
+    names: Sequence[str],
+    with_steps: bool = True,
 ) -> str:
     """Return the table of a detail of ListOps; runs judged by an older version have no row."""
-    table = TASK_TABLES["listops"]
-    names = [column.test_set for column in table.columns[:-1]]  # the last one is that of steps
     rows_of: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for variant, records in table.entries[0].variants(runs).items():
+    for variant, records in TASK_TABLES["listops"].entries[0].variants(runs).items():
         for name in names:
             of_seeds = [record.evaluations.get(name, {}).get(detail, ()) for record in records]
             if rows := [row for own in of_seeds for row in own]:
                 rows_of[variant_name(variant), name] = rows
     columns = sorted({column_of(row) for rows in rows_of.values() for row in rows})
     body = [
-        [*key, *(_in_column([row for row in rows if column_of(row) == own]) for own in columns)]
+        [
+            *key,
+            *(_in_column([r for r in rows if column_of(r) == own], with_steps) for own in columns),
+        ]
         for key, rows in rows_of.items()
     ]
     titles = [" to ".join(map(str, ends)) for ends in columns]
     return markdown_table(["model", "test set", *titles], body)
 
 
-def _in_column(own: Sequence[Mapping[str, Any]]) -> str:
-    """Return the share of right answers, and steps in the encoder and in the decoder."""
+def _in_column(own: Sequence[Mapping[str, Any]], with_steps: bool) -> str:
+    """Return the share of right answers, and maybe steps in the encoder and in the decoder."""
     if not own:
         return ""
     right, *steps = (
         fmean(row[name] for row in own)
         for name in ("sequence_accuracy", "encoder_steps", "decoder_steps")
     )
-    return f"{share(right)} at {_listed(steps)}"
+    return f"{share(right)} at {_listed(steps)}" if with_steps else share(right)

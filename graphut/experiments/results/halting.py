@@ -81,7 +81,7 @@ def family_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 def ways_table(runs: Sequence[RunRecord]) -> str:
     """Return the table of ways to halt: mean and deviation over seeds."""
     head = ["way", "what it is", "4-24 nodes", "100 nodes", "1000 nodes", "steps"]
-    head += ["rank correlation", "work by need", "weights", "updates", "minutes"]
+    head += ["rank correlation", "work / needed", "weights", "updates", "minutes"]
     head += ["seeds", "command"]
     found = runs_by_way(runs)
     rows = [
@@ -105,7 +105,7 @@ def distances_table(runs: Sequence[RunRecord]) -> str:
 
 def sweep_table(runs: Sequence[RunRecord]) -> str:
     """Return the table of one model under several rules, in the largest trees."""
-    head = ["rule in the test", "steps at most", "nodes right", "steps", "work by need"]
+    head = ["rule in the test", "steps at most", "nodes right", "steps", "work / needed"]
     rows = [
         [
             code(row["rule"]),
@@ -120,7 +120,13 @@ def sweep_table(runs: Sequence[RunRecord]) -> str:
 def problems_table(runs: Sequence[RunRecord]) -> str:
     """Return the table of the other problems: a depth for each node, one for all, a baseline."""
     head = ["task", "run", "test set", "graphs", "answers right", "graphs right", "steps"]
-    head += ["rank correlation", "work by need", "best depth for all", "right at it", "work at it"]
+    head += [
+        "rank correlation",
+        "work / needed",
+        "best depth for all",
+        "right at that depth",
+        "work at that depth",
+    ]
     head += ["right with GATConv", "updates", "minutes", "seed", "command"]
     rows = [
         [
@@ -140,7 +146,7 @@ def problems_table(runs: Sequence[RunRecord]) -> str:
 def families_table(runs: Sequence[RunRecord]) -> str:
     """Return the table of families of trees, those left out of training too: means of seeds."""
     head = ["trained on", "test set", "graphs", "nodes right", "graphs right", "steps"]
-    head += ["rank correlation", "work by need", "seeds", "command"]
+    head += ["rank correlation", "work / needed", "seeds", "command"]
     found: dict[tuple[str, str], list[RunRecord]] = {}
     for record in sorted(family_runs(runs), key=lambda record: record.setup.seed):
         for name in record.evaluations:

@@ -32,7 +32,7 @@ from graphut.experiments.results.halting import (
 from graphut.experiments.results.line_chart import Chart
 from graphut.experiments.results.records import Records
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.summary import summary_table
+from graphut.experiments.results.summary import presets_table, summary_table
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tasks.presets import UNTIED
 
@@ -48,6 +48,7 @@ _CHARTS = {
 _TABLES: Mapping[str, Callable[[Sequence[RunRecord]], str]] = {
     **{name: table.markdown for name, table in TASK_TABLES.items()},
     "summary": summary_table,
+    "presets": presets_table,
     "babi-1k": partial(babi_table, size="1k", joint=False),
     "babi-1k-joint": partial(babi_table, size="1k", joint=True),
     "babi-10k": partial(babi_table, size="10k", joint=False),

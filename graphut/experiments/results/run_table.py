@@ -118,6 +118,12 @@ class Entry:
             _check_seeds(records)
         return _in_any_precision(found)
 
+    def as_asked(self, preset: str, runs: Sequence[RunRecord]) -> list[RunRecord]:
+        """Return the runs of a preset as it is asked for, in any precision."""
+        found = self.variants(runs).items()
+        asked = (own for v, own in found if v[0] == preset and not self.short_name(v))
+        return [*chain.from_iterable(asked)]
+
     def best(self, variant: Variant, test_set: str, runs: Sequence[RunRecord]) -> RunRecord | None:
         """Return the best run of a variant that was judged on a set, if there is one."""
         found = self.variants(runs).get(variant, [])

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from graphut.experiments.results.babi import babi_summary
+from graphut.experiments.results.babi import babi_averages, babi_published
 from graphut.experiments.results.published import TINY
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_table import cell_of, in_brackets
 from graphut.experiments.results.task_tables import TASK_TABLES
-from graphut.experiments.tables import NOT_MEASURED, markdown_table
-from graphut.experiments.tasks.presets import SMALL, TRANSFORMER
+from graphut.experiments.tables import NOT_MEASURED, code, markdown_table
+from graphut.experiments.tasks.presets import BASELINES, SMALL, TRANSFORMER, UNTIED
+
+PRESETS = (SMALL, *BASELINES, UNTIED)
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Headline:
     task: str  # the label of an entry
     table: str  # a key of `TASK_TABLES`
     column: str  # the title of a column
-    published: str
-    differs: str
+    published: str = ""
+    differs: str = ""
 
 
 _UT = "UT {}; a Neural GPU with a curriculum 1.0 / 1.0"
@@ -40,8 +42,8 @@ HEADLINES = (
     Headline("lte-program", "lte", "mixed", "UT .89 / .63", _LTE),
     Headline("lte-control", "lte", "mixed", "UT 1.0 / 1.0", _LTE),
     Headline("lte-addition", "lte", "mixed", "UT 1.0 / 1.0", _LTE),
-    Headline("agreement, small split", "agreement", "all", "UT .992",
-             "a ninth of the paper's training data; all our test sentences have attractors"),
+    Headline("agreement, small split", "agreement", "balanced", "UT .992 of all",
+             "a tenth of the paper's training data; all our test sentences have attractors"),
     Headline("lambada, without novels", "lambada", "last words", "UT .19", _NOVELS),
     Headline("lambada-reading, without novels", "lambada-reading", "answers", "UT .5625", _NOVELS),
     Headline("multi30k", "translation", "BLEU", "DGL's example 35.41 to 36.45",
@@ -59,6 +61,13 @@ HEADLINES = (
     Headline("listops", "listops", "official d20s", "Ordered Memory .999 (1910.13466)",
              "trained on at most 100 symbols; Ordered Memory has a stack"),
 )  # fmt: skip
+OTHERS = (
+    *(Headline(f"lte-{name}", "lte", "mixed") for name in ("copy", "double", "reverse")),
+    *(Headline(name, "letters", "test") for name in ("copy", "reverse", "sort")),
+    Headline("scan, simple split", "scan", "test"),
+    Headline("char-lm", "char-lm", "bits a character"),
+)
+"""Tasks that are in the table of presets alone."""
 # The figures of the memory network, and of its port, stand in the folder `bechmarks` (so it is
 # spelled) of github.com/vinhkhuc/MemN2N-babi-python.
 _MEMORY = "; a memory network {} (the authors' code of 1503.08895)"
@@ -80,20 +89,43 @@ def summary_table(runs: Sequence[RunRecord]) -> str:
     variants of a preset it is the first that was measured, and the one that the task's entry also
     asks for.
     """
-    rows = [
-        [line.task, line.column, *(_ours(line, preset, runs) for preset in (SMALL, TRANSFORMER)),
-         line.published, "none known", line.differs]
-        for line in HEADLINES
-    ]  # fmt: skip
+    rows = []
+    for line in HEADLINES:
+        ours = (_ours(line, preset, runs) for preset in (SMALL, TRANSFORMER))
+        cells = ["; ".join(found) or NOT_MEASURED for found in ours]
+        rows.append([line.task, line.column, *cells, line.published, "none known", line.differs])
     for (size, joint), (others, reproduced, differs) in _BABI.items():
-        task = f"bAbI, {size}, {'all together' if joint else 'one by one'}"
-        *ours, paper = babi_summary(runs, size, joint=joint)
-        rows.append([task, "average error, %", *ours, f"{paper}{others}", reproduced, differs])
+        found = babi_averages(runs, size, (SMALL, TRANSFORMER), joint=joint)
+        cells = ["; ".join(own) or NOT_MEASURED for own in found]
+        paper = babi_published(runs, size, joint=joint)
+        rows.append([*_babi_title(size, joint), *cells, f"{paper}{others}", reproduced, differs])
     head = ["task", "measure", "ours, halting", "ours, a plain Transformer", "published"]
     return markdown_table([*head, "reproduced by others", "what differs"], rows)
 
 
-def _ours(line: Headline, preset: str, runs: Sequence[RunRecord]) -> str:
+def presets_table(runs: Sequence[RunRecord]) -> str:
+    """Return one row for each task on which the model that halts and a baseline were measured."""
+    found = [
+        (line.task, line.column, [_ours(line, preset, runs) for preset in PRESETS])
+        for line in (*HEADLINES, *OTHERS)
+    ]
+    for size, joint in _BABI:
+        averages = babi_averages(runs, size, PRESETS, joint=joint)
+        found.append((*_babi_title(size, joint), averages))
+    rows = [
+        [task, measure, *(cells[0] if cells else NOT_MEASURED for cells in each)]
+        for task, measure, each in found
+        if each[0] and any(each[1:])
+    ]
+    return markdown_table(["task", "measure", *map(code, PRESETS)], rows)
+
+
+def _babi_title(size: str, joint: bool) -> tuple[str, str]:
+    return f"bAbI, {size}, {'all together' if joint else 'one by one'}", "average error, %"
+
+
+def _ours(line: Headline, preset: str, runs: Sequence[RunRecord]) -> list[str]:
+    """Return the cells of the variants of a preset that are shown, the preset itself first."""
     table = TASK_TABLES[line.table]
     [entry] = [e for e in table.entries if (e.label or e.task) == line.task]
     [column] = [column for column in table.columns if column.title == line.column]
@@ -101,8 +133,7 @@ def _ours(line: Headline, preset: str, runs: Sequence[RunRecord]) -> str:
     others = [*chain.from_iterable(found.values())]
     measured = [variant for variant in found if variant[0] == preset and found[variant]]
     shown = measured[:1] + [v for v in measured[1:] if v == (SMALL, tuple(entry.also.items()))]
-    cells = [
+    return [
         f"{cell_of(column, found[v], others)} {in_brackets(entry.short_name(v), len(found[v]))}"
         for v in shown
     ]
-    return "; ".join(cells) or NOT_MEASURED

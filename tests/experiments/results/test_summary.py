@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from graphut.experiments.results.summary import HEADLINES, summary_table
+from graphut.experiments.results.summary import HEADLINES, OTHERS, presets_table, summary_table
 from graphut.experiments.results.task_tables import TASK_TABLES
-from tests.experiments.results.tiny import PAIRS, make_record, row
+from tests.experiments.results.tiny import PAIRS, cells, make_record, row
 
 
 def test_summary_table_has_the_preset_small_with_its_seeds() -> None:
@@ -49,6 +49,18 @@ def test_summary_table_has_the_average_of_babi() -> None:
     assert row(table, "bAbI, 1k, one by one")["ours, halting"] == "-"
 
 
+def test_presets_table_has_tasks_with_a_baseline() -> None:
+    runs = [
+        make_record("algorithmic-copy", seed=0, exactly_400=PAIRS),
+        make_record("algorithmic-copy", "untied", exactly_400=PAIRS),
+        make_record("copy", test=PAIRS),  # without a baseline
+    ]
+    [head, only] = cells(presets_table(runs))
+    assert head == ["task", "measure", "`small`", "`fixed`", "`transformer`", "`untied`"]
+    found = ".500 / .500 (one run)"
+    assert only == ["algorithmic-copy", "exactly 400", found, "-", "-", found]
+
+
 def test_summary_table_names_entries_and_columns_that_are_there() -> None:
     names = {
         (entry.label or entry.task, name, column.title)
@@ -56,4 +68,4 @@ def test_summary_table_names_entries_and_columns_that_are_there() -> None:
         for entry in table.entries
         for column in table.columns
     }
-    assert {(line.task, line.table, line.column) for line in HEADLINES} <= names
+    assert {(line.task, line.table, line.column) for line in (*HEADLINES, *OTHERS)} <= names
