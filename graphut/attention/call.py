@@ -79,7 +79,7 @@ class AttentionCall:
         if self.relative_bias is None:
             return self
         row, source, edge = self.layout.in_edges()
-        relative = _by_offset(self.relative_bias, source - row)
+        relative = _by_offset(self.relative_bias, source - row).to(self.score_dtype)
         bias = relative.new_zeros(relative.shape).index_copy(0, edge, relative)
         if self.edge_bias is not None:
             bias = bias + self.edge_bias

@@ -10,6 +10,7 @@ from torch import Tensor
 from graphut._dgl import dgl, is_installed
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
+from graphut.attention.second_derivatives import refuse_second_derivatives
 
 
 def dgl_attention(call: AttentionCall) -> AttentionResult:
@@ -42,21 +43,8 @@ class _Once(torch.autograd.Function):
         return tuple(table.view_as(table) for table in tables)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        if not torch.is_grad_enabled():
-            return grads
-        # Each gradient depends on all tables, and so leads to the error from all of them.
-        return tuple(_Refusal.apply(grad, *ctx.saved_tensors) for grad in grads)  # type: ignore[no-untyped-call]
-
-
-class _Refusal(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, *tables: Tensor) -> Tensor:
-        return grad.view_as(grad)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        raise RuntimeError("the backend 'dgl' has no second derivatives: use backend='dense'")
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return refuse_second_derivatives("the backend 'dgl'", grads, ctx.saved_tensors)
 
 
 DGL = Backend(

@@ -17,7 +17,10 @@ from graphut.attention.backend import InPlaceKernels
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.transforms import in_transform
+
+_KERNELS = "attention that reads keys and values in place"
 
 
 class KeyValueMemory:
@@ -90,7 +93,7 @@ class _Table:
         self.written = 0  # writes that are in the table now
         self._replaced: list[tuple[Tensor | None, Tensor | None]] = []  # by write
         self._grads: Tensor | None = None
-        self._grads_of = 0  # writes that were in the table when it was last read backward
+        self._grads_of = -1  # the backward pass that they belong to
 
     def key_value(self) -> tuple[Tensor, Tensor]:
         assert self.rows is not None
@@ -131,24 +134,26 @@ class _Table:
         self.rows.index_copy_(0, nodes, rows)
 
     def open_grads(self) -> Tensor:
-        """Return the table that a read adds its gradients to.
+        """Return the table that the reads of a backward pass add their gradients to.
 
-        In a backward pass each read is earlier than the one before; a later one begins a new pass.
+        Each pass begins with zeros: one before it may have ended half-way.
         """
         assert self.rows is not None
-        if self._grads is None or self.written >= self._grads_of:
+        this_pass = torch._C._current_graph_task_id()
+        if self._grads is None or self._grads_of != this_pass:
             self._grads = self.kernels.zero_gradients(self.rows)
-        self._grads_of = self.written
+        self._grads_of = this_pass
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of a write's rows, and set them to zero: they are of no other."""
-        grads, self._grads = self._grads, None
-        assert grads is not None and self.rows is not None
+        """Return the gradients of a write's rows, and set them to zero for the write before."""
+        grads = self.open_grads()
+        assert self.rows is not None
         if nodes is None:
+            self._grads = None
             return self.kernels.trim_gradients(grads, self.rows)
         taken = grads.index_select(0, nodes)
-        self._grads = grads.index_fill_(0, nodes, 0.0)
+        grads.index_fill_(0, nodes, 0.0)
         return self.kernels.trim_gradients(taken, self.rows)
 
 
@@ -162,9 +167,10 @@ class _Write(torch.autograd.Function):
         return chain.clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
-        return chain_grad, ctx.table.take_grads(ctx.nodes), None, None
+        grads = chain_grad, ctx.table.take_grads(ctx.nodes)
+        # The chain leads to all rows and queries.
+        return *refuse_second_derivatives(_KERNELS, grads, [chain_grad]), None, None
 
 
 class _Read(torch.autograd.Function):
@@ -175,17 +181,18 @@ class _Read(torch.autograd.Function):
         out, softmax = table.kernels.forward(call)
         # Without the query's history, which would keep the whole graph alive.
         ctx.call, ctx.table, ctx.written = replace(call, query=query.detach()), table, table.written
-        ctx.save_for_backward(out, softmax)
+        ctx.save_for_backward(out, softmax, chain, query)
         return out, chain.clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, out_grad: Tensor, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
         ctx.table.restore(ctx.written)
         key, value = ctx.table.key_value()
         call = replace(ctx.call, key=key, value=value)
         key_grad, value_grad = ctx.table.open_grads().unbind(1)
-        out, softmax = ctx.saved_tensors
-        kernels = ctx.table.kernels
-        query_grad = kernels.backward(call, out_grad, out, softmax, key_grad, value_grad)
-        return chain_grad, query_grad, None, None
+        out, softmax, *inputs = ctx.saved_tensors
+        backward = ctx.table.kernels.backward
+        with torch.no_grad():
+            query_grad = backward(call, out_grad, out, softmax, key_grad, value_grad)
+        inputs += out_grad, chain_grad
+        return *refuse_second_derivatives(_KERNELS, (chain_grad, query_grad), inputs), None, None

@@ -90,19 +90,11 @@ class EdgeLayout(ABC):
     def _check(self) -> None:
         for name in (*self._index_names, "edge_ids"):
             given = getattr(self, name)
-            if given is None:
-                continue
-            if not isinstance(given, Tensor):
-                raise TypeError(f"{name} must be a 1-D int64 tensor, got {given!r}")
-            if given.dtype != torch.int64 or given.dim() != 1:
-                raise TypeError(
-                    f"{name} must be 1-D int64, got shape {tuple(given.shape)} and {given.dtype}"
-                )
+            if given is not None:
+                _check_index(name, given)
         self._check_rows()
         for lengths, nodes in (("src_lengths", self.num_src), ("dst_lengths", self.num_dst)):
-            total = int(getattr(self, lengths).sum())
-            if total != nodes:
-                raise ValueError(f"{lengths} are {total} in all, but there are {nodes} nodes")
+            _check_lengths(lengths, getattr(self, lengths), nodes)
         if self.edge_ids is not None:
             _check_permutation(self.edge_ids, int(self.in_degrees.sum()))
 
@@ -421,8 +413,11 @@ def layout_from_edges(
 
     Raises
     ------
+    TypeError
+        If the ends are not 1-D int64.
     ValueError
-        If an edge's end is not one of the nodes.
+        If there are not as many sources as destinations, an edge's end is not one of the nodes, or
+        lengths are not those of the nodes.
 
     Examples
     --------
@@ -431,8 +426,16 @@ def layout_from_edges(
     ...                   num_src=2, num_dst=2).in_degrees
     tensor([1, 2])
     """
+    for name, ends in (("src", src), ("dst", dst)):
+        _check_index(name, ends)
+    if len(src) != len(dst):
+        raise ValueError(f"src has {len(src)} edges, but dst has {len(dst)}")
     _check_range("src", src, num_src)
     _check_range("dst", dst, num_dst)
+    src_lengths = torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu()
+    dst_lengths = torch.tensor([num_dst]) if dst_lengths is None else dst_lengths.cpu()
+    _check_lengths("src_lengths", src_lengths, num_src)
+    _check_lengths("dst_lengths", dst_lengths, num_dst)
     place = dst * num_src + src
     order = None
     if bool((place[1:] < place[:-1]).any()):
@@ -442,8 +445,8 @@ def layout_from_edges(
         indptr = torch.searchsorted(dst.contiguous(), nodes)
     batch: dict[str, Any] = {
         "num_src": num_src,
-        "src_lengths": torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu(),
-        "dst_lengths": torch.tensor([num_dst]) if dst_lengths is None else dst_lengths.cpu(),
+        "src_lengths": src_lengths,
+        "dst_lengths": dst_lengths,
         "edge_ids": order,
         "extra_nodes": extra_nodes,
         "_trusted": True,
@@ -456,6 +459,22 @@ def layout_from_edges(
         lo[filled] = src[indptr[:-1][filled]]
         return IntervalLayout(lo=lo, hi=lo + degrees, **batch)
     return CSRLayout(indptr=indptr, indices=src, **batch)
+
+
+def _check_index(name: str, given: Any) -> None:
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name} must be a 1-D int64 tensor, got {given!r}")
+    if given.dtype != torch.int64 or given.dim() != 1:
+        raise TypeError(
+            f"{name} must be 1-D int64, got shape {tuple(given.shape)} and {given.dtype}"
+        )
+
+
+def _check_lengths(name: str, lengths: Tensor, num_nodes: int) -> None:
+    if lengths.numel() and int(lengths.min()) < 0:
+        raise ValueError(f"{name} holds {int(lengths.min())}: no length is negative")
+    if (total := int(lengths.sum())) != num_nodes:
+        raise ValueError(f"{name} are {total} in all, but there are {num_nodes} nodes")
 
 
 def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:

@@ -116,13 +116,16 @@ class AdaptiveModel(nn.Module):
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """Run a `with` block in evaluation mode, and restore the mode of each module after it."""
-        training = [module for module in self.modules() if module.training]
+        before = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
             yield
         finally:
-            for module in training:
-                module.training = True
+            # By `train`, from the model down: a module may do more there, such as split weights
+            # that it has merged for evaluation.
+            for module, training in before:
+                if module.training != training:
+                    module.train(training)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model into a folder, as `config.json` and `model.safetensors`.

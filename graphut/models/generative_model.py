@@ -15,7 +15,8 @@ from graphut.models.decoding.cached import CachedDecoder
 from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder, TokenDecoder
 from graphut.models.decoding.search import SearchOptions, beam_search, sample
 from graphut.models.outputs import Generation
-from graphut.nn import AdaptiveRecurrence
+from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
+from graphut.nn.attention import is_hooked
 from graphut.nn.recurrence import adaptive_loop
 from graphut.sentences import BOS, EOS, Sentences, flatten
 from graphut.topology import Topology
@@ -129,6 +130,15 @@ class GenerativeModel(AdaptiveModel):
             )
         return logits
 
+    @property
+    def _has_own_decoding(self) -> bool:
+        """True if a part of the decoder may do more than the cached decoder knows of."""
+        loop = adaptive_loop(self.decoder)
+        transitions = [step.transition for step in loop.steps]
+        classes = PositionwiseTransition, SeparableConvTransition
+        known = all(isinstance(transition, classes) for transition in transitions)
+        return not known or loop.is_hooked or any(map(is_hooked, (self.decoder, *transitions)))
+
     def _token_decoder(
         self,
         topology: Topology,
@@ -140,7 +150,7 @@ class GenerativeModel(AdaptiveModel):
         parts = (self.decoder, source, topology, embed, self._predict, sentences)
         # Extra nodes may change with every token, and the cache holds tokens alone.
         cacheable = topology.stable and not topology.has_extra_nodes
-        hooked = adaptive_loop(self.decoder).is_hooked
+        hooked = self._has_own_decoding
         if cacheable and not hooked and (source is None or source.topology.stable):
             return CachedDecoder(*parts)
         if not self._warned:
@@ -150,7 +160,7 @@ class GenerativeModel(AdaptiveModel):
                 which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
             reason = f"{which} not known to be stable as a sentence grows"
             if hooked:
-                reason = "hooks on the decoder's step or attention act on whole sentences"
+                reason = "hooks or classes of your own in the decoder act on whole sentences"
             warnings.warn(
                 f"{reason}: every token runs the whole prefix again",
                 stacklevel=5,  # past _generate, generate and torch.no_grad, to the caller

@@ -267,11 +267,17 @@ class MultiHeadAttention(nn.Module):
         """Return keys and values side by side, `(N_src, 2 * num_heads * head_feats)`."""
         return self.key_value(feat_src)
 
+    @property
+    def has_plain_projection(self) -> bool:
+        """True if `project` is the linear map of keys and values, and nothing else."""
+        own = type(self).project is MultiHeadAttention.project
+        return own and is_plain_linear(self.key_value)
+
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
         """Return a table for `attend` that is written in place, where backend and layer allow."""
         if (self.training and self.attn_drop) or not self.has_softmax:
             return None
-        if not is_plain_linear(self.key_value):  # what another layer returns may have other readers
+        if not self.has_plain_projection:  # what another one returns may have other readers
             return None
         return memory_for(self.backend, layout, self.num_heads, like)
 

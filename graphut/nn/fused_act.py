@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.nn.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.attention import is_hooked, is_plain_linear
 from graphut.nn.checks import check_one_a_row
@@ -152,29 +154,37 @@ class _EndStep(torch.autograd.Function):
         return unit, out, remainder, wrong, *moved
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        saved = dict(zip(SAVED, ctx.saved_tensors, strict=True))
-        given = {
-            name: None if x is None else x.contiguous()
-            for name, x in zip(GIVEN, grads, strict=True)
-            if name.startswith("to_")
-        }
-        seen, unit, states, share = (saved[name] for name in ("seen", "unit", "states", "share"))
-        (missing, bound), (sizes, blocks) = ctx.sizes, _sizes(states)
-        if unit is not None and given["to_unit"] is None:
-            given["to_unit"] = torch.zeros_like(unit)
-        made = {
-            "to_seen": None if seen is None else torch.empty_like(seen),
-            "to_probability": torch.empty_like(share) if seen is None else None,
-            "to_states": torch.empty_like(states),
-            "to_encodings": torch.empty_like(states) if ctx.needs_input_grad[4] else None,
-            "to_spent": torch.empty_like(share),
-        }
-        with torch.cuda.device_of(states):
-            act_backward[(blocks,)](**saved, **given, **made, missing=missing, bound=bound, **sizes)
-        found = made | given
-        return *(found[name] for name in RETURNED), None, None, None
+        with torch.no_grad():
+            found = _gradients(ctx, grads)
+        inputs = [*ctx.saved_tensors, *grads]
+        refused = refuse_second_derivatives("a step that ends by Triton kernels", found, inputs)
+        return *refused, *[None] * 3
+
+
+def _gradients(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return the gradients of the arguments that may have one."""
+    saved = dict(zip(SAVED, ctx.saved_tensors, strict=True))
+    given = {
+        name: None if x is None else x.contiguous()
+        for name, x in zip(GIVEN, grads, strict=True)
+        if name.startswith("to_")
+    }
+    seen, unit, states, share = (saved[name] for name in ("seen", "unit", "states", "share"))
+    (missing, bound), (sizes, blocks) = ctx.sizes, _sizes(states)
+    if unit is not None and given["to_unit"] is None:
+        given["to_unit"] = torch.zeros_like(unit)
+    made = {
+        "to_seen": None if seen is None else torch.empty_like(seen),
+        "to_probability": torch.empty_like(share) if seen is None else None,
+        "to_states": torch.empty_like(states),
+        "to_encodings": torch.empty_like(states) if ctx.needs_input_grad[4] else None,
+        "to_spent": torch.empty_like(share),
+    }
+    with torch.cuda.device_of(states):
+        act_backward[(blocks,)](**saved, **given, **made, missing=missing, bound=bound, **sizes)
+    found = made | given
+    return [found[name] for name in RETURNED]
 
 
 def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | None:

@@ -295,6 +295,8 @@ class AdaptiveRecurrence(nn.Module):
         asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
         return found.out, ponder, *asked
 
+    plain_forward = forward  # for `is_hooked`
+
     def _context(
         self,
         loop: AdaptiveLoop,
@@ -329,13 +331,11 @@ class AdaptiveRecurrence(nn.Module):
         by_edge = context.edge_bias is not None or context.edge_feat is not None
         if context.blocks or by_edge or context.get_attention or loop.calls_steps:
             return FiniteChecks()
-        step = loop.step(1)
-        takes_counts = step.attention.takes_counts(context.layout, feat)
-        if takes_counts and step.cross_attention is not None and context.cross_layout is not None:
-            takes_counts = step.cross_attention.takes_counts(context.cross_layout, feat)
-        if takes_counts:
+        if all(step.takes_counts(context, feat) for step in loop.steps):
             return AsyncFiniteChecks(self, context.num_src, context.num_dst)
-        context.in_place = step.attention.in_place_key_value(context.layout, feat)
+        # Steps with weights of their own may differ, such as in training and evaluation.
+        tables = [s.attention.in_place_key_value(context.layout, feat) for s in loop.steps]
+        context.in_place = tables[0] if all(table is not None for table in tables) else None
         return FiniteChecks()
 
     def _members(self, context: GraphContext, graph_ids: Tensor | None) -> GraphMembers | None:

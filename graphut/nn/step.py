@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
-from graphut.nn.attention import MultiHeadAttention, is_hooked, is_plain_linear
+from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import CopyGate, Transition
@@ -233,6 +233,15 @@ class UniversalTransformerStep(nn.Module):
         parts = (self, self.attention, self.cross_attention)
         return any(part is not None and is_hooked(part) for part in parts)
 
+    def takes_counts(self, context: GraphContext, like: Tensor) -> bool:
+        """Return whether all attention can do with a count of rows that only the device knows."""
+        pairs = ((self.attention, context.layout), (self.cross_attention, context.cross_layout))
+        return all(
+            layer.takes_counts(layout, like)
+            for layer, layout in pairs
+            if layer is not None and layout is not None
+        )
+
     def project(self, rows: Tensor) -> Tensor:
         """Return keys and values `(R, 2 * H * D)` of rows `(R, d)`."""
         return self.attention.project(self.attention_norm(rows) if self.norm == "pre" else rows)
@@ -240,9 +249,10 @@ class UniversalTransformerStep(nn.Module):
     @property
     def has_linear_projection(self) -> bool:
         """A signal added to every row moves all values of `project` by one vector."""
-        plain = self.norm == "post" and is_plain_linear(self.attention.key_value)
-        # A layer of DGL in the place of attention has none of its own.
-        return plain and getattr(self.attention, "has_softmax", True)
+        attention = self.attention  # or a layer of DGL in its place
+        if not isinstance(attention, MultiHeadAttention) or not attention.has_plain_projection:
+            return False
+        return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
         """Return what `signal`, added to every row, adds to every value of `project`.

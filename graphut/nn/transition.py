@@ -97,6 +97,8 @@ class PositionwiseTransition(_Transition):
         """
         return self.layers(feat if frontier is None else feat[frontier])
 
+    plain_forward = forward  # for `is_hooked`
+
 
 class SeparableConvTransition(_Transition):
     r"""A separable convolution along each sentence, an activation, and a linear map.
@@ -193,8 +195,8 @@ class SeparableConvTransition(_Transition):
         layout = as_layout(graph).to(feat.device)
         if layout.extra_nodes:
             raise ValueError(
-                "a convolution runs along tokens alone, and this topology has nodes that are no "
-                "tokens: take PositionwiseTransition, or a topology without them"
+                "a convolution runs along tokens alone, and this topology has nodes that are "
+                "not tokens: take PositionwiseTransition, or a topology without them"
             )
         if feat.shape[0] != layout.num_dst:
             raise ValueError(f"feat has {feat.shape[0]} rows; the graph has {layout.num_dst} nodes")
@@ -205,6 +207,8 @@ class SeparableConvTransition(_Transition):
         inside = taps.clamp(0, feat.shape[0] - 1)
         present = (inside == taps) & (sentence[inside] == sentence[nodes, None])
         return self.convolve(feat[inside] * present[..., None].to(feat.dtype))
+
+    plain_forward = forward  # for `is_hooked`
 
     def convolve(self, window: Tensor) -> Tensor:
         """Return the transition from `(A, kernel_size, in_feats)` rows under the filter."""

@@ -155,3 +155,27 @@ def test_memory_for_backends_that_read_in_place() -> None:
     assert memory_for("torch", GRAPHS["complete"], HEADS, like) is None
     assert memory_for("auto", GRAPHS["complete"], HEADS, like.half()) is None
     assert memory_for("auto", hubs(4, 9, 6), HEADS, like) is None  # rows without in-edges
+
+
+def test_key_value_memory_begins_each_backward_pass_anew() -> None:
+    layout = GRAPHS["complete"]
+    tables, queries = drawn(layout, 4)
+    last_half_way, earlier = tables[3:] + queries[3:], tables[:2] + queries[:2]
+    expected = gradients([copied(layout, tables, queries)[1]], earlier)
+    outs = in_place(layout, tables, queries)
+    torch.autograd.grad(outs[3].sum(), last_half_way, retain_graph=True)
+    assert_same(gradients([outs[1]], earlier), expected)
+
+
+def test_key_value_memory_may_be_read_twice_between_two_writes() -> None:
+    layout = GRAPHS["complete"]
+    [table, *_], queries = drawn(layout, 4)
+    memory = KeyValueMemory(HEADS, KERNELS)
+    memory.write(None, table * 1)
+    found = [memory.attend(layout, query, None, 0.5) for query in queries]
+    key, value = table.unflatten(1, (2, HEADS, -1)).unbind(1)
+    expected = [
+        edge_attention(layout, query, key, value, scale=0.5, backend="dense") for query in queries
+    ]
+    inputs = [table, *queries]
+    assert_same(gradients(found, inputs), gradients(expected, inputs))

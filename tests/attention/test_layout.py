@@ -258,3 +258,26 @@ def test_edge_layout_refuses_lists() -> None:
     lengths = torch.tensor([2])
     with pytest.raises(TypeError, match=r"lo must be a 1-D int64 tensor, got \[0, 1\]"):
         IntervalLayout(lo=[0, 1], hi=[1, 2], num_src=2, dst_lengths=lengths, src_lengths=lengths)
+
+
+EDGES = torch.tensor([0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"src": EDGES.int()}, r"src must be 1-D int64, got shape \(3,\) and torch.int32"),
+        ({"dst": EDGES.double()}, "dst must be 1-D int64"),
+        ({"dst": EDGES[None]}, "dst must be 1-D int64"),
+        ({"src": [0, 1, 1]}, r"src must be a 1-D int64 tensor, got \[0, 1, 1\]"),
+        ({"dst": EDGES[:1]}, "src has 3 edges, but dst has 1"),
+        ({"src_lengths": torch.tensor([1])}, "src_lengths are 1 in all, but there are 2 nodes"),
+        ({"dst_lengths": torch.tensor([4, -2])}, "dst_lengths holds -2: no length is negative"),
+    ],
+)
+def test_layout_from_edges_refuses_what_kernels_would_not_survive(
+    change: dict[str, Any], words: str
+) -> None:
+    given = {"src": EDGES, "dst": EDGES, "num_src": 2, "num_dst": 2, **change}
+    with pytest.raises((TypeError, ValueError), match=words):
+        layout_from_edges(**given)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.utils.data import DataLoader
@@ -97,6 +98,25 @@ def test_evaluating_restores_the_mode_of_every_module(model: UniversalTransforme
     with model.evaluating():
         assert not any(part.training for part in model.modules())
     assert [part.training for part in model.modules()] == before
+
+
+class Merging(nn.Linear):
+    """As a layer of LoRA: in evaluation its weights are merged, and in training they are not."""
+
+    merged = False
+
+    def train(self, mode: bool = True) -> Merging:
+        self.merged = not mode
+        return super().train(mode)
+
+
+def test_evaluating_lets_each_module_go_back_to_training(model: UniversalTransformer) -> None:
+    layer = Merging(4, 4)
+    model.decoder.step.attention.query = layer
+    model.train()
+    with model.evaluating():
+        assert layer.merged
+    assert not layer.merged
 
 
 def test_adaptive_model_refuses_the_configuration_of_another() -> None:

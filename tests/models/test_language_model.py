@@ -19,7 +19,7 @@ from graphut import (
 from graphut.models import generative_model
 from graphut.models.decoding.decoder import PrefixDecoder
 from graphut.models.outputs import Generation
-from graphut.nn import ACT
+from graphut.nn import ACT, PositionwiseTransition
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Causal
 from tests.helpers import assert_same, covering, gradients, name_of
@@ -208,12 +208,33 @@ def test_language_model_with_hooks_runs_the_prefix_again_as_in_training() -> Non
     model = build()
     attention = model.decoder.step.attention
     attention.register_forward_hook(lambda module, args, out: out / 2)
-    with pytest.warns(UserWarning, match="hooks on the decoder's step.*whole prefix again"):
+    with pytest.warns(UserWarning, match="hooks or classes of your own.*whole prefix again"):
         found = model.generate(TEXTS, max_length=5)
     attention._forward_hooks.clear()
     attention.output.weight.data /= 2
     attention.output.bias.data /= 2
     assert_same_generations(found, model.generate(TEXTS, max_length=5))
+
+
+class Twice(PositionwiseTransition):
+    def forward(self, *args: Any, **options: Any) -> Tensor:
+        return 2 * super().forward(*args, **options)
+
+
+@pytest.mark.parametrize("part", ["transition", "its class", "decoder"])
+def test_language_model_decodes_with_what_hooks_and_own_classes_do(part: str) -> None:
+    model = build()
+    step = model.decoder.step
+    if part == "its class":
+        step.transition.__class__ = Twice
+    elif part == "transition":
+        step.transition.register_forward_hook(lambda module, args, out: 2 * out)
+    else:
+        model.decoder.register_forward_hook(lambda module, args, out: (2 * out[0], *out[1:]))
+    with pytest.warns(UserWarning, match="hooks or classes of your own"):
+        [found] = model.generate([[3, 2]], max_length=4)
+    [scores] = model.log_likelihood([[3, 2, *found.tokens]], ends=found.ended)
+    assert found.score == pytest.approx(float(scores[2:].sum()))
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)

@@ -136,3 +136,35 @@ def test_recurrence_hooks_see_a_call_a_step_with_its_frontier() -> None:
     sizes = [int(size) for size in ponder.frontier_sizes if size]
     assert [rows for kind, rows in calls if kind is MultiHeadAttention] == sizes
     assert [rows for kind, rows in calls if kind is UniversalTransformerStep] == sizes
+
+
+class NormalisedKeys(MultiHeadAttention):
+    def project(self, feat: Tensor) -> Tensor:
+        key, value = super().project(feat).chunk(2, -1)
+        key = nn.functional.normalize(key.unflatten(-1, (self.num_heads, -1)), dim=-1)
+        return torch.cat([3 * key.flatten(-2), value], -1)
+
+
+@pytest.mark.parametrize("halted", HALTED)
+def test_recurrence_knows_that_a_subclass_projects_otherwise(halted: str) -> None:
+    own, hooked = build_case(halted=halted), build_case(halted=halted)
+    for case in (own, hooked):
+        case.layer.step.attention.__class__ = NormalisedKeys
+    hooked.layer.step.register_forward_hook(lambda module, args, out: None)  # no fast path
+    assert_same(own.run(engine), hooked.run(engine))
+
+
+def test_recurrence_with_a_frozen_first_layer_drops_weights_in_the_others() -> None:
+    case = build_case(share_weights=False, halted="running", halting=None)
+    layer = case.layer.train()
+    for step in layer.step:
+        step.attention.attn_drop = 0.5
+
+    def same() -> bool:
+        outs = [engine(layer, case.graph, case.feat, **case.arguments)[0] for _ in range(2)]
+        return torch.equal(*outs)
+
+    layer.step[0].eval()
+    assert not same()
+    layer.eval()
+    assert same()

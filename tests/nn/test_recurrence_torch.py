@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from graphut.attention.library import compiled
 from graphut.nn import FixedDepth, ScheduledHalting
 from graphut.nn.context import GraphContext
 from tests.helpers import assert_same, covering, gradients, layout_of, name_of, normal
@@ -214,3 +215,38 @@ def test_recurrence_sharded_by_step_is_the_plain_one(
         full = [grad.full_tensor() if isinstance(grad, DTensor) else grad for grad in grads]
         results.append([*found, case.feat.grad, *full])
     assert_same(*results)
+
+
+# Derivatives of derivatives, and several gradients at once.
+
+
+@pytest.mark.parametrize("of", ["feat", "weight"])
+def test_recurrence_has_second_derivatives_or_says_that_it_has_none(of: str) -> None:
+    case = build_case()
+    case.layer.step.attention.backend = "auto"
+    leaf = case.feat if of == "feat" else case.layer.step.attention.query.weight
+    out, *_ = engine(case.layer, case.graph, case.feat, **case.arguments)
+    [slope] = torch.autograd.grad(out.square().sum(), case.feat, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivatives: use backend='dense'"):
+        torch.autograd.grad(slope.square().sum(), leaf)
+
+
+def test_recurrence_with_dense_attention_has_second_derivatives() -> None:
+    case = build_case(lengths=[2], max_steps=2)
+    case.layer.step.attention.backend = "dense"
+    feat = case.feat.detach().requires_grad_()
+
+    def out(feat: torch.Tensor) -> torch.Tensor:
+        return engine(case.layer, case.graph, feat, **case.arguments)[0]
+
+    assert torch.autograd.gradgradcheck(out, feat)
+
+
+@pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+def test_recurrence_refuses_several_gradients_at_once() -> None:
+    case = build_case()
+    case.layer.step.attention.backend = "auto"
+    out, *_ = engine(case.layer, case.graph, case.feat, **case.arguments)
+    seeds = torch.stack([torch.ones_like(out), out.detach()])
+    with pytest.raises(RuntimeError, match="one gradient at a time: use backend='dense'"):
+        torch.autograd.grad(out, case.feat, seeds, is_grads_batched=True)

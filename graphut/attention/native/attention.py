@@ -17,6 +17,7 @@ from graphut.attention.native.ops import (
     Numbers,
     Tables,
     attend,
+    check_one_gradient,
     edge_attention_op,
     trim_gradients,
     write_gradients,
@@ -57,6 +58,7 @@ def _backward(
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
+    check_one_gradient(out_grad)
     none = softmax.new_empty(0)
     sums = Gradients(key_grad, value_grad, none, none)
     return write_gradients(out_grad, out, softmax, *_arguments(call), sums, add=True)

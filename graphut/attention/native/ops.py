@@ -203,6 +203,15 @@ edge_attention_op.register_autograd(_op_backward, setup_context=_setup_context)
 edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
+def check_one_gradient(out_grad: Tensor) -> None:
+    """Raise for a batch of gradients, of which torch hands on one tensor without storage."""
+    if is_batchedtensor(out_grad) or is_legacy_batchedtensor(out_grad):
+        raise RuntimeError(
+            "the backend 'native' takes one gradient at a time: use backend='dense' for "
+            "is_grads_batched, or for a vectorized Jacobian"
+        )
+
+
 class EdgeAttention(torch.autograd.Function):
     """Attend as `edge_attention_op` does, without the cost of calling an operator of torch.
 
@@ -231,11 +240,7 @@ class EdgeAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of all arguments."""
-        if is_batchedtensor(out_grad) or is_legacy_batchedtensor(out_grad):
-            raise RuntimeError(
-                "the backend 'native' takes one gradient at a time: use backend='dense' for "
-                "is_grads_batched, or for a vectorized Jacobian"
-            )
+        check_one_gradient(out_grad)
         *tables, out, softmax = ctx.saved_tensors
         given = Tables(*tables)
         if torch.is_grad_enabled():
@@ -281,8 +286,8 @@ def _contiguous(given: Tables) -> Tables:
 
 
 def _side_by_side(table: Tensor) -> Tensor:
-    """Return rows whose features of a head lie one after another."""
-    return table if table.stride(2) == 1 else table.contiguous()
+    """Return rows whose features of a head lie one after another, as they are in memory."""
+    return table.resolve_neg() if table.stride(2) == 1 else table.contiguous()
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

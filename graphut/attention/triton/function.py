@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
+from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.triton import csr, interval
 from graphut.attention.triton.inputs import ActiveRows, KernelInputs, active_rows, packed
 from graphut.attention.triton.kernels.csr import rows_forward
@@ -61,7 +63,8 @@ class _Attention(torch.autograd.Function):
         active: ActiveRows,
         *numbers: Any,
     ) -> Tensor:
-        bias = None if edge_bias is None else edge_bias.contiguous()
+        bias = _contiguous(edge_bias)
+        given = query, key, value, edge_bias
         query, key, value = packed(query), packed(key), packed(value)
         inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
         out = _by_row(active, value.shape[1:], value)
@@ -70,34 +73,53 @@ class _Attention(torch.autograd.Function):
         rest = torch.empty_like(out) if learning else None
         with torch.cuda.device_of(query):
             _kernels(inputs).forward(inputs, out, rest, softmax)
-        ctx.save_for_backward(query, key, value, bias, out, rest, softmax)
+        ctx.save_for_backward(*given, out, rest, softmax)
         ctx.others = (layout, active, *numbers)
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, to_out: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, bias, out, rest, softmax = ctx.saved_tensors
-        layout, active, *numbers = ctx.others
-        inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
-        to_query = _by_row(active, query.shape[1:], query)
-        to_key, to_value = (x.new_empty(x.shape) for x in (key, value))
-        to_bias = None
-        if ctx.needs_input_grad[3]:
-            to_bias = softmax.new_zeros(layout.num_edges, inputs.heads)
-        to_out = packed(to_out)
-        given = {"to_out": to_out, "to_out_stride": to_out.stride(0), "softmax": softmax}
-        given["delta"] = softmax.new_empty(softmax.shape[:2])
-        kernels = _kernels(inputs)
-        with torch.cuda.device_of(query):
-            kernels.backward_rows(
-                inputs, to_query, {"out": out, "rest": rest, "to_bias": to_bias, **given}
-            )
-            if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-                kernels.backward_sources(inputs, to_key, to_value, given)
-        if to_bias is not None:
-            to_bias = to_bias.sum_to_size(bias.shape).to(bias.dtype)
-        return to_query, to_key, to_value, to_bias, *[None] * 6
+        query, key, value, bias, *results = ctx.saved_tensors
+        with torch.no_grad():
+            packed_inputs = packed(query), packed(key), packed(value), _contiguous(bias)
+            grads = _gradients(ctx, packed_inputs, results, packed(to_out))
+        inputs = (query, key, value, bias, to_out)
+        return *refuse_second_derivatives("the backend 'triton'", grads, inputs), *[None] * 6
+
+
+def _gradients(
+    ctx: Any,
+    given: tuple[Tensor, Tensor, Tensor, Tensor | None],
+    results: Sequence[Tensor | None],
+    to_out: Tensor,
+) -> list[Tensor | None]:
+    """Return the gradients of query, key, value and bias."""
+    query, key, value, bias = given
+    out, rest, softmax = results
+    assert softmax is not None
+    layout, active, *numbers = ctx.others
+    inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
+    to_query = _by_row(active, query.shape[1:], query)
+    to_key, to_value = (x.new_empty(x.shape) for x in (key, value))
+    to_bias = None
+    if ctx.needs_input_grad[3]:
+        to_bias = softmax.new_zeros(layout.num_edges, inputs.heads)
+    shared = {"to_out": to_out, "to_out_stride": to_out.stride(0), "softmax": softmax}
+    shared["delta"] = softmax.new_empty(softmax.shape[:2])
+    kernels = _kernels(inputs)
+    with torch.cuda.device_of(query):
+        kernels.backward_rows(
+            inputs, to_query, {"out": out, "rest": rest, "to_bias": to_bias, **shared}
+        )
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
+            kernels.backward_sources(inputs, to_key, to_value, shared)
+    if to_bias is not None and bias is not None:
+        to_bias = to_bias.sum_to_size(bias.shape).to(bias.dtype)
+    return [to_query, to_key, to_value, to_bias]
+
+
+def _contiguous(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.contiguous()
 
 
 def _kernels(inputs: KernelInputs) -> ModuleType:

@@ -395,3 +395,12 @@ def test_native_attention_gives_the_same_bits_twice(kernel: str, threads: int) -
 
     for first, second in zip(run(), run(), strict=True):
         assert torch.equal(first, second)
+
+
+def test_native_attention_of_a_view_with_the_sign_turned() -> None:
+    layout = Causal().layout([3])
+    query, key, value = (torch.randn(3, 2, dtype=torch.complex128) for _ in range(3))
+    turned = [x.conj().imag[..., None] for x in (query, key, value)]
+    assert all(x.is_neg() for x in turned)
+    found, expected = (edge_attention(layout, *turned, backend=b) for b in ("native", "dense"))
+    assert_same([found], [expected])

@@ -248,3 +248,12 @@ def test_attend_is_what_auto_takes_on_gpu() -> None:
     tensors = [x.detach().cuda() for x in drawn(layout)]
     found = edge_attention(layout, *tensors)
     assert torch.equal(found, edge_attention(layout, *tensors, backend="triton"))
+
+
+def test_attend_has_no_second_derivatives() -> None:
+    layout = GRAPHS["causal"]
+    query, key, value = drawn(layout)
+    out = attend(layout.to(DEVICE), *(x.to(DEVICE) for x in (query, key, value)))
+    [slope] = torch.autograd.grad(out.square().sum(), query, create_graph=True)
+    with pytest.raises(RuntimeError, match="'triton' has no second derivatives"):
+        torch.autograd.grad(slope.square().sum(), key)
