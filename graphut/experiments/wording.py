@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from inspect import getdoc
 
 
-def counted(count: int, what: str) -> str:
-    """Return a count of things.
+def counted(count: int, what: str, several: str = "") -> str:
+    """Return a count of things; `several` is what several are called, if not with an "s".
 
     Examples
     --------
-    >>> counted(1, "task"), counted(19, "task")
-    ('1 task', '19 tasks')
+    >>> counted(1, "task"), counted(19, "task"), counted(2, "batch", "batches")
+    ('1 task', '19 tasks', '2 batches')
     """
-    return f"{count} {what}{'s' * (count != 1)}"
+    return f"{count} {what if count == 1 else several or f'{what}s'}"
 
 
 def meaning_of(kind: type) -> str:

@@ -66,7 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = str(error).partition("\n")[0]
         if not isinstance(error, MemoryError) and "allocate" not in text:
             raise
-        print(f"graphut: too little memory: try a smaller --batch-size ({text})", file=sys.stderr)
+        print(
+            f"graphut: too little memory: try a smaller batch, model or cap of steps ({text})",
+            file=sys.stderr,
+        )
         return 2
 
 

@@ -11,6 +11,7 @@ from graphut.experiments.results.run_setup import training_commands
 from graphut.experiments.training import Run
 from graphut.experiments.training.progress import Progress
 from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.wording import counted
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,6 +41,7 @@ def _progress(run: Run) -> str:
     with blaming(run.folder / METRICS):
         found = Progress.replayed(metrics, run.training, run.learner.evaluation)
         return (
-            f"{found.epoch} epochs, {found.update} updates, {metrics[-1]['seconds']} seconds; "
-            f"best on the validation set: {found.best}, after {found.best_epoch} epochs"
+            f"{counted(found.epoch, 'epoch')}, {counted(found.update, 'update')}, "
+            f"{metrics[-1]['seconds']} seconds; best on the validation set: {found.best}, after "
+            f"{counted(found.best_epoch, 'epoch')}"
         )

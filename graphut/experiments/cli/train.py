@@ -106,6 +106,8 @@ def _begun(
     for part in ("validation", "test"):  # a fault in a file is to be known before the training
         if not getattr(task, part):
             raise ValueError(f"the task {name} has no {part} examples")
+    if task.own_files and not task.train(options.get("seed", 0), 0):
+        raise ValueError(f"the task {name} has no training examples")
     training = build(TrainingConfig, options)
     learner = learner_of(task)
     config = build(learner.config_kind, options, **learner.sizes(task))

@@ -58,10 +58,21 @@ def _check_effects(
         )
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Refuses an option that comes twice, of which YAML would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value]
+        for name in names:
+            if names.count(name) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{name!r} comes twice")
+        return super().construct_mapping(node, deep)
+
+
 def _words(path: str, task: str) -> list[str]:
     """Return the options in a YAML file as the words of a command line."""
     try:
-        options = yaml.safe_load(read_text(path)) or {}
+        options = yaml.load(read_text(path), _Loader) or {}
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is no YAML file: {' '.join(str(error).split())}") from None
     if not isinstance(options, dict) or any(isinstance(x, (dict, list)) for x in options.values()):

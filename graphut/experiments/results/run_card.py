@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphut.experiments.machine import machine_name
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_setup import DATA
+from graphut.experiments.results.run_setup import DATA, judged_on
 from graphut.experiments.tables import markdown_table, three_digits
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of
@@ -69,7 +69,11 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
 def _results(record: RunRecord) -> str:
     metrics = list(learner_of(TASKS[record.task]).metric_meanings)
     rows = [
-        [name, str(found["examples"]), *(str(found[metric]) for metric in metrics)]
+        [
+            judged_on(name, found),
+            str(found["examples"]),
+            *(str(found[metric]) for metric in metrics),
+        ]
         for name, found in record.evaluations.items()
     ]
     return markdown_table(["test set", "examples", *metrics], rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
@@ -18,7 +17,12 @@ from graphut.attention.ragged import ragged_arange
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_examples import Picture, show_examples
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_setup import DATA, option_fields, option_words, usual_options
+from graphut.experiments.results.run_setup import (
+    DATA,
+    judged_on,
+    option_fields,
+    usual_options,
+)
 from graphut.experiments.tables import NOT_MEASURED, percent, three_digits, with_prefix
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
@@ -114,7 +118,7 @@ def _results(run: Run, record: RunRecord) -> _Table:
     metrics = [*run.learner.metric_meanings]
     rows = [
         [
-            shlex.join([name, *option_words(found.get("options", {}))]),
+            judged_on(name, found),
             found["examples"],
             *(found.get(metric) for metric in metrics),
         ]

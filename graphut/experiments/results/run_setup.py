@@ -144,3 +144,14 @@ def _differing(task: str, preset: str | None, values: Mapping[str, Any]) -> dict
         for name, value in {**defaults, **values}.items()
         if name != "seed" and value != usual[name]
     }
+
+
+def judged_on(name: str, evaluation: Mapping[str, Any]) -> str:
+    """Return the name of a test set, and the options with which it was evaluated, if any.
+
+    Examples
+    --------
+    >>> judged_on("test", {"options": {"beam_size": 4}})
+    'test --beam-size 4'
+    """
+    return shlex.join([name, *option_words(evaluation.get("options", {}))])

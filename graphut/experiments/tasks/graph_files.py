@@ -80,6 +80,10 @@ class GraphFile:
                 labels=_indices(given, answers),
             )
 
+    def asked_in(self, part: str) -> NDArray[np.bool_]:
+        """Return which nodes are asked in a part; without masks, all are in each."""
+        return self.masks.get(part, np.full(self.num_nodes, not self.masks))
+
     def _numbers(self, num_feats: int) -> NDArray[np.float32]:
         rows = self.features or []
         for node, row in enumerate(rows):
@@ -91,6 +95,11 @@ class GraphFile:
             if not all(map(isfinite, row)):
                 raise ValueError(f"node number {node} has {row} in `feat`, not finite numbers")
         return np.array(rows, np.float32)
+
+
+def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
+    """Return a graph in which some nodes alone are asked."""
+    return graph._replace(labels=np.where(asked, graph.labels, -1))
 
 
 def read_graphs(path: str | Path) -> list[GraphFile]:
@@ -111,6 +120,7 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
     if not graphs:
         raise ValueError(f"{path} holds no graph")
     if any(graph.labels is not None for graph in graphs):
+        _check_all_have_masks(graphs)
         return [replace(g, labels=g.labels or [None] * g.num_nodes) for g in graphs]
     for graph in graphs:
         if graph.label is None:
@@ -141,6 +151,7 @@ def _read_networkx(path: Path) -> networkx.Graph:
     data = read_json(path)
     with blaming(path, "is not a graph by networkx.node_link_data"):
         edges = "edges" if "edges" in data else "links"  # networkx before 3.4 wrote "links"
+        data["graph"] = dict(data.get("graph", {}))  # old versions wrote pairs
         _check_ids(data["nodes"], data[edges])
         return networkx.node_link_graph(data, edges=edges)
 
@@ -185,16 +196,20 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
     for file in files:
         reader = csv.DictReader(read_text(file).splitlines(), strict=True)
         with blaming(file, "is not a CSV file"):
-            columns, table = set(reader.fieldnames or ()), list(reader)
+            reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+            columns, table = set(reader.fieldnames), list(reader)
         keys = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
         kind = next((kind for kind, needed in keys.items() if needed <= columns), None)
         if kind is None:
             raise ValueError(f"{file} has neither src_id and dst_id, node_id nor graph_id")
         if kind in tables:
             raise ValueError(f"{file} and {tables[kind][0]} both hold {kind}: one type is read")
-        if any(None in row.values() or None in row for row in table):
-            raise ValueError(f"{file} has a row with more or fewer columns than its first line")
-        tables[kind] = file, table
+        for index, row in enumerate(table, 1):
+            if None in row.values() or None in row:
+                raise ValueError(
+                    f"{file} has more or fewer columns in row {index} than in its first line"
+                )
+        tables[kind] = file, [{k: v.strip() for k, v in row.items()} for row in table]
     if not {"nodes", "edges"} <= tables.keys():
         raise ValueError(f"{files[0].parent} lacks a .csv file with node_id, or one with src_id")
     by_graph = {kind: _by_graph(table) for kind, (_, table) in tables.items()}
@@ -211,10 +226,18 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
         if len(number) < len(rows):
             [(twice, _)] = Counter(row["node_id"] for row in rows).most_common(1)
             raise ValueError(f"{place} names node {twice!r} twice in graph {key!r}")
-        with blaming(tables["edges"][0], "names a node that is not among the nodes"):
-            ends = [(number[row["src_id"]], number[row["dst_id"]]) for row in edges.get(key, [])]
+        ends = []
+        for edge in edges.get(key, []):
+            for end in (edge["src_id"], edge["dst_id"]):
+                if end not in number:
+                    raise ValueError(
+                        f"{tables['edges'][0]} names node {end!r}, which is not among the nodes of "
+                        f"graph {key!r}"
+                    )
+            ends.append((number[edge["src_id"]], number[edge["dst_id"]]))
         values = {name: [row.get(name) for row in rows] for name in _ATTRIBUTES}
-        graphs.append(_make(place, ends, values, labels.get(key), len(rows)))
+        own = place if len(by_graph["nodes"]) == 1 else f"{place}, graph {key!r},"
+        graphs.append(_make(own, ends, values, labels.get(key), len(rows)))
     return graphs
 
 
@@ -272,6 +295,16 @@ def _make(
         )
 
 
+def _check_all_have_masks(graphs: Sequence[GraphFile]) -> None:
+    """Raise `ValueError` if some graphs have masks, and no node of another would be asked."""
+    for graph in graphs:
+        if graph.labels and not graph.masks and any(other.masks for other in graphs):
+            raise ValueError(
+                f"{graph.place} has labels and no mask, but other graphs have masks: give it "
+                f"{', '.join(_MASKS.values())}, or leave them out everywhere"
+            )
+
+
 def _check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
     """Raise `ValueError` if a node is asked in two parts."""
     for (one, first), (other, second) in combinations(masks.items(), 2):
@@ -285,14 +318,34 @@ def _some(values: Sequence[Any]) -> bool:
 
 
 def _features(values: Sequence[Any]) -> list[Any]:
-    """Return numbers, or the lists of numbers in texts such as `0.5, 1`, as lists; else texts."""
+    """Return lists of numbers, which may stand in a text such as `0.5, 1`; else kinds, as texts.
+
+    Raise `ValueError` if some nodes have numbers and others have none.
+    """
+    rows = [_row_of_numbers(value) for value in values]
+    if None not in rows:
+        return rows
+    node = rows.index(None)
+    if _some(rows) or not isinstance(values[node], str):
+        raise ValueError(
+            f"node number {node} has {values[node]!r} in `feat`, which are no numbers: let all "
+            "nodes have numbers, or all the name of a kind that is no number"
+        )
+    return ["_".join(value.split()) for value in values]
+
+
+def _row_of_numbers(value: Any) -> list[float] | None:
+    """Return the numbers of a list, of a text such as `[0.5, 1]`, or of one; None for another."""
+    if isinstance(value, str):
+        inside = re.fullmatch(r"\s*[\[(](.*)[\])]\s*", value)
+        value = re.split(r"[,;\s]+", (inside[1] if inside else value).strip(" \t,;"))
+    row = value if isinstance(value, list) else [value]
+    if any(isinstance(x, str) and "_" in x for x in row):
+        return None  # which Python takes for a number in "1_0"
     try:
-        lists = [
-            value.replace(",", " ").split() if isinstance(value, str) else value for value in values
-        ]
-        return [[float(x) for x in (row if isinstance(row, list) else [row])] for row in lists]
-    except ValueError:
-        return ["_".join(str(value).split()) for value in values]
+        return [float(x) for x in row]
+    except (TypeError, ValueError):
+        return None
 
 
 def _name(value: Any) -> str | None:
@@ -300,6 +353,8 @@ def _name(value: Any) -> str | None:
 
     White space in it becomes "_".
     """
+    if isinstance(value, list | dict):
+        raise ValueError(f"{value!r} is no class: give one name or number")
     missing = value is None or (isinstance(value, float) and isnan(value))
     text = "" if missing else "_".join(str(value).split())
     whole = re.fullmatch(r"(-?\d+)\.0", text)  # as pandas writes integers beside missing numbers

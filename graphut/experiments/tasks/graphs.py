@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from graphut._files import blaming
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_files import GraphFile, graph_files, read_graphs
+from graphut.experiments.tasks.graph_files import GraphFile, asking, graph_files, read_graphs
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
@@ -70,7 +71,8 @@ class Graphs(GraphTask):
     def answers(self) -> Vocabulary:
         """The classes."""
         labels = chain.from_iterable(graph.labels or [graph.label] for graph in self._files)
-        return Vocabulary(sorted({label for label in labels if label is not None}))
+        with blaming(self.data, "has a label that cannot be a class"):
+            return Vocabulary(sorted({label for label in labels if label is not None}))
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
@@ -92,9 +94,9 @@ class Graphs(GraphTask):
 
     @cached_property
     def _parts(self) -> dict[str, list[LabelledGraph]]:
-        graphs, masks = self._graphs, [graph.masks for graph in self._files]
-        if self.answer_at == "node" and any(masks):
-            asked = {part: [mask.get(part, np.array(False)) for mask in masks] for part in PARTS}
+        graphs, files = self._graphs, self._files
+        if self.answer_at == "node" and any(file.masks for file in files):
+            asked = {part: [file.asked_in(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:
             sizes = [len(graph.labels) for graph in graphs]
             labels = np.concatenate([graph.labels for graph in graphs])
@@ -105,12 +107,7 @@ class Graphs(GraphTask):
         else:
             chosen = _tenths(np.arange(len(graphs)), self.data)
             return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
-        return {part: [*map(_asking, graphs, asked[part])] for part in PARTS}
-
-
-def _asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
-    """Return a graph in which some nodes alone are asked."""
-    return graph._replace(labels=np.where(asked, graph.labels, -1))
+        return {part: [*map(asking, graphs, asked[part])] for part in PARTS}
 
 
 def _tenths(items: NDArray[np.int64], data: str | Path) -> dict[str, NDArray[np.int64]]:

@@ -61,7 +61,7 @@ class TrainingConfig(CheckedConfig):
     )
     patience: int = option(
         20,
-        "stop, after the warm-up, when this many epochs in a row were all worse than one before",
+        "stop, after the warm-up, when this many epochs in a row were all worse than the best one",
         least=1,
     )
     choose_by: Literal["task", "log_probability", "last"] = option(
@@ -88,6 +88,7 @@ class TrainingConfig(CheckedConfig):
         self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         best = self.choose_by != "last" or not self.ponder_wait
         self._check("ponder_wait", best, "0 where choose_by is 'last'")
+        self._check("seed", self.seed < 2**63, "below 2**63")
         self._check("ema", 0 <= self.ema < 1, "in [0, 1)")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")

@@ -168,7 +168,7 @@ class Run:
                 raise FileNotFoundError(
                     f"there is no {path} any more, on which the run in {self.folder} began: put it "
                     f"back, or say where it is: graphut train {self.task_name} --resume "
-                    f"{flag(option)} PATH --out {self.folder}"
+                    f"{flag(option)} PATH --out {shlex.quote(str(self.folder))}"
                 )
         files = task.unchecked_files
         others = files.keys() ^ self.digests.keys() if self.digests else set()

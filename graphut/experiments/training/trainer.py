@@ -203,8 +203,8 @@ class Trainer:
         self.saved_update = self.progress.update
         lost = "nothing" if self.progress.stopped else "what was done after that"
         self.report(
-            f"goes on after update {self.progress.update}, {self.progress.epoch} epochs and "
-            f"{self.progress.batch} batches, saved "
+            f"goes on after update {self.progress.update}, {counted(self.progress.epoch, 'epoch')} "
+            f"and {counted(self.progress.batch, 'batch', 'batches')}, saved "
             f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} is lost"
         )
         if lines != self.progress.epoch:

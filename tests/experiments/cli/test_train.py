@@ -174,7 +174,7 @@ def test_train_says_that_memory_is_too_little(
 ) -> None:
     monkeypatch.setattr(PairLearner, "outcome", lambda *batch: torch.empty(2**50))
     said = refusal("train", "sort", "--out", str(tmp_path / "run"), *TINY)
-    assert said.startswith("graphut: too little memory: try a smaller --batch-size")
+    assert said.startswith("graphut: too little memory: try a smaller batch, model or cap of steps")
 
 
 def test_train_begins_with_the_weights_of_another_run(

@@ -75,6 +75,7 @@ def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> No
         ("adaptive: 1", "mine.yaml: adaptive must be true or false, got 1"),
         ("task: copy", "mine.yaml has options of the task copy, not of sort"),
         ("epochs: [3]", "mine.yaml must have an option in each line, such as 'epochs: 3'"),
+        ("epochs: 3\nepochs: 4", "mine.yaml is no YAML file: 'epochs' comes twice"),
         ("just text", "mine.yaml must have an option in each line"),
         ("a: b: c", "mine.yaml is no YAML file: mapping values are not allowed here"),
         ("!!python/object:os.system {}", "mine.yaml is no YAML file: could not determine"),

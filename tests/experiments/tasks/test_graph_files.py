@@ -78,7 +78,10 @@ def test_read_graphs_with_one_label_for_each_and_no_features(tmp_path: Path) -> 
     assert found.labels.tolist() == [2] and found.nodes.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("values", [[1, 2, 3], [[1, 0.5], [2, 1], [3, 1]], ["1, .5", "2 1", "3,1"]])
+@pytest.mark.parametrize(
+    "values",
+    [[1, 2, 3], [[1, 0.5], [2, 1], [3, 1]], ["1, .5", "2 1", "3,1"], ["[1, 0.5]", "(2; 1)", "3;1"]],
+)
 def test_read_graphs_with_features(values: list[Any], tmp_path: Path) -> None:
     given = triangle(feat=values, label=["yes", "yes", "0"])
     [graph] = read_graphs(write(given, tmp_path / "graph.json"))
@@ -96,6 +99,55 @@ def test_read_graphs_joins_the_words_of_names(tmp_path: Path) -> None:
     given.nodes[2]["feat"] = "c"
     [graph] = read_graphs(write(given, tmp_path / "graph.json"))
     assert (graph.features, graph.labels) == (["a_b", "c", "c"], ["Mr._Hi", "no", "no"])
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (["1", "2", "O, l"], "'O, l'"),
+        ([[0.1], [0.2, "x"], [0.3]], r"\[0.2, 'x'\]"),
+        ([[0.1], "C", [0.3]], "'C'"),
+        ([1, {"a": 1}, 3], r"\{'a': 1\}"),
+        ([["C"], ["O"], ["N"]], r"\['C'\]"),
+    ],
+)
+def test_read_graphs_refuses_numbers_beside_what_is_none(
+    values: list[Any], found: str, tmp_path: Path
+) -> None:
+    path = write(triangle(feat=values, label=[0, 1, 1]), tmp_path / "graph.json")
+    with pytest.raises(
+        ValueError, match=rf"graph\.json: node number . has {found} in `feat`, which"
+    ):
+        read_graphs(path)
+
+
+def test_read_graphs_takes_numbers_with_an_underscore_for_names(tmp_path: Path) -> None:
+    given = triangle(feat=["1_0", "1_1", "1_0"], label=[0, 1, 1])
+    [graph] = read_graphs(write(given, tmp_path / "graph.json"))
+    assert graph.features == ["1_0", "1_1", "1_0"]
+
+
+def test_read_graphs_with_masks_in_one_file_alone(tmp_path: Path) -> None:
+    write(triangle(label=[0, 1, 0], test_mask=[1, 1, 1]), tmp_path / "a.json")
+    write(triangle(label=[0, 1, 0]), tmp_path / "b.json")
+    with pytest.raises(ValueError, match=r"b\.json has labels and no mask, but other graphs have"):
+        read_graphs(tmp_path)
+
+
+def test_read_graphs_takes_spaces_in_csv_files(tmp_path: Path) -> None:
+    files = {
+        "nodes": "node_id , feat, label\nx, 2.5, 1\ny , 3, 0\n",
+        "edges": "src_id, dst_id\nx, y\n",
+    }
+    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id\n0\n"))
+    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)}
+    assert (graph.features, graph.labels) == ([[2.5], [3.0]], ["1", "0"])
+
+
+def test_read_graphs_takes_the_pairs_of_old_networkx(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text('{"nodes": [{"id": 1}], "links": [], "graph": [["label", "yes"]]}')
+    assert read_graphs(path)[0].label == "yes"
 
 
 def test_read_graphs_takes_empty_features_as_none(tmp_path: Path) -> None:
@@ -189,6 +241,11 @@ def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
         ),
         (
             "a.json",
+            '{"nodes": [{"id": 1, "label": [0, 1]}], "links": []}',
+            r"\[0, 1\] is no class: give one name or number",
+        ),
+        (
+            "a.json",
             '{"nodes": [{"label": 1}], "links": []}',
             "is not a graph by networkx.node_link_data: a node has no id",
         ),
@@ -218,10 +275,10 @@ def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_pa
     [
         (
             {"edges": "src_id,dst_id,graph_id\nx,z,0\n"},
-            r"edges\.csv names a node that is not .*'z'",
+            r"edges\.csv names node 'z', which is not among the nodes of graph '0'",
         ),
         ({"edges": "a,b\n1,2\n"}, r"edges\.csv has neither src_id and dst_id, node_id nor"),
-        ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a row with more or fewer columns"),
+        ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has more or fewer columns in row 1"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
         ({"more": "node_id,label\nx,1\n"}, "nodes.csv and .*more.csv both hold nodes: one type"),
         (

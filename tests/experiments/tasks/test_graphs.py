@@ -70,13 +70,13 @@ def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
     assert found == {"train": [*range(1, 9)], "validation": [20], "test": [*range(21, 34)]}
 
 
-@pytest.mark.parametrize("part", ["validation", "test"])
+@pytest.mark.parametrize("part", ["training", "validation", "test"])
 def test_graphs_without_a_mask_for_a_part_say_so_before_the_training(
     part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    masks = {"train_mask": lambda node: node < 9}
-    if part == "test":
-        masks["val_mask"] = lambda node: node > 20
+    masks = {"val_mask": lambda node: node < 9, "test_mask": lambda node: node > 20}
+    if part != "training":
+        masks["train_mask"] = masks.pop("val_mask" if part == "validation" else "test_mask")
     path = write_one(tmp_path / "karate.graphml", **masks)
     assert main(["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr()

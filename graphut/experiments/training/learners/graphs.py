@@ -19,7 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
-from graphut.experiments.tasks.graph_files import read_graphs
+from graphut.experiments.tasks.graph_files import asking, read_graphs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
 from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome
@@ -361,7 +361,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
-        """Return the graphs in a user's file or folder."""
+        """Return the graphs in a user's file or folder; of nodes with masks, `test_mask` counts."""
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))
         if not answers.symbols:
             raise ValueError(f"{path}: where edges answer, graphs cannot be read from a file")
@@ -370,10 +370,13 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if (files[0].labels is None) != (at == "graph"):
             found = "graphs" if files[0].labels is None else "nodes"
             raise ValueError(f"{path} has labels of {found}, and the run answers for each {at}")
-        graphs = [graph.labelled(kinds, answers, config.num_feats) for graph in files]
+        labelled = [file.labelled(kinds, answers, config.num_feats) for file in files]
+        graphs, tested = labelled, [file.asked_in("test") for file in files]
+        if at == "node":
+            graphs = [asking(*pair) for pair in zip(labelled, tested, strict=True)]
         asked = [graph for graph in graphs if (graph.labels >= 0).any()]
         if not asked:
-            raise ValueError(f"{path}: no node or graph has a label to evaluate on")
+            raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
         return asked
 
 

@@ -294,7 +294,12 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
         LEARNER.read(str(tmp_path), others, config, task)
     with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
         LEARNER.read(str(tmp_path), task.vocabularies, SimpleNamespace(answer_at="graph"), task)
+    networkx.set_node_attributes(graph, {n: n > 1 for n in graph}, "test_mask")
+    (tmp_path / "masked").mkdir()
+    networkx.write_graphml(graph, tmp_path / "masked" / "path.graphml")
+    [found] = LEARNER.read(str(tmp_path / "masked"), task.vocabularies, config, task)
+    assert found.labels.tolist() == [-1, -1, 0, 1]
     for _, data in graph.nodes(data=True):
-        del data["label"]
+        del data["label"], data["test_mask"]
     networkx.write_graphml(graph, tmp_path / "unlabelled.graphml")  # nothing in it is asked
     assert len(LEARNER.read(str(tmp_path), task.vocabularies, config, task)) == 1
