@@ -123,8 +123,9 @@ def test_readme_shows_plain_transformers() -> None:
     runs = [record(f"algorithmic-addition-{name}")["evaluations"]["exactly-400"] for name in names]
     shown = ", ".join(f"{100 * run['sequence_accuracy']:.1f}%" for run in runs)
     assert f"three seeds: {shown};" in README
-    translation = record("multi30k-precision-bfloat16-untied-seed0")["evaluations"]["test"]
-    assert f"one run: {translation['bleu']:.1f})" in README
+    names = [f"multi30k-precision-bfloat16-untied-seed{seed}" for seed in range(3)]
+    found = [record(name)["evaluations"]["test"]["bleu"] for name in names]
+    assert f"three seeds: {', '.join(f'{bleu:.1f}' for bleu in found)})" in README
 
 
 def figures(title: str) -> str:
