@@ -12,7 +12,7 @@ from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_table import cell_of, in_brackets
 from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tables import NOT_MEASURED, code, markdown_table
-from graphut.experiments.tasks.presets import BASELINES, SMALL, TRANSFORMER, UNTIED
+from graphut.experiments.tasks.presets import BASELINES, SMALL, UNTIED
 
 PRESETS = (SMALL, *BASELINES, UNTIED)
 
@@ -83,24 +83,22 @@ _BABI = {
 
 
 def summary_table(runs: Sequence[RunRecord]) -> str:
-    """Return one row a task: two models of ours, what is published, and why they differ.
+    """Return one row a task: our model that halts, what is published, and why they differ.
 
-    The models are the one that halts, and a plain Transformer of as many weights. Of several
-    variants of a preset it is the first that was measured, and the one that the task's entry also
-    asks for.
+    Of several variants of the preset it is the first that was measured, and the one that the
+    task's entry also asks for.
     """
     rows = []
     for line in HEADLINES:
-        ours = (_ours(line, preset, runs) for preset in (SMALL, TRANSFORMER))
-        cells = ["; ".join(found) or NOT_MEASURED for found in ours]
-        rows.append([line.task, line.column, *cells, line.published, "none known", line.differs])
+        ours = "; ".join(_ours(line, SMALL, runs)) or NOT_MEASURED
+        rows.append([line.task, line.column, ours, line.published, "none known", line.differs])
     for (size, joint), (others, reproduced, differs) in _BABI.items():
-        found = babi_averages(runs, size, (SMALL, TRANSFORMER), joint=joint)
-        cells = ["; ".join(own) or NOT_MEASURED for own in found]
-        paper = babi_published(runs, size, joint=joint)
-        rows.append([*_babi_title(size, joint), *cells, f"{paper}{others}", reproduced, differs])
-    head = ["task", "measure", "ours, halting", "ours, a plain Transformer", "published"]
-    return markdown_table([*head, "reproduced by others", "what differs"], rows)
+        [found] = babi_averages(runs, size, (SMALL,), joint=joint)
+        ours = "; ".join(found) or NOT_MEASURED
+        published = f"{babi_published(runs, size, joint=joint)}{others}"
+        rows.append([*_babi_title(size, joint), ours, published, reproduced, differs])
+    head = ["task", "measure", "ours", "published", "reproduced by others", "what differs"]
+    return markdown_table(head, rows)
 
 
 def presets_table(runs: Sequence[RunRecord]) -> str:
