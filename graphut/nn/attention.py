@@ -232,6 +232,9 @@ class MultiHeadAttention(nn.Module):
         -------
         Tensor
             `(N_dst, out_feats)` or `(A, out_feats)`
+        Tensor
+            With `get_attention`: `(E, num_heads)`, by edge id; zero for edges into other nodes than
+            those in `frontier`.
 
         Raises
         ------

@@ -34,7 +34,8 @@ def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
     Raises
     ------
     ValueError
-        If `size` is not positive, or an edge has no reverse.
+        If `size` is not positive, an edge has no reverse, or there are several types of nodes or
+        edges.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def random_walk_encoding(graph: DGLGraph, size: int) -> Tensor:
     Raises
     ------
     ValueError
-        If `size` is not positive.
+        If `size` is not positive, or there are several types of nodes or edges.
 
     Examples
     --------

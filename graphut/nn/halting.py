@@ -106,6 +106,12 @@ class ScheduledHalting(nn.Module):
         The probability that a node spends at each step before its last. A node halts when its
         sum reaches the threshold of `ACT`, so keep `share * max(steps)` below that.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `steps` is not int64, or a step is below 1; and, in a call, if there are not as many rows
+        as nodes.
+
     Examples
     --------
     >>> import torch

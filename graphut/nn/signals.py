@@ -46,7 +46,7 @@ class SinusoidalSignal(nn.Module):
         """Return float64 rows `(n, dim)` for coordinates `(n,)`, or `(n, k)`.
 
         Those of one node, such as row and column of a grid, stand side by side: each takes
-        `dim / k` features, and `k` must divide `dim`.
+        `dim / k` features. Raise `ValueError` if `k` does not divide `dim`.
         """
         several = 1 if coordinates.dim() == 1 else coordinates.shape[1]
         if several < 1 or self.dim % several:
@@ -192,6 +192,11 @@ def coordinate_signal(
     -------
     Tensor
         The shape of `values` with `dim` behind it.
+
+    Raises
+    ------
+    ValueError
+        If `dim` is not positive.
 
     Examples
     --------

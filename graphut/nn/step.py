@@ -64,6 +64,8 @@ class UniversalTransformerStep(nn.Module):
 
     Raises
     ------
+    TypeError
+        If `attention` has no `in_feats`, as a layer of DGL has not.
     ValueError
         If `norm` is unknown, or "pre" where there is a gate, or the parts have states of different
         widths.
@@ -188,6 +190,14 @@ class UniversalTransformerStep(nn.Module):
         Tensor
             `(N_dst, d)` or `(A, d)` new states. A convolution takes 0 for the `C` of nodes outside
             the frontier.
+        Tensor
+            With `get_attention`: self-attention's weights, `(E, num_heads)`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If features do not fit the graph or the step, a node has no in-edge, or `cross` is given
+            to a step without cross-attention, or not to one with it.
         """
         check_same_nodes(graph)
         feat = sources_of(feat)

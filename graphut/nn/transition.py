@@ -122,6 +122,11 @@ class SeparableConvTransition(_Transition):
     dropout : float
         Of the hidden features.
 
+    Raises
+    ------
+    ValueError
+        If `kernel_size` is not positive, or even where the filter spans both sides.
+
     Examples
     --------
     >>> import torch
