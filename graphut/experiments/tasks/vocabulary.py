@@ -135,7 +135,7 @@ class Words(Vocabulary):
     --------
     >>> words = Words.learn([["the", "key", "to", "the", "keys"], ["to", "be"]], least=2)
     >>> words
-    Vocabulary(<unk> the to)
+    Words(<unk> the to)
     >>> words.write(words.read("to the lighthouse"))
     'to the <unk>'
     """

@@ -115,13 +115,13 @@ def test_trainer_resumes_a_killed_run_from_its_last_checkpoint(
     killed = make(tmp_path / "killed")
     evaluations = iter([PairLearner.evaluate] * 2)
     monkeypatch.setattr(PairLearner, "evaluate", lambda *args: next(evaluations)(*args))
-    save = killed.save
+    save = killed._save
 
     def save_until_the_second_epoch() -> None:
         if killed.progress.epoch < 2:
             save()
 
-    monkeypatch.setattr(killed, "save", save_until_the_second_epoch)
+    monkeypatch.setattr(killed, "_save", save_until_the_second_epoch)
     with pytest.raises(StopIteration):
         killed.fit()
     assert [line["epoch"] for line in metrics(killed.folder)] == [1, 2]
@@ -155,7 +155,7 @@ def test_trainer_resume_reports_where_it_goes_on_and_what_is_lost(tmp_path: Path
         again = make(tmp_path, report=lines.append)
         again.resume()
         [line] = lines
-        assert line.startswith("goes on after update 4, 1 epochs and 1 batches, saved 20")
+        assert line.startswith("goes on after update 4, 1 epoch and 1 batch, saved 20")
         assert line.endswith(f"; {lost} is lost")
         with pytest.raises(KeyboardInterrupt):
             again.fit(Interrupted())
@@ -206,7 +206,7 @@ def test_trainer_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
     assert_same_metrics(tmp_path / "alone", tmp_path / "stopped")
     later = make_one("later")
     later.resume()
-    assert "after update 4, 1 epochs and 1 batches" in lines[0]
+    assert "after update 4, 1 epoch and 1 batch" in lines[0]
     assert later.fit()
     assert_same_metrics(tmp_path / "alone", tmp_path / "later")
 
@@ -238,7 +238,7 @@ def test_trainer_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.Monke
     saved = []
     monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
     trainer = make(tmp_path)
-    monkeypatch.setattr(trainer, "save", lambda: saved.append(trainer.progress.update))
+    monkeypatch.setattr(trainer, "_save", lambda: saved.append(trainer.progress.update))
     trainer.fit(StopAfter(2))
     assert saved == [0, 1, 2, 2]
 
