@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from graphut._files import blaming
 from graphut.models.config import ModelConfig
@@ -32,6 +33,19 @@ if TYPE_CHECKING:
 
 
 _KINDS: dict[str, type[AdaptiveModel]] = {}
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves out draws of normal numbers: torch would import its compiler for meta tensors."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return None if func is nn.init.normal_ else func(*args, **(kwargs or {}))
+
+
+def _outline(cls: type[AdaptiveModel], config: ModelConfig) -> AdaptiveModel:
+    """Return a model without memory: a wrong size may ask for more than there is."""
+    with _NothingDrawn(), torch.device("meta"):
+        return cls(config)
 
 
 class AdaptiveModel(nn.Module):
@@ -140,8 +154,7 @@ class AdaptiveModel(nn.Module):
             several dtypes, parts were replaced or shared, or recurrences have different rules.
         """
         config = self._config_now()
-        with torch.device("meta"):
-            outline = type(self)(config)
+        outline = _outline(type(self), config)
         save_model(folder, type(self).__name__, config.to_dict(), self, outline)
 
     @classmethod
@@ -174,9 +187,7 @@ class AdaptiveModel(nn.Module):
             config = cls.config_class.from_dict(values)
             if not config.share_weights and config.max_steps > len(shapes):
                 raise ValueError(f"{path} lacks weights of {config.max_steps} layers")
-            # Without memory: a wrong size may ask for more than there is.
-            with torch.device("meta"):
-                outline = cls(config)
+            outline = _outline(cls, config)
         check_shapes(path, shapes, outline)
         model = cls(config)
         load_weights(folder, model)

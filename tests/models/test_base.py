@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,14 @@ def test_evaluating_restores_the_mode_of_every_module(model: UniversalTransforme
     with model.evaluating():
         assert not any(part.training for part in model.modules())
     assert [part.training for part in model.modules()] == before
+
+
+def test_loading_a_model_does_not_import_the_compiler_of_torch() -> None:
+    code = (
+        "import sys; from graphut.models import load; load('examples/sort');"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 class Merging(nn.Linear):
