@@ -194,7 +194,7 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
     """Return the graphs of files with the columns of DGL's CSVDataset."""
     tables: Tables = {}
     for file in files:
-        reader = csv.DictReader(read_text(file).splitlines(), strict=True)
+        reader = csv.DictReader(read_text(file).splitlines(), strict=True, skipinitialspace=True)
         with blaming(file, "is not a CSV file"):
             reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
             columns, table = set(reader.fieldnames), list(reader)

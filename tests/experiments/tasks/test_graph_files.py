@@ -136,12 +136,12 @@ def test_read_graphs_with_masks_in_one_file_alone(tmp_path: Path) -> None:
 
 def test_read_graphs_takes_spaces_in_csv_files(tmp_path: Path) -> None:
     files = {
-        "nodes": "node_id , feat, label\nx, 2.5, 1\ny , 3, 0\n",
+        "nodes": "node_id , feat, label\nx, '2.5; 1', 1\ny , '3, 2', 0\n",
         "edges": "src_id, dst_id\nx, y\n",
     }
     [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id\n0\n"))
     assert pairs(graph) == {(0, 1), (0, 0), (1, 1)}
-    assert (graph.features, graph.labels) == ([[2.5], [3.0]], ["1", "0"])
+    assert (graph.features, graph.labels) == ([[2.5, 1.0], [3.0, 2.0]], ["1", "0"])
 
 
 def test_read_graphs_takes_the_pairs_of_old_networkx(tmp_path: Path) -> None:
