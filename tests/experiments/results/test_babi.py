@@ -6,7 +6,7 @@ import pytest
 
 from graphut.experiments.results import babi as module
 from graphut.experiments.results.babi import (
-    babi_summary,
+    babi_averages,
     babi_table,
     babi_trials,
     published_errors,
@@ -99,12 +99,12 @@ def test_babi_table_has_the_setting_for_few_questions_beside_the_presets(
     for size, joint in (("1k", True), ("10k", False)):
         assert "--dropout" not in babi_table(runs, size, joint=joint)
     runs += make_runs("1k", {1: 1.0, 2: 0.0}, preset="transformer")
-    ours, plain, _ = babi_summary(runs, "1k", joint=False)
+    ours, plain, none = babi_averages(runs, "1k", ("small", "transformer", "fixed"), joint=False)
     own, other = (
         "37.50 (2 tasks) (one run)",
         "37.50 (2 tasks) (narrow, geometric attention, one run)",
     )
-    assert (ours, plain) == (f"{own}; {other}", "50.00 (2 tasks) (one run)")
+    assert (ours, plain, none) == ([own, other], ["50.00 (2 tasks) (one run)"], [])
 
 
 def test_babi_table_of_10k_has_fewer_epochs_and_no_baselines() -> None:
