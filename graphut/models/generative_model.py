@@ -131,8 +131,8 @@ class GenerativeModel(AdaptiveModel):
         return logits
 
     @property
-    def _has_own_decoding(self) -> bool:
-        """True if a part of the decoder may do more than the cached decoder knows of."""
+    def _is_extended(self) -> bool:
+        """True if hooks or other classes in the decoder do what the cached decoder leaves out."""
         loop = adaptive_loop(self.decoder)
         transitions = [step.transition for step in loop.steps]
         classes = PositionwiseTransition, SeparableConvTransition
@@ -150,8 +150,8 @@ class GenerativeModel(AdaptiveModel):
         parts = (self.decoder, source, topology, embed, self._predict, sentences)
         # Extra nodes may change with every token, and the cache holds tokens alone.
         cacheable = topology.stable and not topology.has_extra_nodes
-        hooked = self._has_own_decoding
-        if cacheable and not hooked and (source is None or source.topology.stable):
+        extended = self._is_extended
+        if cacheable and not extended and (source is None or source.topology.stable):
             return CachedDecoder(*parts)
         if not self._warned:
             self._warned = True
@@ -159,7 +159,7 @@ class GenerativeModel(AdaptiveModel):
             if source is not None:
                 which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
             reason = f"{which} not known to be stable as a sentence grows"
-            if hooked:
+            if extended:
                 reason = "hooks or classes of your own in the decoder act on whole sentences"
             warnings.warn(
                 f"{reason}: every token runs the whole prefix again",

@@ -179,7 +179,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def has_softmax(self) -> bool:
-        """True if weights are a softmax: a number added to all of its scores changes nothing."""
+        """True if the weights are a softmax: adding one number to all scores changes none."""
         return self.direction is None and not (self.linear and self.training)
 
     @property

@@ -106,9 +106,9 @@ def _begun(
     for part in ("validation", "test"):  # a fault in a file is to be known before the training
         if not getattr(task, part):
             raise ValueError(f"the task {name} has no {part} examples")
-    if task.own_files and not task.train(options.get("seed", 0), 0):
-        raise ValueError(f"the task {name} has no training examples")
     training = build(TrainingConfig, options)
+    if task.own_files and not task.train(training.seed, 0):
+        raise ValueError(f"the task {name} has no training examples")
     learner = learner_of(task)
     config = build(learner.config_kind, options, **learner.sizes(task))
     task.check_lengths(config)

@@ -17,12 +17,7 @@ from graphut.attention.ragged import ragged_arange
 from graphut.experiments.results.line_chart import Chart, Panel, Series
 from graphut.experiments.results.run_examples import Picture, show_examples
 from graphut.experiments.results.run_record import RunRecord
-from graphut.experiments.results.run_setup import (
-    DATA,
-    judged_on,
-    option_fields,
-    usual_options,
-)
+from graphut.experiments.results.run_setup import DATA, judged_on, option_fields, usual_options
 from graphut.experiments.tables import NOT_MEASURED, percent, three_digits, with_prefix
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches

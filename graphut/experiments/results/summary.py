@@ -14,7 +14,7 @@ from graphut.experiments.results.task_tables import TASK_TABLES
 from graphut.experiments.tables import NOT_MEASURED, code, markdown_table
 from graphut.experiments.tasks.presets import BASELINES, SMALL, UNTIED
 
-PRESETS = (SMALL, *BASELINES, UNTIED)
+_PRESETS = (SMALL, *BASELINES, UNTIED)
 
 
 @dataclass(frozen=True)
@@ -104,18 +104,18 @@ def summary_table(runs: Sequence[RunRecord]) -> str:
 def presets_table(runs: Sequence[RunRecord]) -> str:
     """Return one row for each task on which the model that halts and a baseline were measured."""
     found = [
-        (line.task, line.column, [_ours(line, preset, runs) for preset in PRESETS])
+        (line.task, line.column, [_ours(line, preset, runs) for preset in _PRESETS])
         for line in (*HEADLINES, *OTHERS)
     ]
     for size, joint in _BABI:
-        averages = babi_averages(runs, size, PRESETS, joint=joint)
+        averages = babi_averages(runs, size, _PRESETS, joint=joint)
         found.append((*_babi_title(size, joint), averages))
     rows = [
         [task, measure, *(cells[0] if cells else NOT_MEASURED for cells in each)]
         for task, measure, each in found
         if each[0] and any(each[1:])
     ]
-    return markdown_table(["task", "measure", *map(code, PRESETS)], rows)
+    return markdown_table(["task", "measure", *map(code, _PRESETS)], rows)
 
 
 def _babi_title(size: str, joint: bool) -> tuple[str, str]:

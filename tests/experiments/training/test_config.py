@@ -29,6 +29,7 @@ from graphut.experiments.training import TrainingConfig
         ("ponder_wait", 20),  # as long as patience
         ("min_steps", -1),
         ("seed", -1),
+        ("seed", 2**63),
         ("ema", 1.0),
         ("ema", -0.1),
         ("label_smoothing", 1.0),

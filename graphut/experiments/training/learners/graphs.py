@@ -370,10 +370,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if (files[0].labels is None) != (at == "graph"):
             found = "graphs" if files[0].labels is None else "nodes"
             raise ValueError(f"{path} has labels of {found}, and the run answers for each {at}")
-        labelled = [file.labelled(kinds, answers, config.num_feats) for file in files]
-        graphs, tested = labelled, [file.asked_in("test") for file in files]
+        graphs = [file.labelled(kinds, answers, config.num_feats) for file in files]
         if at == "node":
-            graphs = [asking(*pair) for pair in zip(labelled, tested, strict=True)]
+            pairs = zip(graphs, files, strict=True)
+            graphs = [asking(graph, file.asked_in("test")) for graph, file in pairs]
         asked = [graph for graph in graphs if (graph.labels >= 0).any()]
         if not asked:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
