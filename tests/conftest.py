@@ -28,6 +28,19 @@ settings.register_profile("graphut", deadline=None, max_examples=50, derandomize
 settings.load_profile("graphut")
 
 
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of the shared data; a test that uses this is skipped without it."""
+    return DATA
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("data") and not DATA.is_dir():
         pytest.skip("needs ../shared/data")

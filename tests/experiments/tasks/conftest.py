@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import DATA
-
 
 def unpacked(archive: str, content: str) -> Any:
-    """Make a fixture of a file or folder in an archive of the shared data."""
+    """Make a fixture that unpacks an archive of the shared data and returns a path in it."""
 
     @pytest.fixture(scope="session")
-    def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def path(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("unpacked")
-        with tarfile.open(DATA / archive) as members:
+        with tarfile.open(shared_data / archive) as members:
             # Python 3.11.3 and older have no filters.
             members.extraction_filter = getattr(tarfile, "data_filter", None)
             members.extractall(folder)

@@ -32,7 +32,6 @@ def written(task: Agreement, texts: list[Text]) -> list[str]:
     return [task.vocabulary.write(text.tokens) for text in texts]
 
 
-@pytest.mark.data
 def test_agreement_the_small_split(small: Agreement, agreement_folder: Path) -> None:
     train, validation = small.train(0, 0), small.validation
     assert small.train(1, 1) is train
@@ -50,7 +49,6 @@ def test_agreement_the_small_split(small: Agreement, agreement_folder: Path) -> 
     assert list(groups) == [f"{n} attractors" for n in range(1, 6)]
 
 
-@pytest.mark.data
 def test_agreement_has_no_text_in_two_parts(small: Agreement) -> None:
     train, validation = small._parts
     parts = [{prefix.words for prefix in part} for part in (train, validation)]
@@ -58,7 +56,6 @@ def test_agreement_has_no_text_in_two_parts(small: Agreement) -> None:
     assert sum(map(len, parts)) == len(set.union(*parts))
 
 
-@pytest.mark.data
 def test_agreement_texts_are_the_lines_with_the_verb_at_their_end(
     small: Agreement, agreement_folder: Path
 ) -> None:
@@ -71,14 +68,12 @@ def test_agreement_texts_are_the_lines_with_the_verb_at_their_end(
         assert small.vocabulary.write(text.tokens) == " ".join([*known, number])
 
 
-@pytest.mark.data
 def test_agreement_words_that_training_has_once_are_unknown(small: Agreement) -> None:
     count = Counter(word for prefix in small._parts[0] for word in (*prefix.words, prefix.number))
     twice = {word for word in count if count[word] >= 2}
     assert set(small.vocabulary.symbols) == twice | {"<unk>"}
 
 
-@pytest.mark.data
 def test_agreement_sentences(agreement_folder: Path, sentences_folder: Path) -> None:
     task = Agreement(agreement_folder, split="small", sentences=sentences_folder)
     rows = (sentences_folder / "wiki-test.txt").read_text().splitlines()[1:]
@@ -97,7 +92,6 @@ def test_agreement_sentences(agreement_folder: Path, sentences_folder: Path) -> 
     ]
 
 
-@pytest.mark.data
 def test_agreement_the_published_split(published: Path) -> None:
     task = Agreement(published)
     assert written(task, task.train(0, 0)) == [
@@ -109,7 +103,6 @@ def test_agreement_the_published_split(published: Path) -> None:
     assert len(task.test) == 1 + 52_599 + 9380 + 2051 + 561 + 159
 
 
-@pytest.mark.data
 def test_agreement_sentences_that_are_trained_on_are_left_out(
     published: Path, sentences_folder: Path
 ) -> None:
@@ -123,7 +116,6 @@ def test_agreement_sentences_that_are_trained_on_are_left_out(
     assert len(after) == len(before) - 1 == 4000 - 19 - 1
 
 
-@pytest.mark.data
 def test_agreement_reads_from_the_cache_what_was_parsed(
     published: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +131,6 @@ def test_agreement_reads_from_the_cache_what_was_parsed(
     assert len(Agreement(published).train(0, 0)) == 2
 
 
-@pytest.mark.data
 def test_agreement_files_that_are_not_there_or_damaged(
     agreement_folder: Path, tmp_path: Path
 ) -> None:
@@ -150,7 +141,6 @@ def test_agreement_files_that_are_not_there_or_damaged(
         Agreement(tmp_path, split="small").validation  # noqa: B018
 
 
-@pytest.mark.data
 def test_agreement_refuses_too_many_to_validate_on(agreement_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"held_out must be less than 15\d{3}, got 20000"):
         Agreement(agreement_folder, split="small", held_out=20_000).validation  # noqa: B018

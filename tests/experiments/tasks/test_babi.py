@@ -9,7 +9,6 @@ import pytest
 from graphut.experiments.tasks import Question
 from graphut.experiments.tasks.babi import Babi, parse_tasks
 from graphut.experiments.tasks.files import published_checksums
-from tests.conftest import DATA
 
 # Questions of training, validation and test, as counted with grep.
 SIZES_1K = {1: (900, 100, 1000), 17: (904, 96, 1000), 18: (905, 95, 1000), 19: (900, 100, 1000)}
@@ -40,7 +39,6 @@ def plain(folder: Path, name: str) -> list[tuple[list[str], str, str, list[int]]
     return found
 
 
-@pytest.mark.data
 @pytest.mark.parametrize("number", [1, 3, 5, 8, 19, 20])
 def test_babi_has_every_question_of_the_files(number: int, babi_folder: Path) -> None:
     task = Babi(babi_folder, tasks=str(number))
@@ -54,7 +52,6 @@ def test_babi_has_every_question_of_the_files(number: int, babi_folder: Path) ->
         assert [list(q.supporting) for q in questions] == [each[3] for each in expected]
 
 
-@pytest.mark.data
 @pytest.mark.parametrize("number", SIZES_1K)
 def test_babi_sizes(number: int, babi_folder: Path) -> None:
     task = Babi(babi_folder, tasks=str(number))
@@ -63,7 +60,6 @@ def test_babi_sizes(number: int, babi_folder: Path) -> None:
     assert task.train(3, 5) == task.train(0, 0)
 
 
-@pytest.mark.data
 def test_babi_several_tasks_are_learned_together_and_reported_apart(babi_folder: Path) -> None:
     task = Babi(babi_folder, tasks="6,1")
     alone = [Babi(babi_folder, tasks=number) for number in "16"]
@@ -78,12 +74,10 @@ def test_babi_several_tasks_are_learned_together_and_reported_apart(babi_folder:
     assert set(task.answers.symbols) == {s for own in alone for s in own.answers.symbols}
 
 
-@pytest.mark.data
 def test_babi_nothing_of_the_longest_story_is_cut(babi_folder: Path) -> None:
     assert max(len(question.facts) for question in Babi(babi_folder, tasks="3").test) == 228
 
 
-@pytest.mark.data
 def test_babi_the_first_facts_can_be_left_out(babi_folder: Path) -> None:
     whole, short = Babi(babi_folder, tasks="2"), Babi(babi_folder, tasks="2", longest_story=5)
     for before, after in zip(whole.test, short.test, strict=True):
@@ -93,7 +87,6 @@ def test_babi_the_first_facts_can_be_left_out(babi_folder: Path) -> None:
         assert [p + gone for p in after.supporting] == [p for p in before.supporting if p >= gone]
 
 
-@pytest.mark.data
 def test_babi_ten_thousand(babi_10k_folder: Path) -> None:
     task = Babi(babi_10k_folder, tasks="1", size="10k")
     assert (len(task.train(0, 0)), len(task.validation), len(task.test)) == (9000, 1000, 1000)
@@ -101,7 +94,6 @@ def test_babi_ten_thousand(babi_10k_folder: Path) -> None:
         Babi(babi_10k_folder, tasks="3", size="10k").train(0, 0)
 
 
-@pytest.mark.data
 def test_babi_train_and_validation_are_those_of_the_publishers(babi_folder: Path) -> None:
     """Both together are the questions of `en`, in another order."""
     for number, name in ((1, "qa1_single-supporting-fact"), (19, "qa19_path-finding")):
@@ -110,10 +102,9 @@ def test_babi_train_and_validation_are_those_of_the_publishers(babi_folder: Path
         assert sorted(both) == sorted(map(repr, plain(babi_folder, f"en/{name}_train.txt")))
 
 
-@pytest.mark.data
-def test_babi_checksums_are_those_beside_the_archives() -> None:
+def test_babi_checksums_are_those_beside_the_archives(shared_data: Path) -> None:
     beside = {}
-    for path in (DATA / "babi").glob("*.sha256"):
+    for path in (shared_data / "babi").glob("*.sha256"):
         for line in path.read_text().splitlines():
             checksum, name = line.split()
             beside[name.removeprefix("tasks_1-20_v1-2/")] = checksum
@@ -121,7 +112,6 @@ def test_babi_checksums_are_those_beside_the_archives() -> None:
     assert len(known) == 20 * 6 - 1 and known.items() <= beside.items()
 
 
-@pytest.mark.data
 def test_babi_refuses_a_damaged_file(babi_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "en-valid").mkdir()
     for path in babi_folder.glob("en-valid/qa1_*"):

@@ -37,7 +37,6 @@ def test_char_lm_training_windows_are_of_the_first_nine_tenths(path: Path) -> No
         assert len(written) == 8 and written in TEXT[:360]
 
 
-@pytest.mark.data
 def test_char_lm_tiny_shakespeare(shakespeare: Path) -> None:
     task = CharLM(shakespeare)
     text = shakespeare.read_text()

@@ -9,7 +9,6 @@ from graphut.experiments.tasks.lambada import Lambada, LambadaReading
 from graphut.experiments.tasks.vocabulary import UNKNOWN
 
 
-@pytest.mark.data
 def test_lambada_without_novels_it_trains_on_development_passages(lambada_folder: Path) -> None:
     task = Lambada(lambada_folder, held_out=500)
     train, validation = task.train(0, 0), task.validation
@@ -22,7 +21,6 @@ def test_lambada_without_novels_it_trains_on_development_passages(lambada_folder
     assert written == {known.write(known.read(line)) for line in lines}
 
 
-@pytest.mark.data
 def test_lambada_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) -> None:
     task = Lambada(lambada_folder)
     lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
@@ -34,7 +32,6 @@ def test_lambada_a_text_is_the_passage_with_its_last_word(lambada_folder: Path) 
     assert {text.context for text in task.test} == {0}
 
 
-@pytest.mark.data
 def test_lambada_with_novels_it_trains_on_windows_of_them(
     lambada_folder: Path, tmp_path: Path
 ) -> None:
@@ -58,7 +55,6 @@ def test_lambada_with_novels_it_trains_on_windows_of_them(
     assert len(one.vocabulary) == 2 + 1 + 3
 
 
-@pytest.mark.data
 def test_lambada_reads_from_the_cache_what_was_parsed(
     lambada_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +71,6 @@ def test_lambada_reads_from_the_cache_what_was_parsed(
     assert "life" in Lambada(lambada_folder, **options).vocabulary
 
 
-@pytest.mark.data
 def test_lambada_refuses_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no words: expected a text"):
         Lambada(lambada_folder, tmp_path).train(0, 0)
@@ -99,7 +94,6 @@ def test_lambada_needs_two_words_in_a_window() -> None:
         Lambada(".", window=1)
 
 
-@pytest.mark.data
 def test_lambada_reading_has_every_passage_of_the_files(lambada_folder: Path) -> None:
     task = LambadaReading(lambada_folder)
     lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
@@ -109,7 +103,6 @@ def test_lambada_reading_has_every_passage_of_the_files(lambada_folder: Path) ->
     assert sum(p.answer in p.context for p in task.test) == 4261
 
 
-@pytest.mark.data
 def test_lambada_reading_trains_on_development_passages_where_there_is_nothing_else(
     lambada_folder: Path,
 ) -> None:
@@ -125,7 +118,6 @@ def test_lambada_reading_trains_on_development_passages_where_there_is_nothing_e
     assert not {tuple(p.context) for p in train} & {tuple(p.context) for p in validation}
 
 
-@pytest.mark.data
 def test_lambada_reading_takes_passages_of_ones_own(lambada_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "passages.txt"
     path.write_text("the cat saw the dog and the dog saw the cat\nno zyzzyva here\n")
@@ -137,7 +129,6 @@ def test_lambada_reading_takes_passages_of_ones_own(lambada_folder: Path, tmp_pa
     assert "zyzzyva" not in task.vocabulary
 
 
-@pytest.mark.data
 @pytest.mark.parametrize(
     ("text", "message"),
     [

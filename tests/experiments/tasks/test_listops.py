@@ -61,7 +61,6 @@ def test_list_ops_every_expression_comes_to_its_target() -> None:
         assert value_of(symbols) == value
 
 
-@pytest.mark.data
 @pytest.mark.parametrize("name", ["official-d20s", "official-d20a"])
 def test_list_ops_every_official_expression_comes_to_its_target(
     name: str, listops_folder: Path
@@ -78,7 +77,6 @@ def test_list_ops_no_expression_comes_twice() -> None:
     assert len({tuple(source) for source, _ in all_of(task)}) == 4000
 
 
-@pytest.mark.data
 def test_list_ops_no_official_expression_is_trained_on(listops_folder: Path) -> None:
     task = ListOps(listops_folder, train_size=3000)
     mine = {tuple(source) for source, _ in all_of(task)}
@@ -89,7 +87,6 @@ def test_list_ops_no_official_expression_is_trained_on(listops_folder: Path) -> 
     assert not free.isdisjoint(tuple(source) for source, _ in sets["official-d20s"])
 
 
-@pytest.mark.data
 def test_list_ops_the_lengths_are_those_of_the_official_expressions(listops_folder: Path) -> None:
     """Deciles; with fewer expressions more of the short ones are distinct."""
     task = ListOps(listops_folder, train_size=30_000)

@@ -19,7 +19,6 @@ def texts(task: Scan, pairs: list[Pair]) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.data
 @SPLITS
 def test_scan_has_every_pair_of_the_files(split: str, scan_folder: Path) -> None:
     task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
@@ -32,7 +31,6 @@ def test_scan_has_every_pair_of_the_files(split: str, scan_folder: Path) -> None
     assert lines + "\n" == path.read_text()
 
 
-@pytest.mark.data
 @SPLITS
 def test_scan_has_no_source_in_two_parts(split: str, scan_folder: Path) -> None:
     task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
@@ -44,14 +42,12 @@ def test_scan_has_no_source_in_two_parts(split: str, scan_folder: Path) -> None:
     assert validation.isdisjoint(test)
 
 
-@pytest.mark.data
 def test_scan_the_length_split(scan_folder: Path) -> None:
     task = Scan(scan_folder, split="length")
     assert max(len(target) for _, target in task.train(0, 0) + task.validation) == 22
     assert {len(target) for _, target in task.test} <= set(range(24, 49))
 
 
-@pytest.mark.data
 def test_scan_jump_is_trained_on_alone(scan_folder: Path) -> None:
     task = Scan(scan_folder, split="jump")
     sources = {source for source, _ in texts(task, task.train(0, 0)) if "jump" in source}
@@ -59,7 +55,6 @@ def test_scan_jump_is_trained_on_alone(scan_folder: Path) -> None:
     assert all("jump" in source for source, _ in texts(task, task.test))
 
 
-@pytest.mark.data
 def test_scan_refuses_a_damaged_file(scan_folder: Path, tmp_path: Path) -> None:
     name = "simple_split/tasks_test_simple.txt"
     (tmp_path / "simple_split").mkdir()
@@ -68,7 +63,6 @@ def test_scan_refuses_a_damaged_file(scan_folder: Path, tmp_path: Path) -> None:
         Scan(tmp_path).test  # noqa: B018
 
 
-@pytest.mark.data
 def test_scan_refuses_too_many_validation_pairs(scan_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"held_out must be less than 16728, got 20000"):
         Scan(scan_folder, held_out=20_000).validation  # noqa: B018

@@ -80,7 +80,6 @@ def multi30k(multi30k_folder: Path) -> Multi30k:
     return Multi30k(multi30k_folder)
 
 
-@pytest.mark.data
 @pytest.mark.parametrize(("part", "size"), [("train", 29000), ("validation", 1014), ("test", 1000)])
 def test_multi30k_has_every_pair_of_the_files(
     multi30k: Multi30k, multi30k_folder: Path, part: str, size: int
@@ -91,7 +90,6 @@ def test_multi30k_has_every_pair_of_the_files(
     assert texts(multi30k, pairs) == list(expected)
 
 
-@pytest.mark.data
 def test_multi30k_the_vocabulary(multi30k: Multi30k) -> None:
     assert multi30k.source_vocabulary == multi30k.target_vocabulary
     assert len(multi30k.vocabularies["source"]) == 8000 + 2
@@ -99,14 +97,12 @@ def test_multi30k_the_vocabulary(multi30k: Multi30k) -> None:
     assert {"▁man", "▁Mann", "▁Männer", "▁bike", "▁Fahrrad"} <= symbols
 
 
-@pytest.mark.data
 def test_multi30k_the_other_direction(multi30k: Multi30k, multi30k_folder: Path) -> None:
     back = Multi30k(multi30k_folder, languages="de-en")
     assert back.target_vocabulary == multi30k.target_vocabulary
     assert back.test == [(target, source) for source, target in multi30k.test]
 
 
-@pytest.mark.data
 def test_multi30k_in_small_letters_and_tokens(multi30k_folder: Path, tmp_path: Path) -> None:
     task = Multi30k(multi30k_folder, text="tokenized", subwords=4000)
     files = (multi30k_folder / "tok" / f"test_2016_flickr.lc.norm.tok.{x}" for x in ("en", "de"))
@@ -117,7 +113,6 @@ def test_multi30k_in_small_letters_and_tokens(multi30k_folder: Path, tmp_path: P
     assert Subwords.load(tmp_path / "vocabulary.json") == task.target_vocabulary
 
 
-@pytest.mark.data
 def test_multi30k_refuses_a_damaged_file(multi30k_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     whole = (multi30k_folder / "raw" / "train.en").read_bytes()
@@ -137,7 +132,6 @@ def small(wmt14_folder: Path) -> Wmt14:
     return Wmt14(wmt14_folder, corpus="small", subwords=2000)
 
 
-@pytest.mark.data
 @pytest.mark.parametrize(("part", "size"), [("validation", 3000), ("test", 2737)])
 def test_wmt14_the_small_files_without_their_escapes(
     small: Wmt14, wmt14_folder: Path, part: str, size: int
@@ -150,7 +144,6 @@ def test_wmt14_the_small_files_without_their_escapes(
         assert [pair[side] for pair in texts(small, pairs)] == expected
 
 
-@pytest.mark.data
 def test_wmt14_long_training_pairs_are_left_out(small: Wmt14, wmt14_folder: Path) -> None:
     pairs = small.train(0, 0)
     assert max(len(side) for side in chain.from_iterable(pairs)) == small.longest
