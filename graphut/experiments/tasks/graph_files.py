@@ -29,6 +29,8 @@ KIND = "node"
 """The kind of all nodes of graphs without features."""
 _MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
 _ATTRIBUTES = ("feat", "label", *_MASKS.values())
+_EDGE_ATTRIBUTES = ("weight", "edge_weight", "feat", "edge_attr")
+"""Names by which networkx, DGL and PyG store weights and features of edges."""
 _SUFFIXES = (".graphml", ".json")
 _FORMATS = (
     "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
@@ -103,14 +105,20 @@ def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
 
 
 def read_graphs(path: str | Path) -> list[GraphFile]:
-    """Return the graphs in a file, or in all files of a folder.
+    """Read the graphs in a file, or in all files of a folder.
 
-    A node has the attributes `feat`, numbers or the name of its kind, and `label`; where no node
-    has a label, the graph has `label`; an empty one and -1 are none. White space in names becomes
-    "_". The attributes `train_mask`, `val_mask` and `test_mask` may say which nodes are asked in
-    which part. Edges of undirected graphs count in both directions, and nodes without an edge from
-    themselves get one. Raise `ValueError` or `FileNotFoundError`, which names the file, if there is
-    no graph, or one cannot be read.
+    A node has the attributes `feat` (numbers, or the name of its kind) and `label` (a class). If
+    no node has a label, the graph has the attribute `label` instead. An empty label and -1 mean
+    that there is no label. White space in names becomes "_". The attributes `train_mask`,
+    `val_mask` and `test_mask` may select the labelled nodes of each part. Edges of undirected
+    graphs count in both directions. Nodes without a self-loop get one.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no graph, or one cannot be read. `ValueError` also for what the task `graphs`
+        does not support: real-valued labels (regression), edge weights and edge features. The
+        message names the file.
     """
     files = graph_files(path)
     if files[0].suffix == ".csv":
@@ -183,6 +191,7 @@ def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
 
 def _of_networkx(place: str, graph: networkx.Graph) -> GraphFile:
     number = {node: index for index, node in enumerate(graph)}
+    _check_edges(place, (data for *_, data in graph.edges(data=True)))
     ends = [(number[source], number[target]) for source, target in graph.edges()]
     if not graph.is_directed():
         ends += [(target, source) for source, target in ends if source != target]
@@ -210,6 +219,8 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
                     f"{file} has more or fewer columns in row {index} than in its first line"
                 )
         tables[kind] = file, [{k: v.strip() for k, v in row.items()} for row in table]
+    if "edges" in tables:
+        _check_edges(str(tables["edges"][0]), tables["edges"][1])
     if not {"nodes", "edges"} <= tables.keys():
         raise ValueError(f"{files[0].parent} lacks a .csv file with node_id, or one with src_id")
     by_graph = {kind: _by_graph(table) for kind, (_, table) in tables.items()}
@@ -255,6 +266,19 @@ def _check_graph_ids(
             raise ValueError(f"{file} names graph {min(strange)!r}, which has no nodes")
 
 
+def _check_edges(place: str, edges: Iterable[Mapping[str, Any]]) -> None:
+    """Raise `ValueError` if an edge has features, or a weight other than 1."""
+    for edge in edges:
+        for name in _EDGE_ATTRIBUTES:
+            value = edge.get(name)
+            is_one = "weight" in name and str(value) in ("1", "1.0")
+            if value not in (None, "") and not is_one:
+                raise ValueError(
+                    f"{place}: an edge has {name!r}: {value!r}, but the task graphs does not "
+                    "support edge weights and edge features; remove this attribute from the edges"
+                )
+
+
 def _by_graph(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Mapping[str, str]]]:
     found: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:
@@ -277,7 +301,7 @@ def _make(
         features = [None if value in ("", []) else value for value in columns["feat"]]
         if _some(features) and None in features:
             raise ValueError(f"node number {features.index(None)} has no `feat`, but others have")
-        labels = [_name(value) for value in columns["label"]]
+        labels = [_class(value) for value in columns["label"]]
         masks = {
             part: np.array([_truth(name, value) for value in columns[name]])
             for part, name in _MASKS.items()
@@ -289,7 +313,7 @@ def _make(
             edges=np.array([*ends, *loops], np.int64).T,
             features=_features(features) if _some(features) else None,
             labels=labels if _some(labels) else None,
-            label=_name(label),
+            label=_class(label),
             masks=masks,
             num_nodes=num_nodes,
         )
@@ -346,6 +370,17 @@ def _row_of_numbers(value: Any) -> list[float] | None:
         return [float(x) for x in row]
     except (TypeError, ValueError):
         return None
+
+
+def _class(value: Any) -> str | None:
+    """Return the name of a class; raise `ValueError` if the label is a real number."""
+    name, numbers = _name(value), _row_of_numbers(value)
+    if name and any(isfinite(x) and not x.is_integer() for x in numbers or ()):
+        raise ValueError(
+            f"a label is {value}, a real number, but the task graphs learns classes and does not "
+            "support regression; give each node or graph the name or number of a class"
+        )
+    return name
 
 
 def _name(value: Any) -> str | None:

@@ -34,6 +34,8 @@ class Graphs(GraphTask):
     >>> from tempfile import TemporaryDirectory
     >>> import networkx
     >>> graph = networkx.karate_club_graph()
+    >>> for *_, data in graph.edges(data=True):
+    ...     del data["weight"]
     >>> for node, data in graph.nodes(data=True):
     ...     data["label"] = data["club"]
     >>> with TemporaryDirectory() as folder:

@@ -270,6 +270,42 @@ def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_pa
         read_graphs(tmp_path / name)
 
 
+@pytest.mark.parametrize("label", [0.5, "-1.25e1", "0.5, 2"])
+def test_read_graphs_refuses_regression(label: Any, tmp_path: Path) -> None:
+    message = rf"graph\.graphml: a label is {str(label)[:3]}.*, but .* does not support regression"
+    of_nodes = write(triangle(label=[label, label, label]), tmp_path / "graph.graphml")
+    with pytest.raises(ValueError, match=message):
+        read_graphs(of_nodes)
+    whole = triangle()
+    whole.graph["label"] = label
+    with pytest.raises(ValueError, match=message):
+        read_graphs(write(whole, tmp_path / "graph.graphml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("weight", 0.5), ("edge_weight", 2), ("feat", "1, 2"), ("edge_attr", 1)]
+)
+def test_read_graphs_refuses_edge_weights_and_edge_features(
+    name: str, value: Any, tmp_path: Path
+) -> None:
+    given = triangle(label=[0, 1, 1])
+    given.edges[0, 1][name] = value
+    message = rf"an edge has '{name}': .*, but the task graphs does not support edge weights"
+    for file in ("graph.json", "graph.graphml"):
+        with pytest.raises(ValueError, match=rf"{file}: {message}"):
+            read_graphs(write(given, tmp_path / file))
+    edges = f"graph_id,src_id,dst_id,{name}\n0,x,y,'{value}'\n"
+    (tmp_path / "csv").mkdir()
+    with pytest.raises(ValueError, match=rf"edges\.csv: {message}"):
+        read_graphs(csv_folder(tmp_path / "csv", edges=edges))
+
+
+def test_read_graphs_takes_edges_of_weight_one(tmp_path: Path) -> None:
+    given = triangle(label=[0, 1, 1])
+    networkx.set_edge_attributes(given, 1.0, "weight")
+    assert len(read_graphs(write(given, tmp_path / "graph.graphml"))) == 1
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

@@ -32,6 +32,8 @@ def write_one(path: Path, **masks: Any) -> Path:
         data["feat"] = f"{graph.degree[node]},1"
         data["label"] = data["club"].replace(" ", "_") if node else ""
         data.update({name: bool(chosen(node)) for name, chosen in masks.items()})
+    for *_, data in graph.edges(data=True):
+        del data["weight"]
     networkx.write_graphml(graph, path)
     return path
 
