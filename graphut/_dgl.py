@@ -1,6 +1,8 @@
-"""Import DGL, here only: on current torch too, or with an error that says how to mend it.
+"""Import DGL when it is first needed, on current torch releases too.
 
-Where DGL is not installed, what needs it raises that error when it is used.
+`import dgl` takes a second and most uses of graphut need no DGL graph. `dgl` below therefore stands
+in for the package and imports it at the first use of one of its names. The error of a failed import
+says what to install.
 """
 
 from __future__ import annotations
@@ -9,47 +11,71 @@ import importlib.util
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from importlib import metadata
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["DGLGraph", "dgl", "is_installed"]
 
-# The release whose wheels work, for each Python; setup.cfg asks for the same.
+# The DGL release that has working wheels for this Python; setup.cfg requires the same.
 _REQUIREMENT = "dgl>=1.1.3,<2" if sys.version_info < (3, 12) else "dgl>=2.1,<3"
+_GRAPHBOLT = "dgl.graphbolt"
+
+is_installed = importlib.util.find_spec("dgl") is not None
+
+# Without this variable DGL also chooses PyTorch, but prints a message and writes into the home.
+os.environ.setdefault("DGLBACKEND", "pytorch")
+
+
+class _GraphBoltFinder(MetaPathFinder):
+    """Let `import dgl` succeed where GraphBolt, its data loader, cannot be loaded.
+
+    GraphBolt is compiled for a few torch releases only, and graphut does not use it. On another
+    release an empty module takes its place. This also applies to a user's own `import dgl`.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != _GRAPHBOLT:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _GraphBoltLoader(spec.loader)
+        return spec
+
+
+class _GraphBoltLoader(Loader):
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def exec_module(self, module: ModuleType) -> None:
+        initial = dict(vars(module))
+        try:
+            self.loader.exec_module(module)
+        except Exception:
+            _forget(_GRAPHBOLT + ".")
+            vars(module).clear()
+            vars(module).update(initial)
+            module.__doc__ = "Empty stand-in: the installed GraphBolt does not load on this torch."
+
+
+sys.meta_path.insert(0, _GraphBoltFinder())
 
 
 def _import_dgl() -> Any:
-    # Unset, DGL would choose PyTorch as well, but print about it and write a file in the home.
-    os.environ.setdefault("DGLBACKEND", "pytorch")
     try:
         return importlib.import_module("dgl")
     except Exception as error:
-        if not _raised_in_graphbolt(error):
-            raise ImportError(_explain(error)) from error
-    # GraphBolt, DGL's data loader, is compiled for a few torch releases; nothing here uses it.
-    _forget_dgl()
-    sys.modules["dgl.graphbolt"] = ModuleType(
-        "dgl.graphbolt", "Empty stand-in: the installed GraphBolt does not load on this torch."
-    )
-    try:
-        return importlib.import_module("dgl")
-    except Exception as error:
-        _forget_dgl()
+        _forget("dgl.")  # a second attempt then raises the same error
         raise ImportError(_explain(error)) from error
 
 
-def _raised_in_graphbolt(error: Exception) -> bool:
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__", "").startswith("dgl.graphbolt"):
-            return True
-        trace = trace.tb_next
-    return False
-
-
-def _forget_dgl() -> None:
-    for name in [name for name in sys.modules if name == "dgl" or name.startswith("dgl.")]:
+def _forget(prefix: str) -> None:
+    for name in [name for name in sys.modules if name.startswith(prefix)]:
         del sys.modules[name]
 
 
@@ -88,22 +114,26 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-class _Missing:
-    """Stand-in for a DGL that is not installed: no object is its graph, all else raises."""
-
-    class DGLGraph:
-        """The type of no object."""
+class _LazyDGL:
+    """Stand-in for the module `dgl`, which is imported when an attribute is read."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)  # so do tools that look at objects find nothing
-        raise ImportError(_explain(ModuleNotFoundError("No module named 'dgl'", name="dgl")))
+            raise AttributeError(name)  # tools that inspect objects ask for such names
+        return getattr(_import_dgl(), name)
 
 
-is_installed = importlib.util.find_spec("dgl") is not None
-dgl: Any = _import_dgl() if is_installed else _Missing()
+class _DGLGraphType(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        # As long as nobody has imported DGL, no object is one of its graphs.
+        return isinstance(value, getattr(sys.modules.get("dgl"), "DGLGraph", ()))
+
+
+dgl: Any = _LazyDGL()
 
 if TYPE_CHECKING:
     from dgl import DGLGraph
 else:
-    DGLGraph = dgl.DGLGraph
+
+    class DGLGraph(metaclass=_DGLGraphType):
+        """Stand-in for `dgl.DGLGraph` in annotations and for `isinstance`."""
