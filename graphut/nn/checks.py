@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
@@ -71,6 +73,26 @@ def check_one_feat(graph: DGLGraph | EdgeLayout) -> None:
             f"the graph's edges go from {types}; give the features of both, as a pair: "
             "(source features, destination features)"
         )
+
+
+def check_sharding(*parts: nn.Module | None) -> None:
+    """Raise if `fully_shard` (FSDP2) was called on one of the parts or inside it.
+
+    These parts are called at every step, and such a call communicates. Processes whose nodes take
+    different numbers of steps would wait for each other for ever. With one process nothing is
+    raised.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return
+    if distributed.get_world_size() == 1:
+        return
+    for module in chain.from_iterable(part.modules() for part in parts if part is not None):
+        if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
+            raise RuntimeError(
+                f"fully_shard was called on {type(module).__name__}, which runs at every step, but "
+                "processes may take different numbers of steps: call fully_shard on the "
+                "AdaptiveRecurrence, or on a module that contains it, and not inside it"
+            )
 
 
 def _two_types(graph: DGLGraph | EdgeLayout) -> str:

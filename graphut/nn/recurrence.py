@@ -16,7 +16,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
 from graphut.attention.transforms import in_vmap
-from graphut.nn.checks import check_feat, check_same_nodes, sources_of
+from graphut.nn.checks import check_feat, check_same_nodes, check_sharding, sources_of
 from graphut.nn.context import GraphContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.halting import HaltingUnit
@@ -227,7 +227,8 @@ class AdaptiveRecurrence(nn.Module):
             Triton nothing waits for the device (but `LearnedSignal`): of wrong numbers, the error
             comes when the host knows of them, in this call or a later one of the layer.
         RuntimeError
-            If nodes halt inside of `torch.func.vmap`, or while a CUDA graph is recorded.
+            If nodes halt inside of `torch.func.vmap`, or while a CUDA graph is recorded; or if
+            `fully_shard` was called on the step and there are several processes.
 
         Examples
         --------
@@ -254,6 +255,8 @@ class AdaptiveRecurrence(nn.Module):
                 "the nodes of each example of torch.func.vmap halt at steps of their own: call "
                 "the recurrence on one graph of all examples (dgl.batch) in place of vmap"
             )
+        if not isinstance(self.active_rule, FixedDepth):
+            check_sharding(self.step, self.halting)
         halts = not (isinstance(self.active_rule, FixedDepth) or self.halted == "running")
         if halts and is_capturing():
             raise RuntimeError(

@@ -2,18 +2,13 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch._dynamo.exc import Unsupported
 from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 
 from graphut.attention.library import compiled
 from graphut.nn import FixedDepth, ScheduledHalting
@@ -178,43 +173,6 @@ def test_recurrence_without_gradients_no_step_is_done_again(edges_seen: list[int
     edges_seen.clear()
     out.sum().backward()
     assert sum(edges_seen) == int(ponder.edges)
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
-    """A group of this process alone."""
-    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    yield init_device_mesh("cpu", (1,))
-    torch.distributed.destroy_process_group()
-
-
-SHARDED = covering(
-    halted=HALTED,
-    norm=MODES["norm"],
-    form=MODES["form"],
-    transition=MODES["transition"],
-    checkpoint_steps=(False, True),
-)
-
-
-@pytest.mark.parametrize("modes", SHARDED, ids=name_of)
-def test_recurrence_sharded_by_step_is_the_plain_one(
-    modes: dict[str, Any], alone: DeviceMesh
-) -> None:
-    plain, sharded = (build_case(**modes) for _ in range(2))
-    step = sharded.layer.step
-    for part in (step.output_norm, step, sharded.layer):  # the last norm is no part of a step
-        if part is not None:
-            fully_shard(part, mesh=alone)
-    results = []
-    for case in (plain, sharded):
-        found = engine(case.layer, case.graph, case.feat, **case.arguments)
-        (found[0].square().sum() + found[2].sum()).backward()
-        grads = [parameter.grad for parameter in case.layer.parameters()]
-        full = [grad.full_tensor() if isinstance(grad, DTensor) else grad for grad in grads]
-        results.append([*found, case.feat.grad, *full])
-    assert_same(*results)
 
 
 # Derivatives of derivatives, and several gradients at once.

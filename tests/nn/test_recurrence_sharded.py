@@ -1,0 +1,84 @@
+"""FSDP2 (`fully_shard`) in two processes whose nodes take different numbers of steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from graphut.nn import FixedDepth
+from tests.experiments.training.together import run_together
+from tests.helpers import assert_same, covering
+from tests.nn.cases import HALTED, MODES, Case, build_case, engine
+
+LENGTHS = [4, 1, 5], [2]  # of the sentences of each process: 7 to 9 steps in one, 3 in the other
+ROOT = covering(
+    halted=HALTED,
+    norm=MODES["norm"],
+    form=MODES["form"],
+    transition=MODES["transition"],
+    checkpoint_steps=(False, True),
+)
+BY_STEP = covering(halted=HALTED, norm=MODES["norm"], share_weights=(True, False))
+
+
+def backward(case: Case) -> list[Tensor]:
+    """Run a recurrence and its backward pass; return its results."""
+    found = engine(case.layer, case.graph, case.feat, **case.arguments)
+    (found[0].square().sum() + found[3]).backward()
+    return list(found)
+
+
+def assert_same_as_plain(modes: dict[str, object], *, by_step: bool) -> None:
+    """Compare results, and gradients averaged over processes, with layers that are not sharded."""
+    rank = distributed.get_rank()
+    plain = [build_case(**modes, max_steps=9, lengths=own) for own in LENGTHS]
+    sharded = build_case(**modes, max_steps=9, lengths=LENGTHS[rank])
+    if by_step:
+        for case in (*plain, sharded):
+            case.layer.rule = FixedDepth()
+    steps = sharded.layer.step
+    steps = list(steps) if isinstance(steps, torch.nn.ModuleList) else [steps]
+    norms = [step.output_norm for step in steps if step.output_norm is not None]
+    mesh = init_device_mesh("cpu", (2,))
+    for part in [*norms, *steps, sharded.layer] if by_step else [sharded.layer]:
+        fully_shard(part, mesh=mesh)
+    expected = [backward(case) for case in plain]
+    assert by_step or expected[0][1].max() > expected[1][1].max()
+    assert_same(backward(sharded), expected[rank])
+    assert_same([sharded.feat.grad], [plain[rank].feat.grad])
+    weights = zip(sharded.layer.parameters(), *(p.layer.parameters() for p in plain), strict=True)
+    for weight, first, second in weights:
+        if first.grad is None:  # the halting unit under FixedDepth
+            assert by_step and weight.grad is None
+        else:
+            assert_same([weight.grad.full_tensor()], [(first.grad + second.grad) / 2])
+
+
+def compare_sharded() -> None:
+    for modes in ROOT:
+        assert_same_as_plain(modes, by_step=False)
+    for modes in BY_STEP:
+        assert_same_as_plain(modes, by_step=True)
+
+
+def test_recurrence_sharded_at_its_root_with_unequal_depths_is_the_plain_one(
+    tmp_path: Path,
+) -> None:
+    run_together(compare_sharded, tmp_path)
+
+
+def refuse_sharded_parts() -> None:
+    for name in ("step", "step.attention", "halting"):
+        case = build_case(norm="pre", lengths=LENGTHS[distributed.get_rank()])
+        fully_shard(case.layer.get_submodule(name), mesh=init_device_mesh("cpu", (2,)))
+        with pytest.raises(RuntimeError, match="call fully_shard on the AdaptiveRecurrence, or on"):
+            case.layer(case.graph, case.feat)
+
+
+def test_recurrence_sharded_by_step_says_what_to_shard_instead(tmp_path: Path) -> None:
+    run_together(refuse_sharded_parts, tmp_path)
