@@ -1,9 +1,9 @@
-"""A graph layer with a depth of its own for every node, inside an ordinary DGL model.
+"""Use an adaptive graph layer, with its own depth for every node, inside an ordinary DGL model.
 
-The task needs depth: in a forest of paths, some nodes bear a colour and every other one is to take
-the colour of the end that its path leads to. A node near the end knows soon, a far one late. The
-model is a linear map, an adaptive recurrence on the graph's edges, and a classifier; how many steps
-each node takes is learned with the rest.
+The task needs depth. In a forest of paths only the first node of each path has a colour, and every
+node must predict the colour of its path. The colour travels one edge per step, so distant nodes
+need more steps. The model is a linear map, an adaptive recurrence over the edges of the graph, and
+a classifier. The number of steps of each node is learned.
 
     python examples/adaptive_layer_in_dgl.py
 """
@@ -22,13 +22,13 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 
-import dgl  # isort: skip  (after graphut, which makes it import on a torch it does not know)
+import dgl  # isort: skip  (after graphut, which makes DGL work with a current torch)
 
 COLOURS = 4
 
 
 class AdaptiveNet(nn.Module):
-    """Written like any DGL model: the graph comes first, then the features."""
+    """Classify nodes; like every DGL model it takes the graph first and then the features."""
 
     def __init__(self, in_feats: int, hidden: int, classes: int, max_steps: int) -> None:
         super().__init__()
@@ -45,13 +45,15 @@ class AdaptiveNet(nn.Module):
 
 
 def paths(count: int, longest: int) -> tuple[dgl.DGLGraph, Tensor, Tensor, Tensor]:
-    """Random paths: graph, features, the colour to find, and the distance from its end."""
+    """Return random paths: graph, features, labels, and distances from the coloured node."""
     lengths = torch.randint(1, longest + 1, (count,))
     graphs = [dgl.graph((range(n - 1), range(1, n)), num_nodes=n) for n in lengths.tolist()]
     graph = dgl.add_self_loop(dgl.batch(graphs))
     colour = torch.repeat_interleave(torch.randint(COLOURS, (count,)), lengths)
     distance = torch.cat([torch.arange(n) for n in lengths.tolist()])
-    shown = torch.where(distance == 0, colour, COLOURS)  # only a path's end shows its colour
+    shown = torch.where(
+        distance == 0, colour, COLOURS
+    )  # only the first node of a path has a colour
     return graph, one_hot(shown, COLOURS + 1).float(), colour, distance
 
 
@@ -79,13 +81,13 @@ def main() -> None:
     with torch.no_grad():
         logits, ponder = model(graph, feat)
     graph.ndata["steps"] = ponder.steps  # depth is node data like any other
-    right = (logits.argmax(1) == colour).double()
-    done = ponder.flops / ponder.all_flops
-    print(f"{right.mean():.1%} of nodes right, with {done:.0%} of the work of all steps for all")
+    correct = (logits.argmax(1) == colour).double()
+    share = ponder.flops / ponder.all_flops
+    print(f"node accuracy {correct.mean():.1%}, with {share:.0%} of the FLOPs without halting")
     for d in range(options.longest):
         here = distance == d
         steps = graph.ndata["steps"][here].double().mean()
-        print(f"{d} edges from the end: {right[here].mean():.1%} right, {steps:.2f} steps")
+        print(f"distance {d}: accuracy {correct[here].mean():.1%}, {steps:.2f} steps")
 
 
 if __name__ == "__main__":

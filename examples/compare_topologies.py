@@ -1,7 +1,7 @@
-"""What edges buy: accuracy over the number of edges, for windows that grow, and for shortcuts.
+"""Plot accuracy against the number of edges, for windows of growing size and for shortcuts.
 
-Reversing takes a token from one end of the sentence to the other. A narrow window hands it on step
-by step; one global token is a shortcut for the price of two edges a token.
+To reverse a sentence, tokens must travel from one end to the other. With a narrow window this takes
+many steps. One global token is a shortcut that costs two edges per token.
 
     python examples/compare_topologies.py
 
@@ -32,7 +32,7 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonRepo
         d_model=32,
         d_hidden=64,
         max_steps=4,
-        cross_topology="window:0",  # the encoder has to bring each token to where it is needed
+        cross_topology="window:0",  # only the encoder can move tokens
     )
     comparison = Comparison(
         topologies=[parse(spec) for spec in WINDOWS + SHORTCUTS],
@@ -40,22 +40,22 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonRepo
         training=training,
         config=config,
     )
-    figure = new_figure(7, 4.5)  # without matplotlib, it fails before the training
+    figure = new_figure(7, 4.5)  # fails before the training if matplotlib is missing
     report = comparison.run(folder)
     print(report.text())
 
     axes = figure.subplots()
     edges = [row.edges for row in report.rows]
-    right = [100 * row.evaluations[0]["token_accuracy"] for row in report.rows]
+    accuracy = [100 * row.evaluations[0]["token_accuracy"] for row in report.rows]
     windows = len(WINDOWS)
-    axes.plot(edges[:windows], right[:windows], "o-", color=BLUE, label="windows")
-    axes.plot(edges[windows:], right[windows:], "s", color=ORANGE, label="shortcuts")
+    axes.plot(edges[:windows], accuracy[:windows], "o-", color=BLUE, label="windows")
+    axes.plot(edges[windows:], accuracy[windows:], "s", color=ORANGE, label="shortcuts")
     for number, row in enumerate(report.rows):
         place = (5, -12 if number < windows else 6)
         axes.annotate(
-            str(row.topology), (edges[number], right[number]), place, textcoords="offset points"
+            str(row.topology), (edges[number], accuracy[number]), place, textcoords="offset points"
         )
-    axes.set(xlabel="encoder edges of a sentence", ylabel="tokens right, %", ylim=(0, 105))
+    axes.set(xlabel="encoder edges of a sentence", ylabel="token accuracy, %", ylim=(0, 105))
     axes.set_xlim(0, 1.25 * max(edges))
     axes.legend(frameon=False, loc="upper left")
     figure.savefig(Path(folder, "edges.png"))

@@ -1,8 +1,8 @@
-"""A topology of one's own: who attends to whom, seen in a picture, and trained with.
+"""Define a custom topology, draw it, and train a model with it.
 
     python examples/custom_topology.py
 
-The picture needs matplotlib: pip install "graphut[plot]". Stopped and started again, it goes on.
+The picture needs matplotlib: pip install "graphut[plot]". A second run resumes a stopped one.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from graphut.topology import Topology, statistics
 
 @dataclass(frozen=True)
 class Powers(Topology):
-    """Every token sees itself and those 1, 2, 4, 8, ... places away: about 2 log2(n) of them."""
+    """Attend to the tokens 1, 2, 4, 8, ... positions away and to itself: about 2 log2(n) edges."""
 
     name = "powers"  # in spec strings: "powers", "powers&causal", "powers|global:0"
-    stable = True  # what a token sees of those before it stays as the sentence grows
+    stable = True  # edges among the first tokens do not change when the sentence grows
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         jumps = [2**k for k in range(int(n_src.max()).bit_length())]
         source = dst[:, None] + torch.tensor([0, *jumps, *(-jump for jump in jumps)])
         row = torch.arange(len(dst))[:, None].expand_as(source)
-        return row.flatten(), source.flatten()  # places outside the sentence are dropped
+        return row.flatten(), source.flatten()  # positions outside the sentence are dropped
 
 
 def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransformer:
     Path(folder).mkdir(parents=True, exist_ok=True)
     draw_topology(Powers(), 24).savefig(Path(folder, "powers.png"))
     numbers = statistics(Powers(), 24)
-    print(f"{numbers.edges} edges among 24 tokens, all heard of in {numbers.diameter} steps")
+    print(f"{numbers.edges} edges among 24 tokens, diameter {numbers.diameter}")
 
     torch.manual_seed(training.seed)
     letters = len(task.source_vocabulary)
@@ -57,7 +57,7 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
         trainer.resume()
     trainer.fit()
 
-    model = UniversalTransformer.from_pretrained(folder)  # its config names the topology
+    model = UniversalTransformer.from_pretrained(folder)  # config.json names the topology
     print("test:", evaluate(model, task, task.test))
     return model
 
@@ -70,5 +70,8 @@ if __name__ == "__main__":
     options = parser.parse_args()
     try:
         main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)
-    except (ImportError, ValueError) as error:  # of matplotlib, options or the model in the folder
+    except (
+        ImportError,
+        ValueError,
+    ) as error:  # no matplotlib, wrong options, or another model in the folder
         parser.error(str(error))

@@ -1,10 +1,9 @@
-"""Attention between neighbouring pixels alone: a classifier of 8x8 digits.
+"""Classify 8x8 digits with attention between neighbouring pixels and without convolutions.
 
 As in "Stand-Alone Self-Attention in Vision Models" (arXiv 1906.05909), each pixel attends to the
-patch around it and there is no convolution. One step is repeated, so that what a pixel knows of
-reaches one patch further each time, and each pixel decides how often. The digits are those that
-come with scikit-learn (`pip install scikit-learn`); a fifth of them is kept for the test, and the
-others are seen with some noise.
+patch around it. One step is repeated, so the receptive field grows by one patch per step, and each
+pixel has its own number of steps. The digits come with scikit-learn (`pip install scikit-learn`). A
+fifth of them is the test set; noise is added to the training images.
 
     python examples/image_local_attention.py
 """
@@ -29,7 +28,7 @@ SIDE = 8
 
 
 class PixelAttention(nn.Module):
-    """A pixel's state is its brightness and place; the digit is read from all of them."""
+    """Encode brightness and coordinates of each pixel, and classify the states of all pixels."""
 
     def __init__(self, hidden: int, radius: int, max_steps: int) -> None:
         super().__init__()
@@ -50,7 +49,7 @@ class PixelAttention(nn.Module):
         signals = [coordinate_signal(x, hidden) for x in (row, column)]
         self.register_buffer("coordinates", torch.cat(signals, 1))
 
-    def forward(self, images: Tensor):  # (images, 64) -> (images, 10), and how long pixels pondered
+    def forward(self, images: Tensor):  # (images, 64) -> (images, 10), and the ponder record
         layout = self.topology.layout([SIDE * SIDE] * len(images))
         state = self.embed(images[..., None]) + self.place(self.coordinates)
         out, ponder = self.recurrence(layout, state.flatten(0, 1))
@@ -60,13 +59,17 @@ class PixelAttention(nn.Module):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--epochs", type=int, default=30, help="default: 30")
-    parser.add_argument("--images", type=int, default=1797, help="of the 1797 (default: all)")
-    parser.add_argument("--radius", type=int, default=2, help="of a patch (default: 2)")
+    parser.add_argument(
+        "--images", type=int, default=1797, help="digits to use (default: all 1797)"
+    )
+    parser.add_argument("--radius", type=int, default=2, help="radius of the patch (default: 2)")
     parser.add_argument("--max-steps", type=int, default=4, help="default: 4")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     options = parser.parse_args()
     if options.images < 5:
-        parser.error(f"--images must be at least 5, of which one is tested; got {options.images}")
+        parser.error(
+            f"--images must be at least 5, so that one is left for the test; got {options.images}"
+        )
     if options.epochs < 1:
         parser.error(f"--epochs must be at least 1, got {options.epochs}")
     try:
@@ -99,8 +102,10 @@ def main() -> None:
     model.eval()
     with torch.no_grad():
         logits, ponder = model(images[:held_out])
-    right = (logits.argmax(1) == labels[:held_out]).double().mean()
-    print(f"test: {right:.2%} of {held_out} digits right, {ponder.mean_steps:.2f} steps a pixel")
+    accuracy = (logits.argmax(1) == labels[:held_out]).double().mean()
+    print(
+        f"test accuracy {accuracy:.2%} on {held_out} digits, {ponder.mean_steps:.2f} steps a pixel"
+    )
     print("mean steps of each pixel:")
     for row in ponder.steps.view(-1, SIDE, SIDE).double().mean(0).tolist():
         print("  ", " ".join(f"{steps:.1f}" for steps in row))

@@ -1,19 +1,18 @@
-"""Papers of Cora by subject: a graph transformer in which each paper has a depth of its own.
+"""Classify the papers of Cora with a graph transformer that has its own depth for each paper.
 
-The citation graph has 2708 papers, of which 140 subjects are known. An adaptive recurrence is held
-against DGL's `GATConv` and `DotGatConv`, with the same split and features, and the epoch chosen by
-accuracy on the validation papers. The baselines are trained as in arXiv 1710.10903. A transformer
-step has more weights than 140 subjects can settle, so two passes with different dropout are to
-agree on all papers (arXiv 2005.11079; without that, 76% of the validation papers are right and not
-82%), and a running average of the weights is what is evaluated (arXiv 1703.01780). Then: how deep
-papers are, and with what depth goes along.
+The citation graph has 2708 papers, and 140 of them are labelled for training. The script compares
+an adaptive recurrence with DGL's `GATConv` and `DotGatConv`, on the same split and features, at the
+epoch with the best validation accuracy. The baselines are trained as in arXiv 1710.10903. A
+transformer step overfits 140 labels, so a consistency loss between two passes with different
+dropout is added (arXiv 2005.11079; without it the validation accuracy is 76% instead of 82%), and a
+running average of the weights is evaluated (arXiv 1703.01780). At the end the script prints the
+distribution of depths and their correlation with properties of the papers.
 
     python examples/node_classification_cora.py --data cora.npz
 
-Without `--data`, DGL downloads the data set. `cora.npz` has the arrays `src` and `dst`, the
-edges without self-loops; `feat_indptr`, `feat_indices` and `num_feats`, the words of each paper in
-CSR;
-`label`; and `train`, `val` and `test`, the numbers of papers.
+Without `--data`, DGL downloads the data set. `cora.npz` holds the arrays `src` and `dst` (edges
+without self-loops), `feat_indptr`, `feat_indices` and `num_feats` (the words of each paper in CSR
+format), `label`, and `train`, `val` and `test` (paper ids).
 """
 
 import argparse
@@ -34,13 +33,13 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 
-import dgl  # isort: skip  (after graphut, which makes it import on a torch it does not know)
+import dgl  # isort: skip  (after graphut, which makes DGL work with a current torch)
 
 CLASSES = 7
 
 
 class AdaptiveTransformer(nn.Module):
-    """An embedding of words, a step that is repeated until a paper halts, and a linear map."""
+    """Word embeddings, an adaptive recurrence, and a linear classifier."""
 
     def __init__(self, words: int, hidden: int = 64, heads: int = 8, max_steps: int = 6) -> None:
         super().__init__()
@@ -56,8 +55,8 @@ class AdaptiveTransformer(nn.Module):
         self.recurrence = AdaptiveRecurrence(step, halting, max_steps=max_steps, halted="frozen")
         self.classify = nn.Sequential(nn.Dropout(0.5), nn.Linear(hidden, CLASSES))
 
-    def forward(self, graph, feat):  # (papers, words) -> (papers, classes), and the steps of each
-        paper, word = feat.nonzero(as_tuple=True)  # most words are absent
+    def forward(self, graph, feat):  # (papers, words) -> (papers, classes), and the ponder record
+        paper, word = feat.nonzero(as_tuple=True)  # the features are sparse
         counts = torch.bincount(paper, minlength=len(feat))
         present = dropout(feat[paper, word], 0.7, self.training)
         state = embedding_bag(
@@ -68,7 +67,7 @@ class AdaptiveTransformer(nn.Module):
 
 
 class GAT(nn.Module):
-    """Two layers of `GATConv` with the settings of arXiv 1710.10903."""
+    """Baseline: two layers of `GATConv` with the settings of arXiv 1710.10903."""
 
     def __init__(self, words: int) -> None:
         super().__init__()
@@ -80,7 +79,7 @@ class GAT(nn.Module):
 
 
 class DotGAT(nn.Module):
-    """The same with `DotGatConv`, which knows no dropout of its own weights."""
+    """Baseline: two layers of `DotGatConv`, which has no attention dropout."""
 
     def __init__(self, words: int) -> None:
         super().__init__()
@@ -97,7 +96,7 @@ MODELS = {"adaptive": AdaptiveTransformer, "GATConv": GAT, "DotGatConv": DotGAT}
 
 
 def load(path: str | None) -> tuple[dgl.DGLGraph, dict[str, Tensor]]:
-    """The graph with self-loops, features whose rows sum to 1, labels, and the Planetoid split."""
+    """Return the graph with self-loops, and row-normalised features, labels and Planetoid split."""
     if path is None:
         graph = dgl.data.CoraGraphDataset(verbose=False)[0]
         split = {
@@ -123,7 +122,7 @@ def accuracy(logits: Tensor, data: dict[str, Tensor], part: str) -> float:
 
 
 def consistency(one: Tensor, other: Tensor) -> Tensor:
-    """How far two passes are from their own mean, sharpened."""
+    """Return the distance of two passes from their sharpened mean (arXiv 2005.11079)."""
     one, other = one.softmax(1), other.softmax(1)
     with torch.no_grad():
         target = ((one + other) / 2).square()
@@ -132,7 +131,7 @@ def consistency(one: Tensor, other: Tensor) -> Tensor:
 
 
 def train(name: str, graph, data: dict[str, Tensor], seed: int, options: argparse.Namespace):
-    """Test accuracy, logits and ponder time at the epoch of the best validation accuracy."""
+    """Return test accuracy, logits and ponder record at the best epoch on the validation papers."""
     torch.manual_seed(seed)
     ours, feat = name == "adaptive", data["feat"]
     model = MODELS[name](feat.shape[1])
@@ -161,7 +160,7 @@ def train(name: str, graph, data: dict[str, Tensor], seed: int, options: argpars
 
 
 def loss_of(passes: list, data: dict[str, Tensor], options: argparse.Namespace) -> Tensor:
-    """Cross-entropy of what is known, the price of steps, and consistency between passes."""
+    """Return cross-entropy on the training papers plus ponder cost plus consistency loss."""
     loss = torch.zeros(())
     for logits, ponder in passes:
         known = cross_entropy(logits[data["train"]], data["label"][data["train"]])
@@ -171,8 +170,8 @@ def loss_of(passes: list, data: dict[str, Tensor], options: argparse.Namespace) 
 
 
 def describe_depth(graph, data: dict[str, Tensor], logits: Tensor, steps: Tensor) -> None:
-    """The histogram of depths, and what depth goes along with."""
-    print("steps of a paper, last run of the adaptive model:")
+    """Print the histogram of depths and their correlation with properties of the papers."""
+    print("papers by number of steps, last run of the adaptive model:")
     for number, count in enumerate(torch.bincount(steps).tolist()):
         if count:
             print(f"  {number}: {count:5d} {'#' * (60 * count // len(steps))}")
@@ -181,8 +180,9 @@ def describe_depth(graph, data: dict[str, Tensor], logits: Tensor, steps: Tensor
 
     subject, depth = logits.argmax(1), steps.double()
     mean = torch.stack([depth[subject == c].mean() for c in range(CLASSES)])
-    print("mean steps by the subject that was found:", *(f"{x:.2f}" for x in mean.tolist()))
-    print(f"it settles {mean[subject].var() / depth.var():.0%} of the variance of depth")
+    print("mean steps by predicted subject:", *(f"{x:.2f}" for x in mean.tolist()))
+    explained = mean[subject].var() / depth.var()
+    print(f"the predicted subject explains {explained:.0%} of the variance of depth")
 
     source, target = graph.edges()
     degree = graph.in_degrees() - 1  # without the self-loop
@@ -192,19 +192,23 @@ def describe_depth(graph, data: dict[str, Tensor], logits: Tensor, steps: Tensor
     print("rank correlation of depth")
     for what, nodes, value in (
         ("the number of neighbours", everyone, degree),
-        ("the share of neighbours with the same answer", cited, agree / degree),
+        ("the share of neighbours with the same prediction", cited, agree / degree),
         ("the number of words", everyone, (data["feat"] > 0).sum(1)),
-        ("the confidence of the answer", everyone, logits.softmax(1).max(1).values),
-        ("a right answer, among the test papers", test, subject == data["label"]),
+        ("the confidence of the prediction", everyone, logits.softmax(1).max(1).values),
+        ("a correct prediction, among the test papers", test, subject == data["label"]),
     ):
         print(f"  with {what}: {spearmanr(steps[nodes], value[nodes]).statistic:+.2f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", metavar="FILE", help="cora.npz; DGL downloads it if not given")
+    parser.add_argument(
+        "--data", metavar="FILE", help="cora.npz (default: DGL downloads the data set)"
+    )
     parser.add_argument("--seeds", type=int, default=3, help="runs of each model (default: 3)")
-    parser.add_argument("--epochs", type=int, default=200, help="default: 200; half for ours")
+    parser.add_argument(
+        "--epochs", type=int, default=200, help="default: 200; half for the adaptive model"
+    )
     parser.add_argument("--ponder-weight", type=float, default=0.05, help="default: 0.05")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     options = parser.parse_args()
@@ -214,18 +218,18 @@ def main() -> None:
     try:
         graph, data = load(options.data)
     except (OSError, RuntimeError, ValueError) as error:
-        parser.error(f"{error}; --data names a file of your own")
+        parser.error(f"{error}; pass a local file with --data")
     adaptive = None
     for name in options.models:
         start, found = time.perf_counter(), []
         for seed in range(options.seeds):
-            right, logits, ponder = train(name, graph, data, seed, options)
-            print(f"{name}, seed {seed}: {right:.1%}", flush=True)
-            found.append(right)
+            test, logits, ponder = train(name, graph, data, seed, options)
+            print(f"{name}, seed {seed}: {test:.1%}", flush=True)
+            found.append(test)
             adaptive = adaptive if ponder is None else (logits, ponder.steps)
         mean, spread = np.mean(found), np.std(found)
         seconds = (time.perf_counter() - start) / options.seeds
-        print(f"{name}: {mean:.1%} ± {spread:.1%} of the test papers right, {seconds:.0f} s a run")
+        print(f"{name}: test accuracy {mean:.1%} ± {spread:.1%}, {seconds:.0f} s a run")
     if adaptive is not None:
         describe_depth(graph, data, *adaptive)
 

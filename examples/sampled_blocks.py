@@ -1,14 +1,14 @@
-"""A graph that needs not fit into memory: training on sampled blocks, by one process or several.
+"""Train on sampled blocks of a graph that does not fit into memory, with one process or several.
 
-Features and edges lie in files that the system maps into memory: only what a batch samples is read.
-The nodes have hidden classes, most edges join nodes of one class, and the features of a node alone
-say little. DGL's sampler draws in-neighbours of in-neighbours, a block for each step, and an
-adaptive recurrence runs over the blocks. DGL deals the nodes out to the processes.
+Features and edges are memory-mapped files, so a batch reads only the rows that it samples. Each
+node has a hidden class, most edges join nodes of the same class, and the features of a single node
+are noisy. DGL's sampler draws one block per step, and an adaptive recurrence runs over the blocks.
+With several processes, DGL distributes the training nodes among them.
 
     python examples/sampled_blocks.py
     torchrun --nproc-per-node 2 examples/sampled_blocks.py
 
-The files take 232 bytes a node: 116 GB with `--nodes 500000000`.
+The files take 232 bytes per node: 116 GB with `--nodes 500000000`.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 
-import dgl  # isort: skip  (after graphut, which makes it import on a torch it does not know)
+import dgl  # isort: skip  (after graphut, which makes DGL work with a current torch)
 
 CLASSES, FEATURES, DEGREE, STEPS = 8, 16, 20, 2
-CHUNK = 100_000  # nodes that are made at a time
+CHUNK = 100_000  # nodes generated at a time
 
 
 class SampledNet(nn.Module):
-    """An adaptive recurrence over a list of blocks."""
+    """Classify nodes with an adaptive recurrence over a list of blocks."""
 
     def __init__(self, hidden: int = 32) -> None:
         super().__init__()
@@ -57,19 +57,19 @@ class SampledNet(nn.Module):
 
 
 def class_of(nodes: Tensor) -> Tensor:
-    """The hidden class, which is also the label."""
+    """Return the hidden class of nodes, which is their label."""
     return nodes % CLASSES
 
 
 def mapped(folder: Path, name: str, dtype: type, *shape: int) -> Tensor:
-    """A tensor in a file, which is made if it is not there."""
+    """Return a memory-mapped tensor, and create its file if necessary."""
     path = folder / name
     mode = "r+" if path.exists() else "w+"
     return torch.from_numpy(np.memmap(path, dtype, mode, shape=shape))
 
 
 def open_graph(folder: Path, nodes: int) -> tuple[dgl.DGLGraph, Tensor]:
-    """The graph and its features, in files."""
+    """Return the memory-mapped graph and features."""
     starts = mapped(folder, "starts", np.int64, nodes + 1)
     sources = mapped(folder, "sources", np.int64, nodes, DEGREE)
     feat = mapped(folder, "feat", np.float32, nodes, FEATURES)
@@ -77,7 +77,7 @@ def open_graph(folder: Path, nodes: int) -> tuple[dgl.DGLGraph, Tensor]:
 
 
 def make_files(folder: Path, nodes: int) -> None:
-    """Write a random graph, some nodes at a time: in-edges with their sources, and features."""
+    """Write a random graph and its features in chunks of nodes."""
     starts = mapped(folder, "starts", np.int64, nodes + 1)
     sources = mapped(folder, "sources", np.int64, nodes, DEGREE)
     feat = mapped(folder, "feat", np.float32, nodes, FEATURES)
@@ -85,14 +85,14 @@ def make_files(folder: Path, nodes: int) -> None:
     for first in range(0, nodes, CHUNK):
         own = torch.arange(first, min(first + CHUNK, nodes))
         size = (len(own), DEGREE)
-        alike = torch.randint(nodes // CLASSES, size) * CLASSES + class_of(own)[:, None]
-        sources[own] = torch.where(torch.rand(size) < 0.6, alike, torch.randint(nodes, size))
-        sources[own, 0] = own  # a loop
+        same_class = torch.randint(nodes // CLASSES, size) * CLASSES + class_of(own)[:, None]
+        sources[own] = torch.where(torch.rand(size) < 0.6, same_class, torch.randint(nodes, size))
+        sources[own, 0] = own  # a self-loop
         feat[own] = 0.3 * means[class_of(own)] + torch.randn(len(own), FEATURES)
         starts[own + 1] = (own + 1) * DEGREE
 
 
-def summed(value: Tensor) -> Tensor:
+def all_reduce_sum(value: Tensor) -> Tensor:
     if dist.is_initialized():
         dist.all_reduce(value)
     return value
@@ -105,10 +105,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3, help="default: 3")
     options = parser.parse_args()
     if options.nodes < CLASSES or options.seeds < 1:
-        parser.error(f"--nodes must be at least {CLASSES}, one of each class, and --seeds 1")
+        parser.error(f"--nodes must be at least {CLASSES}, one per class, and --seeds at least 1")
 
     torch.manual_seed(0)
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # torchrun says so
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # set by torchrun
     if several:
         dist.init_process_group()
     with TemporaryDirectory() as own:
@@ -116,7 +116,7 @@ def main() -> None:
         if not several or dist.get_rank() == 0:
             make_files(Path(own), options.nodes)
         if several:
-            dist.broadcast_object_list(folder)  # which waits until the files are there
+            dist.broadcast_object_list(folder)  # waits until the files exist
         train(*open_graph(Path(folder[0]), options.nodes), options)
         if several:
             dist.destroy_process_group()
@@ -124,7 +124,7 @@ def main() -> None:
 
 def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> None:
     several = dist.is_initialized()
-    # The same in all processes, of which one alone has drawn a graph.
+    # All processes need the same seed nodes, but only one has generated the graph.
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randint(options.nodes, (2 * options.seeds,), generator=generator).unique()
     sampler = dgl.dataloading.NeighborSampler([10] * STEPS)
@@ -151,13 +151,12 @@ def train(graph: dgl.DGLGraph, feat: Tensor, options: argparse.Namespace) -> Non
         with torch.no_grad():
             for sources, seeds, blocks in tests:
                 logits, ponder = model(blocks, feat[sources])
-                right, count = (logits.argmax(1) == class_of(seeds)).sum(), len(seeds)
-                found += torch.tensor([count, right, count * ponder.mean_steps])
-        count, right, steps = summed(found).tolist()
+                correct, count = (logits.argmax(1) == class_of(seeds)).sum(), len(seeds)
+                found += torch.tensor([count, correct, count * ponder.mean_steps])
+        count, correct, steps = all_reduce_sum(found).tolist()
         if not several or dist.get_rank() == 0:
             print(
-                f"epoch {epoch + 1}: {right / count:.1%} of test nodes right, "
-                f"{steps / count:.2f} steps"
+                f"epoch {epoch + 1}: test accuracy {correct / count:.1%}, {steps / count:.2f} steps"
             )
 
 

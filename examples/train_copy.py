@@ -1,4 +1,4 @@
-"""Learn to copy letters: a model, an optimizer and the loop, in the open.
+"""Train a model to copy letters, with an explicit training loop.
 
 python examples/train_copy.py
 """
@@ -31,7 +31,7 @@ def main(task: Copy, epochs: int) -> UniversalTransformer:
             graph = model.sentence_graph(sources, targets)  # one batched DGL graph
             output = model(graph)
             loss = cross_entropy(output.logits, graph.nodes["target"].data["label"])
-            ponder = output.encoder.cost + output.decoder.cost  # mean steps and remainders
+            ponder = output.encoder.cost + output.decoder.cost  # mean of steps plus remainder
             optimizer.zero_grad()
             (loss + 0.001 * ponder).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,8 +1,8 @@
-"""Learn to sort letters with the library's training loop, and see how long it ponders.
+"""Train a model to sort letters with the trainer of the library, and print its steps.
 
     python examples/train_sort.py
 
-Stopped and started again, it goes on.
+A second run resumes a stopped one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(task: Sort, training: TrainingConfig, folder: str) -> UniversalTransfor
         trainer.resume()
     trainer.fit()
 
-    model = UniversalTransformer.from_pretrained(folder)  # the best on the validation set
+    model = UniversalTransformer.from_pretrained(folder)  # the best epoch on the validation set
     print("test:", evaluate(model, task, task.test))
 
     [result] = model.generate([letters.encode("quickly")], max_length=20)
@@ -44,5 +44,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     try:
         main(Sort(), TrainingConfig(epochs=options.epochs, learning_rate=3e-3), options.folder)
-    except ValueError as error:  # of the options, or of the model in the folder
+    except ValueError as error:  # wrong options, or another model in the folder
         parser.error(str(error))

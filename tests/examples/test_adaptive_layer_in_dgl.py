@@ -13,5 +13,5 @@ def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), "--updates", "2", "--longest", "3"])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
-    assert "of nodes right" in lines[0]
-    assert [line.split()[0] for line in lines[1:]] == ["0", "1", "2"]
+    assert "node accuracy" in lines[0]
+    assert [line.split()[1] for line in lines[1:]] == ["0:", "1:", "2:"]

@@ -17,7 +17,7 @@ def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task = Sort(mean_length=3, epoch_size=64, held_out=4)
     main(task, TrainingConfig(epochs=1), str(tmp_path / "run"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "202 edges among 24 tokens, all heard of in 3 steps"
+    assert lines[0] == "202 edges among 24 tokens, diameter 3"
     assert lines[-1].startswith("test: ")
     assert (tmp_path / "run" / "powers.png").read_bytes().startswith(b"\x89PNG")
     mask = parse("powers").mask(9)

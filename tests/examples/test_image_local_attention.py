@@ -15,5 +15,5 @@ def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("epoch 1: loss ")
-    assert "of 20 digits right" in lines[1]
+    assert "on 20 digits" in lines[1]
     assert len(lines) == 3 + 8

@@ -20,7 +20,7 @@ def test_it_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     names = ["adaptive", "GATConv", "DotGatConv"]
     seeded = [x for name in names for x in (f"{name}, seed 0", name)]
     assert [line.partition(":")[0] for line in lines[:6]] == seeded
-    first = lines.index("steps of a paper, last run of the adaptive model:")
+    first = lines.index("papers by number of steps, last run of the adaptive model:")
     histogram = [line.split() for line in lines[first + 1 :] if line.startswith("  ")]
     papers = [int(count) for depth, count, *_ in histogram if depth.endswith(":")]
     assert sum(papers) == 2708
