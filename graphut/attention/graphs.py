@@ -70,11 +70,19 @@ def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
 def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
     # A graph whose edges or sentences change gets a new object for them: layouts that were kept
     # with the old ones are void.
-    index, batch, layouts = graph.__dict__.get(_KEY, (None, None, {}))
-    if index is not graph._graph or batch is not graph._batch_num_nodes:
+    index, lengths, layouts = graph.__dict__.get(_KEY, (None, [], {}))
+    found = _batch_lengths(graph)
+    same = [(id(x), written) for x, written in lengths] == [(id(x), w) for x, w in found]
+    if index is not graph._graph or not same:
         layouts = {}
-        graph.__dict__[_KEY] = (graph._graph, graph._batch_num_nodes, layouts)
+        graph.__dict__[_KEY] = (graph._graph, found, layouts)
     return layouts
+
+
+def _batch_lengths(graph: DGLGraph) -> list[tuple[Tensor, int]]:
+    """Return the tensors that divide a batch into graphs, and how often each was written to."""
+    lengths = [] if graph._batch_num_nodes is None else graph._batch_num_nodes.values()
+    return [(each, 0 if each.is_inference() else each._version) for each in lengths]
 
 
 def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
@@ -107,7 +115,7 @@ def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:
     nodes = graph.num_nodes(ntype)
     if graph._batch_num_nodes is None:  # asking would make it a batch of one, half of it, for good
         return torch.tensor([nodes], device=graph.device)
-    counts: Tensor = graph.batch_num_nodes(ntype).long()
+    counts: Tensor = graph.batch_num_nodes(ntype).long().clone()  # it may be written to later
     if int(counts.sum()) != nodes:
         raise ValueError(
             f"the graph has {nodes} {ntype!r} nodes, but its batch_num_nodes({ntype!r}) are "

@@ -38,14 +38,18 @@ class KeyValueMemory:
 
         Rows of all nodes become the table: the caller is not to use them for anything else.
         """
+        recorded = self._chain.requires_grad
         tracked = torch.is_grad_enabled() and rows.requires_grad
         rows = rows.unflatten(1, (2, self.heads, -1))
-        if not tracked:
+        if not (tracked or recorded):
             self._table.write(nodes, rows)
             return
-        self._chain = _Write.apply(  # type: ignore[no-untyped-call]
-            self._chain, rows, nodes, self._table
-        )
+        # The backward pass of an earlier read asks for the replaced rows, even if the new rows have
+        # no gradient.
+        with torch.enable_grad():
+            self._chain = _Write.apply(  # type: ignore[no-untyped-call]
+                self._chain, rows if tracked else rows.detach(), nodes, self._table
+            )
 
     def attend(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float

@@ -439,7 +439,8 @@ def is_hooked(layer: nn.Module) -> bool:
     """Return whether a call of `layer` is more than the `forward` that its class is known by.
 
     A class whose parts are also called one by one names it as `plain_forward`, so that a subclass
-    with another `forward` is seen.
+    with another `forward` is seen. Hooks for all modules, as by `register_module_forward_hook`, do
+    not count: torch's counter of operations is one, and must not change what it counts.
     """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
     kind = type(layer)

@@ -102,9 +102,10 @@ class ScheduledHalting(nn.Module):
     ----------
     steps : Tensor
         `(N,)` int64, the step at which each node halts.
-    share : float
-        The probability that a node spends at each step before its last. A node halts when its
-        sum reaches the threshold of `ACT`, so keep `share * max(steps)` below that.
+    share : float, optional
+        The halting probability of a node at each step before its last. The default is 0.01, or less
+        if a node has more than 50 steps: the probabilities before the last step sum to at most 0.5.
+        A recurrence refuses a sum that reaches the threshold of its `ACT` rule.
 
     Raises
     ------
@@ -122,13 +123,14 @@ class ScheduledHalting(nn.Module):
 
     steps: Tensor
 
-    def __init__(self, steps: Tensor, *, share: float = 0.01) -> None:
+    def __init__(self, steps: Tensor, *, share: float | None = None) -> None:
         super().__init__()
         if steps.dtype != torch.int64:
             raise TypeError(f"steps must be int64, got {steps.dtype}")
         if steps.numel() and int(steps.min()) < 1:
             raise ValueError(f"a node halts at step 1 or later, got step {int(steps.min())}")
-        self.share = share
+        self.longest = int(steps.max()) if steps.numel() else 1
+        self.share = min(0.01, 0.5 / self.longest) if share is None else share
         self.register_buffer("steps", steps)
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:

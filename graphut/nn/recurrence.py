@@ -15,11 +15,11 @@ from torch.compiler import is_compiling
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
-from graphut.attention.transforms import in_vmap
+from graphut.attention.transforms import in_vmap, is_exporting
 from graphut.nn.checks import check_feat, check_same_nodes, check_sharding, sources_of
 from graphut.nn.context import GraphContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
-from graphut.nn.halting import HaltingUnit
+from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.loop import AdaptiveLoop, FrontierRows, LoopOutput
 from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import AttentionRecord, Ponder
@@ -263,6 +263,11 @@ class AdaptiveRecurrence(nn.Module):
                 "a CUDA graph cannot record how many nodes halt at each step: let the rule be "
                 "FixedDepth() or halted='running', or call the layer outside of the graph"
             )
+        if halts and is_exporting():
+            raise RuntimeError(
+                "torch.export cannot record how many nodes halt at each step: let the rule be "
+                "FixedDepth() or halted='running'"
+            )
         if halts and is_compiling():
             options: dict[str, Any] = {"positions": positions, "cross": cross}
             options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "graph_ids": graph_ids}
@@ -456,6 +461,8 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
     """Return the loop of a recurrence with the settings that the recurrence has now."""
     steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
     rule = layer.active_rule
+    if isinstance(layer.halting, ScheduledHalting) and isinstance(rule, ACT):
+        _check_schedule(layer.halting, rule, layer.max_steps)
     # Also under a rule without probabilities, the halting module reads what it learned from.
     readers = [r for r in (rule, layer.rule, layer.evaluation_rule) if r.uses_probability]
     return AdaptiveLoop(
@@ -471,6 +478,16 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
         noise=layer.noise if layer.training else None,
         checkpoint_steps=layer.checkpoint_steps and torch.is_grad_enabled() and not is_compiling(),
     )
+
+
+def _check_schedule(halting: ScheduledHalting, rule: ACT, max_steps: int) -> None:
+    """Raise if a node would halt before its step in the schedule."""
+    before_last = halting.share * (min(halting.longest, max_steps) - 1)
+    if before_last >= 0.999 * rule.threshold:
+        raise ValueError(
+            f"the schedule has up to {halting.longest} steps of probability {halting.share}, which "
+            f"reach the threshold {rule.threshold} too early: give ScheduledHalting a smaller share"
+        )
 
 
 def _seen_inside(context: GraphContext, rows: Sequence[FrontierRows]) -> dict[str, Any]:

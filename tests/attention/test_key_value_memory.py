@@ -179,3 +179,20 @@ def test_key_value_memory_may_be_read_twice_between_two_writes() -> None:
     ]
     inputs = [table, *queries]
     assert_same(gradients(found, inputs), gradients(expected, inputs))
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
+def test_key_value_memory_untracked_writes_keep_what_tracked_reads_need(grad: bool) -> None:
+    layout = GRAPHS["causal"]
+    tables, queries = drawn(layout, 4)
+    tables = [tables[0], *(table.detach() for table in tables[1:])]
+    memory, outs = KeyValueMemory(HEADS, KERNELS), []
+    for (written, read), table, query in zip(STEPS, tables, queries, strict=True):
+        with torch.set_grad_enabled(grad or table is tables[0]):
+            memory.write(*rows_of(written, table * 1))
+        frontier, rows = rows_of(read, query)
+        outs.append(memory.attend(layout, rows, frontier, 0.5))
+    expected = copied(layout, tables, queries)
+    inputs = [tables[0], *queries]
+    assert_same(outs, expected)
+    assert_same(gradients(outs, inputs), gradients(expected, inputs))

@@ -7,7 +7,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from graphut.nn import HaltingUnit, ScheduledHalting
 from tests.helpers import gradients, normal
 from tests.nn.adapters import LowRank, halved, halving
-from tests.nn.cases import randomised
+from tests.nn.cases import build_case, engine, randomised
 
 
 def test_halting_the_formula() -> None:
@@ -104,3 +104,13 @@ def test_halting_a_schedule_is_for_the_nodes_that_there_are() -> None:
 def test_halting_steps_begin_at_one(step: int) -> None:
     with pytest.raises(ValueError, match=f"step 1 or later, got step {step}"):
         ScheduledHalting(torch.tensor([4, step]))
+
+
+def test_halting_a_schedule_of_many_steps_is_followed_exactly() -> None:
+    case = build_case(lengths=[2], max_steps=200, halting=ScheduledHalting(torch.tensor([3, 200])))
+    assert engine(case.layer, case.graph, case.feat)[1].tolist() == [3, 200]
+    case.layer.halting = ScheduledHalting(torch.tensor([3, 200]), share=0.01)
+    with pytest.raises(ValueError, match=r"up to 200 steps .* reach the threshold 0.99 too early"):
+        case.layer(case.graph, case.feat)
+    case.layer.max_steps = 50
+    assert engine(case.layer, case.graph, case.feat)[1].tolist() == [3, 50]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.nn import MultiHeadAttention, UniversalTransformerStep, dense_recurrence
-from tests.helpers import assert_same, covering, name_of, normal, relative_error
+from tests.helpers import assert_same, covering, gradients, name_of, normal, relative_error
 from tests.nn.cases import HALTED, MODES, build_case, engine, halve
 
 
@@ -168,3 +168,19 @@ def test_recurrence_with_a_frozen_first_layer_drops_weights_in_the_others() -> N
     assert not same()
     layer.eval()
     assert same()
+
+
+@pytest.mark.parametrize("halted", HALTED)
+def test_recurrence_with_frozen_keys_and_detached_states_has_the_gradient_of_queries(
+    halted: str,
+) -> None:
+    found = []
+    for backend in ("auto", "dense"):
+        case = build_case(halted=halted, norm="pre")
+        step = case.layer.step
+        step.attention.backend = backend
+        step.attention.key_value.requires_grad_(False)
+        step.attention_norm.register_forward_hook(lambda module, args, out: out.detach())
+        out = engine(case.layer, case.graph, case.feat, **case.arguments)[0]
+        found.append(gradients([out], [step.attention.query.weight]))
+    assert_same(*found)

@@ -38,7 +38,15 @@ class Global(HaltingRule):
     rule: HaltingRule = ACT()  # noqa: RUF009, a frozen value
 
     def __post_init__(self) -> None:
-        """Weight states, and read the halting module, as the other rule does."""
+        """Take `weighting`, `halt_from` and `uses_probability` from the inner rule.
+
+        Raises
+        ------
+        ValueError
+            If the inner rule is `Global` too.
+        """
+        if isinstance(self.rule, Global):
+            raise ValueError("Global cannot contain another Global: give it the inner rule")
         for name in ("weighting", "halt_from", "uses_probability"):
             object.__setattr__(self, name, getattr(self.rule, name))
 
@@ -75,4 +83,6 @@ class Global(HaltingRule):
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
         """Return the rule with another one, such as `act:threshold=0.9`."""
+        if text.partition(":")[0] == cls.name:  # before the inner texts are parsed one by one
+            raise ValueError("a rule 'global' cannot contain another 'global'")
         return cls(parse_rule(text)) if text else cls()

@@ -67,6 +67,8 @@ def test_spec_names_what_is_not_the_default() -> None:
         ("act:forced_remainder=no", "forced_remainder of 'act' must be true or false, got 'no'"),
         ("convergence:patience=1.5", "patience of 'convergence' must be a whole number, got '1.5'"),
         ("convergence:readout=x", "'convergence' has no setting 'readout'"),
+        ("convergence:patience=99999999999999999999", r"patience must be .* below 2\*\*63, got 9"),
+        ("global:" * 2000 + "act", "'global' cannot contain another 'global'"),
         ("global:nothing", "there is no halting rule 'nothing'"),
         ("threshold:threshold=nan", r"threshold must lie in \(0, 1\], got nan"),
     ],

@@ -36,6 +36,15 @@ def test_global_graphs_are_those_of_the_batch_or_are_given() -> None:
     assert len(engine(case.layer, case.graph, case.feat, **given)[1].unique()) == 1
 
 
+def test_global_reads_sentence_lengths_that_were_changed_in_place() -> None:
+    case, graph = build_case(rule=Global(), lengths=[4, 5]), Complete().graph([4, 5])
+    engine(case.layer, graph, case.feat, **case.arguments)
+    graph.batch_num_nodes()[:] = torch.tensor([8, 1])
+    ids = torch.tensor([0] * 8 + [1])
+    expected = engine(case.layer, case.graph, case.feat, **case.arguments, graph_ids=ids)
+    assert_same(engine(case.layer, graph, case.feat, **case.arguments), expected)
+
+
 def test_global_refuses_sampled_blocks() -> None:
     layer = build_case(rule=Global(), max_steps=2).layer
     blocks = blocks_of(big_graph(), SEEDS, 2)
@@ -47,5 +56,7 @@ def test_global_weights_and_reads_as_the_other_rule() -> None:
     rule = Global(ACT(weighting="ema", halt_from="output"))
     assert (rule.weighting, rule.halt_from, rule.uses_probability) == ("ema", "output", True)
     assert not Global(Convergence()).uses_probability
+    with pytest.raises(ValueError, match="cannot contain another Global"):
+        Global(rule)
     assert Global(PonderNet()).for_evaluation() == Global(Quantile())
     assert rule.for_evaluation() == rule and hash(rule) == hash(Global(rule.rule))
