@@ -1,0 +1,75 @@
+"""CSV tables of results, to which commands append rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from graphut._files import blaming, read_file, write_atomically, writing
+
+
+def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append rows to a CSV file; create the file with a header if it does not exist.
+
+    A row maps names of columns to values. Floats are written with six significant digits, and
+    `None` as an empty cell. New columns are added at the end of the header. Several processes may
+    append to the same file: a lock beside it, `.NAME.lock`, makes them wait for each other.
+
+    Raise `ValueError`, which names the file, if it exists and is not a CSV table.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "runs.csv")
+    ...     append_rows(path, [{"task": "sort", "steps": 2.25}])
+    ...     append_rows(path, [{"task": "copy", "bleu": None}])
+    ...     print(path.read_text())
+    task,steps,bleu
+    sort,2.25,
+    copy,,
+    """
+    path = Path(path).resolve()
+    with writing(path), FileLock(path.with_name(f".{path.name}.lock")):
+        columns, cells = _read(path) if path.exists() else ([], [])
+        width = len(columns)
+        columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([*old, *[""] * (len(columns) - width)] for old in cells)
+        writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+        write_atomically(path, text.getvalue().encode())
+
+
+def check_table(path: str | Path) -> None:
+    """Raise `ValueError` or `OSError` if `append_rows` could not write to a file."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: make its folder, or name another")
+    if path.exists():
+        _read(path)
+
+
+def _read(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the columns and the cells of each row."""
+    with blaming(path, "is not a table of results"):
+        text = read_file(path).decode()
+        columns, *rows = csv.reader(io.StringIO(text), strict=True)
+        if len({*columns}) < len(columns) or not all(columns):
+            raise ValueError("its first line must have a different name for each column")
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(columns):
+                raise ValueError(f"row {number} has {len(row)} cells and {len(columns)} columns")
+    return columns, rows
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
