@@ -5,6 +5,7 @@ from graphut.nn.dgl_layers import ConvAsAttention, DotGATConv, OutputOnly
 from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
+from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.presets import HALTING_PRESETS
@@ -44,6 +45,7 @@ __all__ = [
     "HaltingUnit",
     "InputNoise",
     "LearnedSignal",
+    "MessageAggregation",
     "MultiHeadAttention",
     "OutputOnly",
     "Ponder",

@@ -443,7 +443,7 @@ def is_hooked(layer: nn.Module) -> bool:
     not count: torch's counter of operations is one, and must not change what it counts.
     """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
-    kind = type(layer)
-    return bool(hooks or layer._backward_hooks or layer._backward_pre_hooks) or (
+    kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)
+    return bool(hooks or parts or layer._backward_hooks or layer._backward_pre_hooks) or (
         "forward" in vars(layer) or getattr(kind, "plain_forward", kind.forward) != kind.forward
     )

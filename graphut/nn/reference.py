@@ -14,6 +14,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
 from graphut.nn.rules.base import StepRows, graph_members
@@ -184,13 +185,20 @@ def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
 
 
 def _attend(
-    layer: MultiHeadAttention,
+    layer: MultiHeadAttention | MessageAggregation,
     graph: Graph,
     copies: Tensor,
     rows: Tensor,
     source: Tensor,
     edge_feat: Tensor | None = None,
 ) -> Tensor:
+    if isinstance(layer, MessageAggregation):
+        messages = layer.message(source).relu()
+        out = layer.aggregate(as_layout(graph), messages, backend="dense")
+        if layer.attention is None:
+            return out
+        return out + _attend(layer.attention, graph, copies, rows, source, edge_feat)
+
     def heads(x: Tensor) -> Tensor:
         return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
 

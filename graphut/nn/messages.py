@@ -1,0 +1,354 @@
+"""Messages that a node aggregates by maximum or by sum, alone or beside attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph, dgl, is_installed
+from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import check_frontier
+from graphut.attention.ragged import row_sums
+from graphut.attention.second_derivatives import refuse_second_derivatives
+from graphut.attention.transforms import in_transform, is_traced, outside_autocast
+from graphut.nn.attention import MultiHeadAttention, is_hooked
+from graphut.nn.checks import check_feat
+
+AGGREGATORS = ("max", "sum")
+BACKENDS = ("auto", "torch", "dgl", "dense")
+# Edges times features from which building a DGL graph of a frontier takes less time than torch.
+_LARGE = 1 << 18
+
+
+class MessageAggregation(nn.Module):
+    r"""Aggregate messages of the in-neighbours by maximum and by sum, beside attention if given.
+
+    .. math::
+        \mathrm{out}_i = \mathrm{Attention}(y)_i
+            + W^O \, [\, \max_{j \in E(i)} \mathrm{relu}(W^{max} y_j) \;\Vert\;
+            \log(1 + \sum_{j \in E(i)} \mathrm{relu}(W^{sum} y_j)) \,] + b
+
+    Both aggregates are 0 for a node without in-edges. Sums count neighbours, which softmax
+    attention cannot do because it averages; the logarithm keeps sums over many neighbours in
+    range. Adding the output of attention, which has an output map of its own, equals one output
+    map on the concatenation of its heads and the aggregates. Such combined aggregators are those
+    of "Principal Neighbourhood Aggregation" (arXiv 2004.05718).
+
+    The layer takes the place of attention in `UniversalTransformerStep`. It computes the rows of
+    the frontier and reads their in-edges only.
+
+    Parameters
+    ----------
+    feats : int
+        Features of a node.
+    aggregators : sequence of {"max", "sum"}
+        The aggregates to use.
+    attention : MultiHeadAttention, optional
+        Attention to add, with `feats` features in and out. Edge biases and edge features are for
+        attention alone.
+    backend : {"auto", "torch", "dgl", "dense"}
+        How edges are reduced. "torch" gathers the messages of all edges. "dgl" uses the kernels of
+        DGL, on CPUs, without second derivatives. "dense" takes `N_dst * N_src * feats` memory and
+        is the reference for tests. "auto" chooses "dgl" for many edges, if it is installed.
+
+    Raises
+    ------
+    ValueError
+        If an aggregator or the backend is unknown, or the attention has other features.
+
+    Examples
+    --------
+    >>> from graphut._dgl import dgl
+    >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
+    >>> messages = MessageAggregation(8, ["max", "sum"], attention=MultiHeadAttention(8, 2))
+    >>> step = UniversalTransformerStep(messages, PositionwiseTransition(8, 32))
+    >>> step(dgl.graph(([0, 1, 2], [1, 0, 2])), torch.randn(3, 8)).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        feats: int,
+        aggregators: Sequence[str] = AGGREGATORS,
+        *,
+        attention: MultiHeadAttention | None = None,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        unknown = [name for name in aggregators if name not in AGGREGATORS]
+        if unknown or not aggregators or len(set(aggregators)) < len(aggregators):
+            raise ValueError(
+                f"aggregators must be one or both of {AGGREGATORS}, got {tuple(aggregators)}"
+            )
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
+        if attention is not None and {*attention.in_feats, attention.out_feats} != {feats}:
+            raise ValueError(
+                f"attention must have {feats} features in and out, but has in_feats="
+                f"{attention.in_feats} and out_feats={attention.out_feats}"
+            )
+        self.in_feats, self.out_feats = (feats, feats), feats
+        self.aggregators = tuple(name for name in AGGREGATORS if name in aggregators)
+        self.backend = backend
+        self.attention = attention
+        width = len(self.aggregators) * feats
+        self.message = nn.Linear(feats, width)
+        self.output = nn.Linear(width, feats, bias=attention is None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew: Xavier uniform for each map, zero biases."""
+        for weight in (*self.message.weight.split(self.out_feats), self.output.weight):
+            nn.init.xavier_uniform_(weight)
+        for layer in (self.message, self.output):
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        if self.attention is not None:
+            self.attention.reset_parameters()
+
+    @property
+    def node_flops(self) -> int:
+        """Floating-point operations for the output of one destination."""
+        of_attention = 0 if self.attention is None else self.attention.node_flops
+        return 2 * self.output.weight.numel() + of_attention
+
+    @property
+    def key_value_flops(self) -> int:
+        """Floating-point operations to project one source."""
+        of_attention = 0 if self.attention is None else self.attention.key_value_flops
+        return 2 * self.message.weight.numel() + of_attention
+
+    @property
+    def edge_flops(self) -> int:
+        """Floating-point operations for one edge: one for each feature of the message."""
+        of_attention = 0 if self.attention is None else self.attention.edge_flops
+        return self.message.out_features + of_attention
+
+    @property
+    def has_hooked_parts(self) -> bool:
+        """True if the attention must be called as a module, so that its hooks act."""
+        return self.attention is not None and is_hooked(self.attention)
+
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Aggregate over the edges of a graph.
+
+        Parameters
+        ----------
+        graph : DGLGraph or EdgeLayout
+            The edges. In a block, the destinations are the first sources.
+        feat : Tensor
+            `(N_src, feats)`, features of the sources.
+        frontier : Tensor, optional
+            `(A,)` sorted ids of the destinations to compute; all by default.
+        **options
+            `edge_bias`, `edge_feat` and `get_attention` of `MultiHeadAttention`.
+
+        Returns
+        -------
+        Tensor
+            `(N_dst, feats)` or `(A, feats)`
+        Tensor
+            With `get_attention`: the attention weights, `(E, num_heads)`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If features do not fit the graph or the layer, or an option needs attention and there
+            is none.
+        """
+        layout = as_layout(graph)
+        check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
+        if frontier is not None:
+            check_frontier(layout, frontier)
+        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
+        if self.attention is None or not self.has_hooked_parts:
+            out, weights = self.attend(
+                layout, rows, self.project(feat), frontier=frontier, **options
+            )
+            return out if weights is None else (out, weights)
+        found = self.attention(layout, feat, frontier=frontier, **options)
+        messages = self.aggregate(layout, self.message(feat).relu(), frontier)
+        if isinstance(found, tuple):
+            return found[0] + messages, found[1]
+        return found + messages
+
+    plain_forward = forward  # for `is_hooked`
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        """Return keys and values of the attention and the messages side by side, `(N_src, W)`."""
+        messages = self.message(feat_src).relu()
+        if self.attention is None:
+            return messages
+        return torch.cat([self.attention.project(feat_src), messages], 1)
+
+    def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
+        """Return False: `attend` needs to know the number of rows."""
+        return False
+
+    def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> None:
+        """Return None: `project` makes more than keys and values."""
+
+    def attend(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        projected: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        count: None = None,
+        value_shift: None = None,
+        **options: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Aggregate for destination rows `(A, feats)` over a table from `project`.
+
+        The options are those of `MultiHeadAttention.attend`.
+        """
+        width = self.message.out_features
+        messages = self.aggregate(layout, projected[:, -width:], frontier)
+        if self.attention is not None:
+            keys = projected[:, :-width]
+            found, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
+            return found + messages, weights
+        for name, value in options.items():
+            if value is not None and value is not False:
+                raise ValueError(f"messages have no {name}: give MessageAggregation an attention")
+        return messages, None
+
+    def aggregate(
+        self,
+        layout: EdgeLayout,
+        messages: Tensor,
+        frontier: Tensor | None = None,
+        backend: str | None = None,
+    ) -> Tensor:
+        """Return the mapped aggregates `(A, feats)` of messages `(N_src, W)`, without attention."""
+        with outside_autocast(messages.device.type):  # sums are float32 or wider
+            parts = messages.split(self.out_feats, 1)
+            reduced = reduce_messages(
+                layout,
+                dict(zip(self.aggregators, parts, strict=True)),
+                frontier,
+                backend or self.backend,
+            )
+            if "sum" in reduced:
+                reduced["sum"] = reduced["sum"].log1p()
+            joined = torch.cat([reduced[name] for name in self.aggregators], 1)
+        return self.output(joined.to(messages.dtype))
+
+    def extra_repr(self) -> str:
+        """Return the settings that `print` shows."""
+        return f"feats={self.out_feats}, aggregators={self.aggregators}, backend={self.backend!r}"
+
+
+def reduce_messages(
+    layout: EdgeLayout,
+    messages: dict[str, Tensor],
+    frontier: Tensor | None = None,
+    backend: str = "auto",
+) -> dict[str, Tensor]:
+    """Reduce messages over the in-edges of each destination, in float32 or wider.
+
+    Parameters
+    ----------
+    layout : EdgeLayout
+        The edges.
+    messages : dict of Tensor
+        For the reductions "max" and "sum": `(N_src, D)`, the message of each source, not negative.
+    frontier : Tensor, optional
+        `(A,)` ids of the destinations; all by default.
+    backend : {"auto", "torch", "dgl", "dense"}
+        See `MessageAggregation`.
+
+    Returns
+    -------
+    dict of Tensor
+        `(A, D)` or `(N_dst, D)` for each reduction, 0 without in-edges.
+
+    Examples
+    --------
+    >>> from graphut.topology import Causal
+    >>> messages = torch.tensor([[1.0], [3.0], [2.0]])
+    >>> found = reduce_messages(Causal().layout([3]), {"max": messages, "sum": messages})
+    >>> found["max"].flatten(), found["sum"].flatten()
+    (tensor([1., 3., 3.]), tensor([1., 4., 6.]))
+    """
+    wide = {
+        name: part.to(torch.promote_types(part.dtype, torch.float32))
+        for name, part in messages.items()
+    }
+    if backend == "dense":
+        return {name: _reduce_dense(layout, name, part, frontier) for name, part in wide.items()}
+    first = next(iter(wide.values()))
+    can_use_dgl = (
+        is_installed and first.device.type == "cpu" and not (in_transform() or is_traced())
+    )
+    if frontier is None and can_use_dgl and backend != "torch" and layout.num_edges:
+        return _reduce_by_dgl(layout.derive(_as_dgl), wide)
+    row, source, _ = layout.in_edges(frontier)
+    num_rows = layout.num_dst if frontier is None else len(frontier)
+    large = backend == "dgl" or source.numel() * first.shape[1] >= _LARGE
+    if large and can_use_dgl and backend != "torch" and source.numel():
+        return _reduce_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), wide)
+    return {
+        name: _reduce_by_torch(name, part[source], row, num_rows) for name, part in wide.items()
+    }
+
+
+def _reduce_by_torch(name: str, by_edge: Tensor, row: Tensor, num_rows: int) -> Tensor:
+    if name == "sum":
+        return row_sums(by_edge, row, num_rows)
+    zeros = by_edge.new_zeros(num_rows, by_edge.shape[1])
+    return zeros.scatter_reduce(0, row[:, None].expand_as(by_edge), by_edge, "amax")
+
+
+def _as_dgl(layout: EdgeLayout) -> Any:
+    row, source, _ = layout.in_edges()
+    return dgl.create_block((source, row), layout.num_src, layout.num_dst)
+
+
+def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]:
+    tables = _FirstDerivatives.apply(*messages.values())  # type: ignore[no-untyped-call]
+    found = {}
+    for name, table in zip(messages, tables, strict=True):
+        if name == "sum":
+            found[name] = dgl.ops.copy_u_sum(graph, table)
+        else:  # -inf without in-edges
+            found[name] = dgl.ops.copy_u_max(graph, table).clamp_min(0.0)
+    return found
+
+
+class _FirstDerivatives(torch.autograd.Function):
+    """Pass tensors on to DGL, whose second derivatives are wrong: they raise an error."""
+
+    @staticmethod
+    def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(*tables)
+        return tuple(table.view_as(table) for table in tables)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return refuse_second_derivatives("message aggregation by DGL", grads, ctx.saved_tensors)
+
+
+def _reduce_dense(
+    layout: EdgeLayout, name: str, messages: Tensor, frontier: Tensor | None
+) -> Tensor:
+    """Return the reduction from a matrix of the number of edges between each pair of nodes."""
+    row, source, _ = layout.in_edges(frontier)
+    num_rows = layout.num_dst if frontier is None else len(frontier)
+    count = messages.new_zeros(num_rows, layout.num_src)
+    count = count.index_put((row, source), count.new_ones(()), accumulate=True)
+    if name == "sum":
+        return count @ messages
+    seen = torch.where(count[:, :, None] > 0, messages, 0.0)
+    return seen.amax(1) if layout.num_src else messages.new_zeros(num_rows, messages.shape[1])

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from graphut.attention import EdgeLayout
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    MessageAggregation,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+    dense_recurrence,
+)
+from graphut.nn.messages import reduce_messages
+from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal, pairs_of
+
+FEATS = 6
+AGGREGATORS: Any = [["max"], ["sum"], ["max", "sum"]]
+PAIRS = [(0, 1), (1, 1), (2, 1), (2, 1), (0, 3), (3, 3), (1, 0), (2, 2)]
+LAYOUT = layout_of(PAIRS, 5, 5)  # node 4 has no in-edge, and an edge comes twice
+
+
+def aggregation(
+    aggregators: Any = ("max", "sum"), attends: bool = False, backend: str = "auto"
+) -> MessageAggregation:
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(FEATS, 2, allow_zero_in_degree=True) if attends else None
+    layer: Any = MessageAggregation(FEATS, aggregators, attention=attention, backend=backend)
+    return layer.double()
+
+
+def naive(layer: MessageAggregation, layout: EdgeLayout, feat: Tensor) -> Tensor:
+    """The definition, one node and one feature at a time."""
+    pairs, sent = pairs_of(layout), layer.message(feat).relu()
+    rows = []
+    for node in range(layout.num_dst):
+        seen = [sent[source] for source, target in pairs if target == node]
+        entries = []
+        for index, name in enumerate(layer.aggregators):
+            for k in range(index * FEATS, (index + 1) * FEATS):
+                values = [message[k] for message in seen] or [feat.new_zeros(())]
+                total = torch.stack(values)
+                entries.append(total.max() if name == "max" else (1 + total.sum()).log())
+        rows.append(layer.output(torch.stack(entries)))
+    out = torch.stack(rows)
+    return out if layer.attention is None else out + layer.attention(layout, feat)
+
+
+@given(multigraphs())
+def test_reductions_agree(graph: tuple[Pairs, int, int]) -> None:
+    pairs, num_src, num_dst = graph
+    layout = layout_of(pairs, num_src, num_dst)
+    given = normal(num_src, 3)
+    frontier = torch.arange(0, num_dst, 2)
+    for rows in (None, frontier):
+        found = []
+        for backend in ("dense", "torch", "dgl", "auto"):
+            sent = given.relu()
+            out = [*reduce_messages(layout, {"max": sent, "sum": sent}, rows, backend).values()]
+            found.append([*out, *gradients(out, [given])])
+        for other in found[1:]:
+            assert_same(other, found[0])
+
+
+@pytest.mark.parametrize("attends", [False, True])
+@pytest.mark.parametrize("aggregators", AGGREGATORS)
+def test_aggregation_equals_its_definition(aggregators: Any, attends: bool) -> None:
+    layer, feat = aggregation(aggregators, attends), normal(5, FEATS)
+    inputs = [feat, *layer.parameters()]
+    wanted, out = naive(layer, LAYOUT, feat), layer(LAYOUT, feat)
+    assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
+    frontier = torch.tensor([1, 4])
+    assert_same([layer(LAYOUT, feat, frontier=frontier)], [wanted[frontier]])
+
+
+def test_one_output_map_on_the_concatenation_is_the_sum_of_two() -> None:
+    layer, feat = aggregation(attends=True), normal(5, FEATS)
+    assert layer.attention is not None
+    heads: list[Tensor] = []
+    hook = layer.attention.output.register_forward_pre_hook(lambda _, args: heads.append(args[0]))
+    out = layer(LAYOUT, feat)
+    hook.remove()
+    sent = layer.message(feat).relu()
+    reduced = reduce_messages(
+        LAYOUT, {"max": sent[:, :FEATS], "sum": sent[:, FEATS:]}, None, "dense"
+    )
+    joined = torch.cat([heads[0], reduced["max"], reduced["sum"].log1p()], 1)
+    weight = torch.cat([layer.attention.output.weight, layer.output.weight], 1)
+    assert_same([out], [joined @ weight.T + layer.attention.output.bias])
+
+
+@pytest.mark.parametrize("attends", [False, True])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+def test_recurrences_with_messages_equal_the_masked_reference(
+    halted: str, norm: str, attends: bool
+) -> None:
+    messages = aggregation(attends=attends)
+    step = UniversalTransformerStep(messages, PositionwiseTransition(FEATS, 8), norm=norm)
+    unit = HaltingUnit(FEATS, bias_init=-0.5)
+    layer = AdaptiveRecurrence(step, unit, max_steps=5, halted=halted).double()
+    feat, ends = normal(5, FEATS), torch.arange(5)
+    out, ponder = layer(LAYOUT, feat, positions=ends)
+    wanted, steps, *_ = dense_recurrence(layer, LAYOUT, feat, positions=ends)
+    assert torch.equal(ponder.steps, steps) and len(set(steps.tolist())) > 1
+    inputs = [feat, *layer.parameters()]
+    assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
+
+
+def test_messages_of_the_frontier_read_its_in_edges_only() -> None:
+    layer, feat = aggregation(), normal(5, FEATS).detach()
+    frontier = torch.tensor([0, 3])  # reads nodes 0, 1 and 3
+    table = layer.project(feat)
+    table[[2, 4]] = torch.nan
+    out, _ = layer.attend(LAYOUT, feat[frontier], table, frontier=frontier)
+    assert_same([out], [layer(LAYOUT, feat)[frontier]])
+
+
+def test_messages_have_flops_and_hooks() -> None:
+    layer, alone = aggregation(attends=True), aggregation(["sum"])
+    attention = layer.attention
+    assert attention is not None
+    assert layer.node_flops == attention.node_flops + 2 * 2 * FEATS * FEATS
+    assert layer.key_value_flops == attention.key_value_flops + 2 * 2 * FEATS * FEATS
+    assert (layer.edge_flops, alone.edge_flops) == (attention.edge_flops + 2 * FEATS, FEATS)
+    step: Any = UniversalTransformerStep(layer, PositionwiseTransition(FEATS, 8)).double()
+    recurrence = AdaptiveRecurrence(step, max_steps=3)
+    feat, calls = normal(5, FEATS), []
+    plain = recurrence(LAYOUT, feat)[0]
+    for part in (layer, attention):
+        handle = part.register_forward_hook(lambda *_: calls.append(1))
+        assert_same([recurrence(LAYOUT, feat)[0]], [plain])
+        assert len(calls) == 3
+        calls.clear()
+        handle.remove()
+
+
+def test_messages_in_narrow_precision() -> None:
+    layer, feat = aggregation(attends=True).float(), normal(5, FEATS).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(LAYOUT, feat)
+    assert_same([out.float()], [layer(LAYOUT, feat)], 3e-2)
+    many = torch.ones(5000, 1, dtype=torch.bfloat16)
+    layout = layout_of([(source, 0) for source in range(5000)], 5000, 1)
+    assert float(reduce_messages(layout, {"sum": many}, None, "torch")["sum"]) == 5000
+
+
+def test_messages_by_dgl_refuse_second_derivatives() -> None:
+    layer, feat = aggregation(backend="dgl"), normal(5, FEATS)
+    [first] = torch.autograd.grad(layer(LAYOUT, feat).square().sum(), feat, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"message aggregation by DGL has no second derivatives"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"aggregators": ["mean"]}, r"aggregators must be one or both of \('max', 'sum'\), got"),
+        ({"aggregators": []}, r"aggregators must be .*, got \(\)"),
+        ({"aggregators": ["max", "max"]}, "aggregators must be"),
+        ({"backend": "fast"}, "backend must be one of .*, got 'fast'"),
+        ({"attention": MultiHeadAttention(8, 2)}, "attention must have 6 features in and out, but"),
+    ],
+)
+def test_messages_refuse_bad_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MessageAggregation(FEATS, **options)
+
+
+def test_messages_without_attention_have_no_edge_bias() -> None:
+    with pytest.raises(ValueError, match="messages have no edge_bias: give MessageAggregation an"):
+        aggregation()(LAYOUT, normal(5, FEATS), edge_bias=torch.zeros(8))
+    bias = normal(8)
+    layer, feat = aggregation(attends=True), normal(5, FEATS)
+    assert layer.attention is not None
+    changed = layer(LAYOUT, feat, edge_bias=bias) - layer(LAYOUT, feat)
+    attention = layer.attention
+    assert_same([changed], [attention(LAYOUT, feat, edge_bias=bias) - attention(LAYOUT, feat)])
+    _, weights = layer(LAYOUT, feat, get_attention=True)
+    assert_same([weights], [attention(LAYOUT, feat, get_attention=True)[1]])
