@@ -1,13 +1,29 @@
-"""Files that are written whole or not at all, and the folder of the cache."""
+"""Files that are replaced atomically, checksums of JSON files, and the cache folder.
+
+What the checksums in `config.json`, `run.json` and safetensors files detect: accidents, such as a
+flipped bit, a truncated or partial copy, a slip in an editor, or a file of another model. They are
+no signature: whoever can write a file can also compute its checksum, or imitate a file of an older
+version, which has none. Load models of people you trust, or compare the files with a digest that
+you got in another way.
+
+- JSON file: the field `sha256` covers the values of all other fields, but not their layout.
+- Safetensors file: `sha256` in the header covers the tensors and the other texts in the header.
+- Weights of a model: the text `config` in their header is the checksum of the `config.json` that
+  they belong to. It also detects a `config.json` whose checksum was removed, or one that comes
+  from another model. Where `config.json` has a checksum, weights without one are refused.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 _ADVICE = {
@@ -16,12 +32,13 @@ _ADVICE = {
     errno.EFBIG: "raise the limit on the size of a file",
     errno.ENOENT: "make its folder, or name another",
 }
+_CHECKSUM = "sha256"
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write a file under a temporary name, flush it to the disk, and rename it.
 
-    Whatever happens on the way, `path` holds either all of `data` or what it held before. An
+    Whatever happens on the way, `path` holds either all of `data` or its former content. An
     `OSError` names the file and says what to do.
 
     Examples
@@ -32,26 +49,41 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     ...     Path(folder, "note").read_bytes()
     b'kept'
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with writing(path):
-        try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with staged_write(path, data):
+        pass
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """Name a file or folder, and say what to do, in an `OSError` that comes while it is written.
+def staged_write(path: str | Path, data: bytes) -> Iterator[None]:
+    """Write a temporary file, and rename it to `path` if the `with` block raises no error.
+
+    The temporary file lies in the same folder. Its name, `.NAME.PROCESS.RANDOM.tmp`, cannot be
+    predicted; if a file or a symbolic link has that name already, it is not opened.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{token_hex(8)}.tmp")
+    with explain_write_errors(path):
+        # Mode "x" is O_CREAT | O_EXCL, which does not follow symbolic links.
+        file = temporary.open("xb")
+    try:
+        with explain_write_errors(path), file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield
+        with explain_write_errors(path):
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explain_write_errors(path: str | Path) -> Iterator[None]:
+    """Add the path and advice to the message of an `OSError` raised in the `with` block.
 
     Examples
     --------
-    >>> with writing("run.json"):
+    >>> with explain_write_errors("run.json"):
     ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     Traceback (most recent call last):
     OSError: [Errno 28] cannot write run.json: No space left on device: free some
@@ -67,13 +99,59 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write a value as JSON, atomically; infinities and NaN are refused."""
+    """Write a value as JSON, atomically; raise `ValueError` for infinities and NaN."""
+    write_atomically(path, encode_json(value))
+
+
+def encode_json(value: Any) -> bytes:
+    """Return a value as indented JSON; raise `ValueError` for infinities and NaN."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(path, text.encode())
+    return text.encode()
+
+
+def with_checksum(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a JSON object and their checksum, as the field `sha256`.
+
+    `read_checked_json` verifies it.
+    """
+    return {**fields, _CHECKSUM: json_checksum(fields)}
+
+
+def read_checked_json(path: str | Path) -> tuple[dict[str, Any], bool]:
+    """Read a JSON object; return its fields without the checksum, and whether it has one.
+
+    A file without a checksum comes from an older version of graphut: call `warn_unchecked`. Raise
+    `ValueError` if there is a checksum and it does not match.
+    """
+    fields = read_json(path)
+    if not isinstance(fields, dict):
+        raise ValueError(f"{path} does not hold a JSON object")
+    if _CHECKSUM not in fields:
+        return fields, False
+    if fields.pop(_CHECKSUM) != json_checksum(fields):
+        raise ValueError(
+            f"{path} does not match its checksum: it was damaged or edited; restore it"
+        )
+    return fields, True
+
+
+def json_checksum(fields: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of fields as JSON, independent of their order."""
+    return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def warn_unchecked(*paths: str | Path) -> None:
+    """Warn that damage to these files cannot be detected, because they have no checksum."""
+    names = " and ".join(map(str, paths))
+    warnings.warn(
+        f"damage to {names} cannot be detected: there is no checksum, as in files written by an "
+        "older version of graphut",
+        stacklevel=4,
+    )
 
 
 def read_file(path: str | Path) -> bytes:
-    """Read a file; raise `ValueError` for a pipe, which might never end, and the like."""
+    """Read a file; raise `ValueError` for a pipe or device, which might never end."""
     path = Path(path)
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a plain file: remove it, or put the file back")
@@ -83,19 +161,19 @@ def read_file(path: str | Path) -> bytes:
 def read_json(path: str | Path) -> Any:
     """Read a JSON file; raise `ValueError`, which names the file, if it does not hold JSON."""
     data = read_file(path)
-    with blaming(path, "is not a JSON file"):
+    with reraise_for_file(path, "is not a JSON file"):
         return json.loads(data)
 
 
 @contextmanager
-def blaming(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
-    """Raise `ValueError`, which names a file and its fault, for any error of its content.
+def reraise_for_file(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
+    """Turn any error in the `with` block into a `ValueError` that names the file and its fault.
 
-    An `OSError`, such as that of a file that is not there, stays what it is.
+    An `OSError`, such as `FileNotFoundError`, is raised unchanged.
 
     Examples
     --------
-    >>> with blaming("run.json"):
+    >>> with reraise_for_file("run.json"):
     ...     {}["task"]
     Traceback (most recent call last):
     ValueError: run.json is damaged: KeyError('task')
@@ -106,11 +184,12 @@ def blaming(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error) if isinstance(error, ValueError) else repr(error)
+        text = text if len(text) < 500 else f"{text[:500]}..."
         raise ValueError(f"{path} {fault}".rstrip() + f": {text}") from error
 
 
 def is_path(value: object) -> bool:
-    """Return True if an option's value is a path: tasks keep absolute ones, as text.
+    """Return whether the value of an option is an absolute path, as text.
 
     Examples
     --------

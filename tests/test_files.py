@@ -1,21 +1,104 @@
 from __future__ import annotations
 
+import json
 import os
+import stat
 from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 
-from graphut._files import blaming, cache_folder, read_file, read_json, write_atomically, write_json
+from graphut import _files
+from graphut._files import (
+    cache_folder,
+    json_checksum,
+    read_checked_json,
+    read_file,
+    read_json,
+    reraise_for_file,
+    staged_write,
+    warn_unchecked,
+    with_checksum,
+    write_atomically,
+    write_json,
+)
 
 
-def test_write_atomically_keeps_the_file_when_no_space_is_left(tmp_path: Path) -> None:
+def test_write_atomically_keeps_the_file_when_no_space_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"first")
-    (tmp_path / f".file.{os.getpid()}.tmp").symlink_to("/dev/full")  # where the new one goes first
+
+    def fail(_: int) -> None:
+        with open("/dev/full", "wb", buffering=0) as full:
+            full.write(b"x")
+
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match=r"cannot write .*/file: No space left on device: free some"):
         write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_write_atomically_does_not_follow_a_link_at_its_temporary_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name cannot be guessed; where it is taken all the same, nothing is opened."""
+    monkeypatch.setattr(_files, "token_hex", lambda size: "ab" * size)
+    victim, path = tmp_path / "victim", tmp_path / "file"
+    victim.write_bytes(b"kept")
+    link = tmp_path / f".file.{os.getpid()}.{'ab' * 8}.tmp"
+    link.symlink_to(victim)
+    with pytest.raises(FileExistsError, match="cannot write"):
+        write_atomically(path, b"new")
+    assert victim.read_bytes() == b"kept" and link.is_symlink() and not path.exists()
+
+
+def test_write_atomically_draws_another_temporary_name_each_time(tmp_path: Path) -> None:
+    names = set()
+    for _ in range(3):
+        with staged_write(tmp_path / "file", b"x"):
+            (temporary,) = tmp_path.glob(".file.*.tmp")
+            names.add(temporary.name)
+    assert len(names) == 3
+
+
+def test_two_threads_write_one_file(tmp_path: Path) -> None:
+    """Both have their temporary file at the same time."""
+    path, barrier, failed = tmp_path / "file", Barrier(2, timeout=30), []
+
+    def write(data: bytes) -> None:
+        try:
+            with staged_write(path, data):
+                barrier.wait()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [Thread(target=write, args=(data,)) for data in (b"a" * 1000, b"b" * 1000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert path.read_bytes() in (b"a" * 1000, b"b" * 1000)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_staged_write_does_not_touch_the_file_before_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"first")
+    with pytest.raises(KeyError), staged_write(path, b"second"):
+        raise KeyError
+    assert path.read_bytes() == b"first" and list(tmp_path.iterdir()) == [path]
+
+
+def test_write_atomically_makes_files_that_the_umask_allows(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    write_atomically(tmp_path / "file", b"x")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert len(modes) == 1
 
 
 @pytest.mark.parametrize(
@@ -37,12 +120,45 @@ def test_write_json_and_read_json_round_trip(tmp_path: Path) -> None:
     value = {"list": [1, 0.1, None, "ü"], "flag": True}
     write_json(tmp_path / "a.json", value)
     assert read_json(tmp_path / "a.json") == value
-
-
-def test_write_json_refuses_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(tmp_path / "a.json", float("nan"))
-    assert not list(tmp_path.iterdir())
+        write_json(tmp_path / "b.json", float("nan"))
+    assert not (tmp_path / "b.json").exists()
+
+
+FIELDS = {"steps": 8, "rate": 0.25, "names": ["ä", None], "inner": {"b": True, "a": ()}}
+
+
+def test_checked_json_detects_every_changed_character(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, with_checksum(FIELDS))
+    expected = json.loads(json.dumps(FIELDS))
+    assert read_checked_json(path) == (expected, True)
+    text = path.read_text()
+    for index in range(len(text)):
+        path.write_text(text[:index] + ("7" if text[index] != "7" else "8") + text[index + 1 :])
+        try:
+            found = read_checked_json(path)
+        except ValueError:
+            continue
+        # Only the name of the checksum's own field was changed.
+        assert not found[1] and len(found[0]) == 5
+
+
+def test_checked_json_may_be_laid_out_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(with_checksum(FIELDS), sort_keys=True))
+    assert read_checked_json(path)[1]
+    assert json_checksum(FIELDS) == json_checksum(dict(reversed(FIELDS.items())))
+
+
+def test_read_checked_json_without_a_checksum(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"a": 1})
+    assert read_checked_json(tmp_path / "a.json") == ({"a": 1}, False)
+    with pytest.warns(UserWarning, match="damage to a.json and b.json cannot be detected: there"):
+        warn_unchecked("a.json", "b.json")
+    write_json(tmp_path / "a.json", [1])
+    with pytest.raises(ValueError, match=r"a\.json does not hold a JSON object"):
+        read_checked_json(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize("content", [b'{"half": ', b"\xff\xfe", b"", b"[" * 100_000])
@@ -61,14 +177,15 @@ def test_read_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
         read_file(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("error", [KeyError, OverflowError, RecursionError, AttributeError])
-def test_blaming_names_the_file(error: type[Exception]) -> None:
+def test_reraise_for_file_names_the_file() -> None:
     with (
-        pytest.raises(ValueError, match=r"a\.json is odd: .*Error\('x'\)"),
-        blaming("a.json", "is odd"),
+        pytest.raises(ValueError, match=r"^a\.json is odd: KeyError\('x'\)$"),
+        reraise_for_file("a.json", "is odd"),
     ):
-        raise error("x")
-    with pytest.raises(PermissionError), blaming("a.json"):
+        raise KeyError("x")
+    with pytest.raises(ValueError, match=r"^.{,600}$"), reraise_for_file("a.json"):
+        raise ValueError("x" * 100_000)
+    with pytest.raises(PermissionError), reraise_for_file("a.json"):
         raise PermissionError("x")
 
 
@@ -82,7 +199,7 @@ def test_blaming_names_the_file(error: type[Exception]) -> None:
     ],
 )
 def test_cache_folder_is_that_of_the_first_variable_set(
-    variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GRAPHUT_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)

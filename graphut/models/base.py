@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
+from graphut.models.checked_config import quote
 from graphut.models.config import ModelConfig
 from graphut.models.hub import CARD, model_card, model_folder, push_folder
 from graphut.models.nodes import draw_positions
@@ -22,7 +23,7 @@ from graphut.models.pretrained import (
     check_shapes,
     load_weights,
     read_config,
-    read_kind,
+    read_saved_config,
     save_model,
 )
 from graphut.models.tensor_file import read_shapes
@@ -180,17 +181,17 @@ class AdaptiveModel(nn.Module):
         True
         """
         folder = model_folder(folder, revision)
-        values = read_config(folder, cls.__name__)
+        saved = read_config(folder, cls.__name__)
         path = folder / WEIGHTS
         shapes = read_shapes(path)
-        with blaming(folder / CONFIG, ""):
-            config = cls.config_class.from_dict(values)
+        with reraise_for_file(folder / CONFIG, ""):
+            config = cls.config_class.from_dict(saved.values)
             if not config.share_weights and config.max_steps > len(shapes):
                 raise ValueError(f"{path} lacks weights of {config.max_steps} layers")
             outline = _outline(cls, config)
         check_shapes(path, shapes, outline)
         model = cls(config)
-        load_weights(folder, model)
+        load_weights(folder, saved, model)
         return model.eval()
 
     def push_to_hub(
@@ -324,7 +325,9 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     'UniversalTransformer'
     """
     folder = model_folder(name, revision)
-    kind = read_kind(folder)
-    if kind not in _KINDS:
-        raise ValueError(f"{folder / CONFIG} describes {kind}, and there is {', '.join(_KINDS)}")
+    kind = read_saved_config(folder).kind
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(
+            f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(_KINDS)}"
+        )
     return _KINDS[kind].from_pretrained(folder)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from math import isfinite
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+_T = TypeVar("_T")
+_LARGEST = 3.4e38  # in float32, which parameters and states have
 _MEANINGS = {int: "a whole number", bool: "True or False", str: "text"}
 
 
@@ -42,7 +44,35 @@ class CheckedConfig:
 
     def _check(self, name: str, right: bool, wanted: str) -> None:
         if not right:
-            raise ValueError(f"{name} must be {wanted}; got {getattr(self, name)!r}")
+            raise ValueError(f"{name} must be {wanted}; got {quote(getattr(self, name))}")
+
+    def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
+        """Return what a parser makes of a field; raise a `ValueError` of one line."""
+        value = getattr(self, name)
+        try:
+            return parse(value)
+        except ValueError as error:
+            reason = cut(str(error).splitlines()[0], 400)
+            raise ValueError(f"{name} cannot be {quote(value)}: {reason}") from None
+
+
+def quote(value: object) -> str:
+    """Return the `repr` of a value for an error message, cut to 80 characters.
+
+    Examples
+    --------
+    >>> quote("word"), len(quote("a" * 1000))
+    ("'word'", 80)
+    """
+    try:
+        return cut(repr(value), 80)
+    except ValueError:  # Python refuses to print integers of more than 4300 digits
+        return f"a {type(value).__name__} that is too long to print"
+
+
+def cut(text: str, length: int) -> str:
+    """Return a text, or its beginning and three dots if it is longer than `length`."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def _matches_type(value: Any, kind: Any) -> tuple[bool, str]:
@@ -51,5 +81,5 @@ def _matches_type(value: Any, kind: Any) -> tuple[bool, str]:
         return value in get_args(kind), f"one of {', '.join(map(repr, get_args(kind)))}"
     if kind is float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and isfinite(value), "a finite number"
+        return number and abs(value) <= _LARGEST, f"a number from -{_LARGEST} to {_LARGEST}"
     return type(value) is kind, _MEANINGS[kind]

@@ -144,10 +144,7 @@ class ModelConfig(CheckedConfig):
 
     def _check_rules(self) -> None:
         for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):
-            try:
-                rule = parse_rule(getattr(self, name))
-            except ValueError as error:
-                raise ValueError(f"{name} cannot be {getattr(self, name)!r}: {error}") from None
+            rule = self._parsed(name, parse_rule)
             single = "a rule for single tokens: later ones must not decide in a decoder"
             self._check(name, not (self.decodes and isinstance(rule, Global)), single)
             if name == "evaluation_rule" and not self.adaptive:
@@ -267,8 +264,9 @@ class UniversalTransformerConfig(ModelConfig):
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False where the two vocabularies differ in size")
-        encoder, decoder = parse(self.encoder_topology), parse(self.decoder_topology)
-        cross = parse(self.cross_topology)
+        encoder = self._parsed("encoder_topology", parse)
+        decoder = self._parsed("decoder_topology", parse)
+        cross = self._parsed("cross_topology", parse)
         self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
         one = self.source_positions == "start" or self.position_signal != "learned"
         self._check("position_signal", one, "another where source_positions is 'both'")
@@ -306,7 +304,7 @@ class UniversalTransformerLMConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("vocab_size")
-        topology = parse(self.topology)
+        topology = self._parsed("topology", parse)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
         wanted = "False: a language model has no encoder"
         self._check("geometric_attention", not self.geometric_attention, wanted)
@@ -330,7 +328,7 @@ class EncoderConfig(ModelConfig):
         self._check("max_offset", self.max_offset == 0 or self.positions != "fixed",
                     "0 where positions is 'fixed'")  # fmt: skip
         self._check_vocabularies("vocab_size")
-        self._check_extra_nodes(parse(self.topology))
+        self._check_extra_nodes(self._parsed("topology", parse))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,20 +1,38 @@
-"""A model in a folder: `config.json` and `model.safetensors`, strict and without pickle."""
+"""A model in a folder: `config.json` and `model.safetensors`, both with checksums."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from graphut._files import blaming, read_json, write_json, writing
-from graphut.models.tensor_file import read_tensors, write_tensors
+from graphut._files import (
+    encode_json,
+    explain_write_errors,
+    json_checksum,
+    read_checked_json,
+    reraise_for_file,
+    staged_write,
+    warn_unchecked,
+    with_checksum,
+)
+from graphut.models.checked_config import quote
+from graphut.models.tensor_file import encode_tensors, read_checked_tensors
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+
+
+class SavedConfig(NamedTuple):
+    """The content of a `config.json`."""
+
+    kind: object  # name of the model's class; anything if the file is not a model's
+    values: dict[str, Any]  # fields of the configuration
+    checksum: str  # of the content
+    has_checksum: bool  # whether the file had the checksum
 
 
 def save_model(
@@ -22,60 +40,76 @@ def save_model(
 ) -> None:
     """Write the configuration and the weights of a model into a folder.
 
-    Weights take long to write. They are first written under another name, so that a crash finds
-    the old model or the new one, unless it comes between two renamings. Raise `ValueError` if the
-    weights are not those of the `outline` that the configuration makes, or could not be loaded.
+    Both files are written under temporary names and then renamed, one right after the other. The
+    weights keep the checksum of their configuration: after a crash between the two renames, a
+    changed configuration is detected and not used with the old weights.
+
+    Raises
+    ------
+    ValueError
+        If the weights do not have the names and shapes of the `outline`, a model made from the
+        configuration, or could not be loaded.
     """
     folder, weights = Path(folder), _unique(model)
-    with blaming("the model", "cannot be saved"):
+    with reraise_for_file("the model", "cannot be saved"):
         check_shapes("it", {name: tuple(value.shape) for name, value in weights.items()}, outline)
         _common_dtype(weights)
         _check_finite(weights)
-    with writing(folder):
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    written = folder / f".{WEIGHTS}.{os.getpid()}.tmp"
-    try:
-        write_tensors(written, weights)
-        write_json(folder / CONFIG, {"model": kind, **config})
-        written.replace(folder / WEIGHTS)
-    finally:
-        written.unlink(missing_ok=True)
+    fields = {"model": kind, **config}
+    with (
+        staged_write(folder / CONFIG, encode_json(with_checksum(fields))),
+        staged_write(folder / WEIGHTS, encode_tensors(weights, config=json_checksum(fields))),
+    ):
+        pass
 
 
-def read_config(folder: str | Path, kind: str) -> dict[str, Any]:
-    """Return the configuration in a folder; raise `ValueError` without a model of the kind."""
-    found, config = _read(Path(folder))
-    if found != kind:
-        raise ValueError(f"{Path(folder, CONFIG)} describes {found!r}, not a {kind}")
-    return config
-
-
-def read_kind(folder: str | Path) -> str:
-    """Return the name of the model's class, as `config.json` has it."""
-    return str(_read(Path(folder))[0])
-
-
-def _read(folder: Path) -> tuple[object, dict[str, Any]]:
-    """Return the name of the model's class, which may be anything, and its configuration."""
+def read_saved_config(folder: str | Path) -> SavedConfig:
+    """Read and check the `config.json` of a model; raise `ValueError` if it is not a model."""
+    folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise ValueError(f"{folder} is not a model: it has no {name}")
-    config = read_json(folder / CONFIG)
-    return (config.pop("model", None), config) if isinstance(config, dict) else (None, {})
+    values, has_checksum = read_checked_json(folder / CONFIG)
+    checksum = json_checksum(values)
+    return SavedConfig(values.pop("model", None), values, checksum, has_checksum)
 
 
-def load_weights(folder: str | Path, model: nn.Module) -> None:
-    """Fill a model from a folder: every weight, of the right shape, and no other.
+def read_config(folder: str | Path, kind: str) -> SavedConfig:
+    """Read a configuration; raise `ValueError` if it is not one of a model of this kind."""
+    saved = read_saved_config(folder)
+    if saved.kind != kind:
+        raise ValueError(f"{Path(folder, CONFIG)} describes {quote(saved.kind)}, not a {kind}")
+    return saved
 
-    The model takes on the dtype of the weights. Raise `ValueError` if the file is damaged, or its
-    weights are not this model's.
+
+def load_weights(folder: str | Path, saved: SavedConfig, model: nn.Module) -> None:
+    """Fill a model with the weights in a folder, and take on their dtype.
+
+    Warn if a file comes from an older version of graphut and has no checksum.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, was not saved with this `config.json`, or its weights do not have
+        the names and shapes of the model's.
     """
     path = Path(folder) / WEIGHTS
-    tensors, _ = read_tensors(path)
+    tensors, metadata, has_checksum = read_checked_tensors(path)
+    config_checksum = metadata.get("config")
+    if config_checksum is None and not saved.has_checksum:
+        names = [CONFIG] if has_checksum else [CONFIG, WEIGHTS]
+        warn_unchecked(*(Path(folder, name) for name in names))
+    elif config_checksum != saved.checksum or not has_checksum:
+        raise ValueError(
+            f"{path} does not belong to its {CONFIG}, or another program has edited one of them: "
+            "restore both"
+        )
     check_shapes(path, {name: tuple(value.shape) for name, value in tensors.items()}, model)
-    with blaming(path):
+    with reraise_for_file(path):
         dtype = _common_dtype(tensors)
         _check_finite(tensors)
     for name, value in _unique(model.to(dtype)).items():

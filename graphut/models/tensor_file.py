@@ -1,8 +1,7 @@
-"""Files of tensors: safetensors, written whole, with a checksum that is verified."""
+"""Safetensors files with a checksum, which reading verifies."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -12,46 +11,57 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from graphut._files import blaming, write_atomically
+from graphut._files import reraise_for_file, warn_unchecked, write_atomically
 
 _CHECKSUM = "sha256"
 _FAULT = "is damaged or not a safetensors file"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
-    """Write tensors that share no storage, and texts, with a checksum of both."""
+    """Write tensors that share no storage, and texts, atomically and with a checksum of both."""
+    write_atomically(path, encode_tensors(tensors, **metadata))
+
+
+def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> bytes:
+    """Return the content of the file that `write_tensors` writes."""
     copies = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    write_atomically(path, save(copies, {**metadata, _CHECKSUM: _digest(copies, metadata)}))
+    return save(copies, {**metadata, _CHECKSUM: _checksum(copies, metadata)})
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the tensors in a file, from its header alone."""
-    with blaming(path, _FAULT), safe_open(path, framework="pt") as file:
+    with reraise_for_file(path, _FAULT), safe_open(path, framework="pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the texts in a file; raise `ValueError` if it is damaged.
+    """Return the tensors and the texts in a file; warn if it has no checksum.
 
-    A file of an older version has no checksum, and is warned of.
+    Raise `ValueError` if the file is damaged.
     """
-    with blaming(path, _FAULT):
+    tensors, metadata, has_checksum = read_checked_tensors(path)
+    if not has_checksum:
+        warn_unchecked(path)
+    return tensors, metadata
+
+
+def read_checked_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str], bool]:
+    """Return the tensors and the texts in a file, and whether it has a checksum.
+
+    A file without a checksum comes from an older version of graphut, or from another program.
+    Raise `ValueError` if there is a checksum and it does not match, or the file cannot be read.
+    """
+    with reraise_for_file(path, _FAULT):
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         saved = metadata.pop(_CHECKSUM, None)
-        if saved not in (None, _digest(tensors, metadata)):
-            raise ValueError("its checksum is that of other numbers")
-    if saved is None:
-        warnings.warn(
-            f"{path} has no checksum, since an older version of graphut wrote it: it is loaded as "
-            "it is",
-            stacklevel=4,
-        )
-    return tensors, metadata
+        if saved not in (None, _checksum(tensors, metadata)):
+            raise ValueError("its content does not match its checksum")
+    return tensors, metadata, saved is not None
 
 
-def _digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
     digest = sha256(repr(sorted(metadata.items())).encode())
     for name, value in sorted(tensors.items()):
         digest.update(repr((name, value.dtype, tuple(value.shape))).encode())

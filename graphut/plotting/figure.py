@@ -7,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphut._files import writing
+from graphut._files import explain_write_errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def check_picture_path(path: str | Path, *others: str) -> None:
 def save_figure(figure: Figure | SubFigure, path: str | Path) -> None:
     """Write a figure into a file; the ending of its name says what kind of picture it is."""
     check_picture_path(path)
-    with writing(path):
+    with explain_write_errors(path):
         figure.figure.savefig(path)
 
 

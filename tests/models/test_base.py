@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from torch.optim import SGD
 from torch.utils.data import DataLoader
 
 from graphut import models
+from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer, load
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
@@ -236,6 +236,6 @@ def test_load_finds_a_class_of_ones_own(tmp_path: Path) -> None:
 def test_load_names_a_class_that_is_not_there(kind: object, tmp_path: Path) -> None:
     build("UniversalTransformer").save_pretrained(tmp_path)
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "model": kind}))
-    with pytest.raises(ValueError, match=r"config.json describes .*, and there is Universal"):
+    write_json(path, with_checksum({**read_checked_json(path)[0], "model": kind}))
+    with pytest.raises(ValueError, match=r"config.json describes .*; known models are Universal"):
         load(tmp_path)

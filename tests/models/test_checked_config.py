@@ -10,6 +10,8 @@ import pytest
 from graphut.models.checked_config import CheckedConfig, option
 from tests.models.cases import small
 
+FLOAT = "a number from -3.4e+38 to 3.4e+38"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(CheckedConfig):
@@ -34,9 +36,11 @@ def test_option_keeps_the_default_and_the_help() -> None:
         ("size", 1.5, "a whole number"),
         ("size", True, "a whole number"),
         ("size", 0, "positive"),
-        ("share", float("nan"), "a finite number"),
-        ("share", "all", "a finite number"),
-        ("share", True, "a finite number"),
+        ("share", float("nan"), FLOAT),
+        ("share", "all", FLOAT),
+        ("share", 1e308, FLOAT),
+        ("share", 10**40, FLOAT),
+        ("share", True, FLOAT),
         ("hollow", 1, "True or False"),
         ("name", None, "text"),
         ("colour", "green", "one of 'red', 'blue'"),
@@ -46,6 +50,13 @@ def test_checked_config_quotes_a_wrong_value(name: str, value: Any, wanted: str)
     message = re.escape(f"{name} must be {wanted}; got {value!r}")
     with pytest.raises(ValueError, match=f"^{message}$"):
         Shape(**{name: value})
+
+
+def test_checked_config_cuts_a_long_value() -> None:
+    values: dict[str, Any] = {"size": -(10**5000), "share": 10**400, "name": ["x"] * 10**5}
+    for name, value in values.items():
+        with pytest.raises(ValueError, match=rf"^{name} must be .{{,160}}$"):
+            Shape(**{name: value})
 
 
 @pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])

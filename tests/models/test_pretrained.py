@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer
+from graphut.models.tensor_file import write_tensors
 from graphut.nn import ACT, Threshold
 from tests.models.cases import SOURCES, build_model, logits_of, small
 
@@ -35,6 +38,21 @@ def folder(tmp_path: Path) -> Path:
 
 def load(folder: Path) -> UniversalTransformer:
     return UniversalTransformer.from_pretrained(folder)
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    """Change fields of a configuration, and its checksum with them, as another program might."""
+    fields, _ = read_checked_json(folder / "config.json")
+    write_json(folder / "config.json", with_checksum({**fields, **changes}))
+
+
+def strip_checksums(folder: Path, *names: str) -> None:
+    """Make files as older versions of graphut did, without checksums."""
+    for name in names:
+        if name == "config.json":
+            write_json(folder / name, read_checked_json(folder / name)[0])
+        else:
+            save_file(load_file(folder / name), folder / name)
 
 
 @pytest.mark.parametrize("options", SHAPES, ids=str)
@@ -90,8 +108,7 @@ def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.Monke
         load(folder)
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize(("call", "which"), [("fsync", 0), ("fsync", 1), ("replace", 0)])
 def test_save_pretrained_leaves_the_old_model_after_a_crash(
     call: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +119,18 @@ def test_save_pretrained_leaves_the_old_model_after_a_crash(
     monkeypatch.undo()
     assert torch.equal(logits_of(load(folder)), before)
     assert len(list(folder.iterdir())) == 2
+
+
+def test_from_pretrained_detects_a_crash_between_the_two_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new weights fit the shapes of the old configuration, but would mean another model."""
+    _crash_in("replace", 1, monkeypatch)
+    with pytest.raises(OSError, match="the disk is full"):
+        build_model(seed=1, halted="stale").save_pretrained(folder)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"model.safetensors does not belong to its config.json"):
+        load(folder)
 
 
 def _crash_in(call: str, which: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,13 +182,14 @@ def test_from_pretrained_refuses_truncated_weights(size: int, folder: Path) -> N
         (lambda w: w[BIAS][2:3].fill_(-torch.inf), "output.bias holds NaN or infinity"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.* has no checksum")
+@pytest.mark.filterwarnings("ignore:damage to .* cannot be detected")
 def test_from_pretrained_refuses_foreign_weights(
     change: Callable[[Any], Any], message: str, folder: Path
 ) -> None:
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors")
+    strip_checksums(folder, "config.json")
     with pytest.raises(ValueError, match=message):
         load(folder)
 
@@ -174,13 +204,21 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"max_steps": "8"}, "config.json: max_steps must be a whole number; got '8'"),
         ({"norm": "sideways"}, "config.json: norm must be one of 'post', 'pre'; got 'sideways'"),
         ({"decoder_topology": "complete"}, "config.json: decoder_topology must be causal"),
-        ({"encoder_topology": "zigzag"}, "config.json: .*zigzag"),
+        (
+            {"encoder_topology": "zigzag"},
+            "config.json: encoder_topology cannot be 'zigzag': unknown topology 'zigzag'; .*$",
+        ),
+        ({"encoder_topology": "z" * 10**5}, "config.json: encoder_topology cannot be '.{0,500}$"),
+        ({"norm": "z" * 10**5}, r"config.json: norm must be one of .*; got '.{0,100}$"),
+        ({"rule": "z" * 10**5}, r"config.json: rule cannot be 'z.{0,500}$"),
+        ({"model": "z" * 10**5}, r"config.json describes 'z*\.\.\., not a UniversalTransformer"),
         ({"d_model": 16}, r"is \(7, 8\); .* \(7, 16\)"),
         ({"d_hidden": 10**9}, r"is \(.*; the configuration makes it \(1000000000"),
         ({"source_vocab": 10**13}, r"is \(7, 8\); .* \(10000000000000, 8\)"),
         ({"source_vocab": 10**30}, r"config.json: "),
         ({"d_model": 2**62, "num_heads": 2}, r"config.json: "),
-        ({"halting_bias": 10**400}, r"config.json: .*OverflowError"),
+        ({"halting_bias": 10**400}, r"config.json: halting_bias must be a number from -3.4e"),
+        ({"halting_bias": 1e308}, r"config.json: halting_bias must be a .*; got 1e\+308$"),
         ({"rule": "act:threshold=2"}, r"config.json: rule cannot .*\(0, 1\], got 2.0"),
         ({"encoder_topology": "(" * 100_000}, r"config.json: "),
         (
@@ -192,8 +230,7 @@ def test_from_pretrained_refuses_foreign_weights(
 def test_from_pretrained_refuses_foreign_configurations(
     change: dict[str, Any], message: str, folder: Path
 ) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    change_config(folder, **change)
     with pytest.raises(ValueError, match=message):
         load(folder)
 
@@ -217,19 +254,56 @@ def test_from_pretrained_refuses_other_numbers(folder: Path) -> None:
         load(folder)
 
 
-def test_from_pretrained_says_that_an_older_file_has_no_checksum(folder: Path) -> None:
-    before = logits_of(load(folder))
+@pytest.mark.parametrize("checksum_is_kept", [True, False])
+def test_from_pretrained_detects_one_changed_digit(checksum_is_kept: bool, folder: Path) -> None:
+    if not checksum_is_kept:
+        strip_checksums(folder, "config.json")
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace('"max_steps": 5', '"max_steps": 6'))
+    with pytest.raises(ValueError, match="does not (match its checksum|belong to its config)"):
+        load(folder)
+
+
+def test_from_pretrained_detects_files_of_another_model(folder: Path, tmp_path: Path) -> None:
+    build_model(halted="stale").save_pretrained(tmp_path / "other")
+    (tmp_path / "other" / "config.json").replace(folder / "config.json")
+    with pytest.raises(ValueError, match=r"does not belong to its config\.json"):
+        load(folder)
+
+
+@pytest.mark.parametrize("keeps", ["sha256", "config"])
+def test_from_pretrained_refuses_weights_without_their_checksums(keeps: str, folder: Path) -> None:
     path = folder / "model.safetensors"
-    save_file(load_file(path), path)
-    with pytest.warns(UserWarning, match=r"model\.safetensors has no checksum, since an older"):
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    save_file(load_file(path), path, {keeps: metadata[keeps]} if keeps == "config" else None)
+    with pytest.raises(ValueError, match="or another program has edited one of them"):
+        load(folder)
+
+
+@pytest.mark.parametrize("names", [("config.json",), ("config.json", "model.safetensors")], ids=len)
+def test_from_pretrained_warns_of_older_files(names: tuple[str, ...], folder: Path) -> None:
+    before = logits_of(load(folder))
+    weights = folder / "model.safetensors"
+    write_tensors(weights, load_file(weights))
+    strip_checksums(folder, *names)
+    message = f"damage to {' and '.join(str(folder / name) for name in names)} cannot be detected"
+    with pytest.warns(UserWarning, match=message):
         again = load(folder)
     assert torch.equal(logits_of(again), before)
 
 
+def test_from_pretrained_needs_no_checksum_of_a_config_that_the_weights_vouch_for(
+    folder: Path,
+) -> None:
+    strip_checksums(folder, "config.json")
+    load(folder)
+
+
 def test_from_pretrained_names_a_missing_field(folder: Path) -> None:
-    values = json.loads((folder / "config.json").read_text())
-    del values["source_vocab"]
-    (folder / "config.json").write_text(json.dumps(values))
+    fields, _ = read_checked_json(folder / "config.json")
+    del fields["source_vocab"]
+    write_json(folder / "config.json", fields)
     with pytest.raises(ValueError, match=r"config.json: .* missing fields: source_vocab"):
         load(folder)
 
@@ -237,7 +311,7 @@ def test_from_pretrained_names_a_missing_field(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '"model"'])
 def test_from_pretrained_refuses_what_is_no_configuration(text: str, folder: Path) -> None:
     (folder / "config.json").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.json (is not a JSON file|describes None)"):
+    with pytest.raises(ValueError, match=r"config\.json (is not a JSON file|does not hold)"):
         load(folder)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.results.run_setup import training_commands
 from graphut.experiments.training import Run
@@ -38,7 +38,7 @@ def _progress(run: Run) -> str:
     metrics = read_metrics(run.folder / METRICS)
     if not metrics:
         return "no epoch is done yet"
-    with blaming(run.folder / METRICS):
+    with reraise_for_file(run.folder / METRICS):
         found = Progress.replayed(metrics, run.training, run.learner.evaluation)
         return (
             f"{counted(found.epoch, 'epoch')}, {counted(found.update, 'update')}, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     for name, epochs in runs.items():
         if not epochs:
             raise ValueError(f"no epoch of the run {name} is done: there is nothing to draw")
-    with blaming(", ".join(map(str, files))):
+    with reraise_for_file(", ".join(map(str, files))):
         figure = draw_training(runs)
     save_figure(figure, arguments.out)
     print(arguments.out)

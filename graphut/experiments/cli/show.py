@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from graphut._files import writing
+from graphut._files import explain_write_errors
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, build, check_options, field_names
 from graphut.experiments.training import Run
@@ -73,7 +73,7 @@ def _animate(part: PonderedPart, out: str) -> None:
     graph = part.ponder.attention.layout
     names = padded(part.names, len(part.ponder.steps))
     animation = animate_frontier(graph, part.ponder.steps, names=names)
-    with writing(out):
+    with explain_write_errors(out):
         animation.save(out, writer="pillow")
 
 

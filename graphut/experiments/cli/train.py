@@ -136,11 +136,12 @@ def _take_weights(folder: str, model: AdaptiveModel, task: Task) -> dict[str, An
     """Give a model the weights in a folder, in float32; return what to remember of that."""
     if is_run(folder) and dict(task.vocabularies) != Run.open(folder).vocabularies:
         raise ValueError(f"the symbols of the run in {folder} are not those of the task")
-    found = with_rule(read_config(folder, type(model).__name__))
+    saved = read_config(folder, type(model).__name__)
+    found = with_rule(saved.values)
     others = [f"{key} {value}" for key, value in found.items() if value != vars(model.config)[key]]
     if others:
         print(f"the model in {folder} had {', '.join(others)}")
-    load_weights(folder, model)
+    load_weights(folder, saved, model)
     model.float()
     return {"init_from": str(Path(folder).resolve()), "model": model_digest(folder)}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphut._files import blaming, read_json, write_atomically
+from graphut._files import read_json, reraise_for_file, write_atomically
 from graphut.experiments.results.run_record import RunRecord, rounded
 
 RecordT = TypeVar("RecordT")
@@ -94,7 +94,7 @@ def _read(path: Path, make: Callable[[str, dict[str, Any]], RecordT]) -> RecordT
     state = read_json(path)
     if not isinstance(state, dict):
         raise ValueError(f"{path} is no record: it holds {type(state).__name__}, no object")
-    with blaming(path, ""):
+    with reraise_for_file(path, ""):
         return make(path.stem, state)
 
 

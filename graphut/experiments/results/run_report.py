@@ -11,7 +11,7 @@ import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import Tensor
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut._version import __version__
 from graphut.attention.ragged import ragged_arange
 from graphut.experiments.results.line_chart import Chart, Panel, Series
@@ -100,7 +100,7 @@ def _options(record: RunRecord) -> tuple[_Table, _Table]:
 
 
 def _curves(run: Run) -> Picture:
-    with blaming(run.folder / METRICS):
+    with reraise_for_file(run.folder / METRICS):
         figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
     curves: list[tuple[str, Any]] = [
         (axes.get_title(), axes.lines[0].get_ydata()) for axes in figure.axes

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, Text, TextTask
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import (
@@ -71,7 +71,7 @@ class CharLM(TextTask):
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
         """Return windows over all of a text, in which each character counts once."""
         text = read_text(path)
-        with blaming(path, ""):
+        with reraise_for_file(path, ""):
             return strided_windows(np.array(vocabulary.read(text), dtype=np.int32), self.window)
 
     @cached_property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 
 _NAMED = 4  # missing files in a message
 _NO_TEXT = "is not a text file in UTF-8"
@@ -44,7 +44,7 @@ class DataSet:
                 f"{path} is damaged: its SHA-256 is {found}, and should be "
                 f"{expected}; to be had {self.origin}"
             )
-        with blaming(path, _NO_TEXT):
+        with reraise_for_file(path, _NO_TEXT):
             return data.decode()
 
 
@@ -87,5 +87,5 @@ def read_text(path: str | Path, origin: str = "") -> str:
         raise IsADirectoryError(f"{path} is a folder: name a file of text in it")
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
-    with blaming(path, _NO_TEXT):
+    with reraise_for_file(path, _NO_TEXT):
         return Path(path).read_text(encoding="utf-8-sig")

@@ -18,7 +18,7 @@ import networkx
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut._files import blaming, read_json
+from graphut._files import read_json, reraise_for_file
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -71,7 +71,7 @@ class GraphFile:
         Raise `ValueError` if a kind or a class is unknown, features stand where the model has
         kinds, or a node has other than `num_feats` finite features where the model has none.
         """
-        with blaming(self.place, ""):
+        with reraise_for_file(self.place, ""):
             if self.has_kinds != bool(kinds.symbols):
                 has = "kinds" if self.has_kinds else "features"
                 raise ValueError(f"its nodes have {has} in `feat`, and those of the others do not")
@@ -152,12 +152,12 @@ def graph_files(path: str | Path) -> list[Path]:
 
 def _read_networkx(path: Path) -> networkx.Graph:
     if path.suffix == ".graphml":
-        with blaming(path, "is not a GraphML file"):
+        with reraise_for_file(path, "is not a GraphML file"):
             text = read_text(path)
             _check_graphml(text)
             return networkx.parse_graphml(text)
     data = read_json(path)
-    with blaming(path, "is not a graph by networkx.node_link_data"):
+    with reraise_for_file(path, "is not a graph by networkx.node_link_data"):
         edges = "edges" if "edges" in data else "links"  # networkx before 3.4 wrote "links"
         data["graph"] = dict(data.get("graph", {}))  # old versions wrote pairs
         _check_ids(data["nodes"], data[edges])
@@ -204,7 +204,7 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
     tables: Tables = {}
     for file in files:
         reader = csv.DictReader(read_text(file).splitlines(), strict=True, skipinitialspace=True)
-        with blaming(file, "is not a CSV file"):
+        with reraise_for_file(file, "is not a CSV file"):
             reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
             columns, table = set(reader.fieldnames), list(reader)
         keys = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
@@ -295,7 +295,7 @@ def _make(
 ) -> GraphFile:
     if num_nodes == 0:
         raise ValueError(f"{place} holds a graph without nodes")
-    with blaming(place, ""):
+    with reraise_for_file(place, ""):
         looped = {source for source, target in ends if source == target}
         loops = [(node, node) for node in range(num_nodes) if node not in looped]
         features = [None if value in ("", []) else value for value in columns["feat"]]

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_files import GraphFile, asking, graph_files, read_graphs
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
@@ -73,7 +73,7 @@ class Graphs(GraphTask):
     def answers(self) -> Vocabulary:
         """The classes."""
         labels = chain.from_iterable(graph.labels or [graph.label] for graph in self._files)
-        with blaming(self.data, "has a label that cannot be a class"):
+        with reraise_for_file(self.data, "has a label that cannot be a class"):
             return Vocabulary(sorted({label for label in labels if label is not None}))
 
     @property

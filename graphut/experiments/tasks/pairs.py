@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
@@ -41,7 +41,7 @@ def read_pairs(
     """
     pairs = []
     for source_text, target_text, place in _rows(path):
-        with blaming(place, ""):
+        with reraise_for_file(place, ""):
             pair = _tokens(source, source_text), _tokens(target, target_text)
         if config is not None:
             _check_lengths(place, pair, config)
@@ -124,7 +124,7 @@ class Pairs(PairTask):
         """Return the pairs of a part as token ids."""
         source, target, pairs = self.source_vocabulary, self.target_vocabulary, []
         for line in self._lines[part]:
-            with blaming(line.place, ""):
+            with reraise_for_file(line.place, ""):
                 pairs.append((source.encode(line.source), target.encode(line.target)))
         return pairs
 

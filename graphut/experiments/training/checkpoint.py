@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.models.tensor_file import read_tensors, write_tensors
 
 _FORMAT = "graphut checkpoint 2"
@@ -72,12 +72,12 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
     tensors, metadata = read_tensors(path)
     if metadata.get("format") != _FORMAT:
         raise ValueError(f"{path} is no checkpoint of this version: {metadata.get('format')!r}")
-    with blaming(path):
+    with reraise_for_file(path):
         header = json.loads(metadata["state"])
         progress: dict[str, Any] = header["progress"]
         cpu = tensors["random.cpu"]
     fused = trained.optimizer.param_groups[0]["fused"]  # as the device wants it, not the file
-    with blaming(path, "belongs to another model or optimizer"):
+    with reraise_for_file(path, "belongs to another model or optimizer"):
         groups = [{**group, "fused": fused} for group in header["optimizer"]]
         trained.model.load_state_dict(_under("model.", tensors))
         if trained.average is not None:
@@ -86,7 +86,7 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
             {"state": _optimizer_state(tensors), "param_groups": groups}
         )
         trained.scheduler.load_state_dict(header["scheduler"])
-    with blaming(path):
+    with reraise_for_file(path):
         torch.set_rng_state(cpu)
         if trained.device.type == "cuda" and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], trained.device)

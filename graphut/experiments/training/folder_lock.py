@@ -7,7 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from graphut._files import writing
+from graphut._files import explain_write_errors
 
 LOCK = "lock"
 
@@ -28,13 +28,13 @@ class FolderLock:
 
     def __enter__(self) -> FolderLock:
         """Lock the folder."""
-        with writing(self.folder):
+        with explain_write_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         # Some versions of filelock would follow a link, and empty the file that it leads to.
         if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
             raise ValueError(f"{self._path} is a link, or no file, and cannot be locked: remove it")
         try:
-            with writing(self._path):
+            with explain_write_errors(self._path):
                 self._lock.acquire(timeout=0)
         except Timeout:
             raise BlockingIOError(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import yaml
 
-from graphut._files import blaming, is_path, read_json, write_atomically, write_json
+from graphut._files import is_path, read_json, reraise_for_file, write_atomically, write_json
 from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
@@ -95,7 +95,7 @@ class Run:
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
         path = Path(folder, RUN)
         state = read_json(path)
-        with blaming(path, "does not describe a run of this version"):
+        with reraise_for_file(path, "does not describe a run of this version"):
             # An option that came since the run began is what it was before there was one.
             task = TASKS[state["task"]](**state["task_options"])
             names = list(state["vocabularies"])
@@ -137,7 +137,7 @@ class Run:
     @property
     def options(self) -> dict[str, Any]:
         """Return all options, by name: those of the task, of the training and of the model."""
-        model = with_rule(read_config(self.folder, self.learner.model_kind.__name__))
+        model = with_rule(read_config(self.folder, self.learner.model_kind.__name__).values)
         own = {name: x for name, x in model.items() if name not in self.learner.from_task}
         return {**self.task_options, **asdict(self.training), **own}
 

@@ -12,7 +12,14 @@ from typing import Any
 
 import torch
 
-from graphut._files import blaming, read_file, read_json, write_atomically, write_json, writing
+from graphut._files import (
+    explain_write_errors,
+    read_file,
+    read_json,
+    reraise_for_file,
+    write_atomically,
+    write_json,
+)
 from graphut.experiments.machine import describe_machine
 from graphut.models.pretrained import WEIGHTS
 
@@ -35,7 +42,9 @@ def own_files(folder: Path) -> set[str]:
 def remove_temporary_files(folder: Path) -> None:
     """Remove what killed processes left in a folder while they wrote files of its run."""
     for path in folder.glob(".*"):
-        found = re.fullmatch(rf"\.+({_WRITTEN})(\.new)?(\.(?P<process>\d+)\.tmp)*", path.name)
+        found = re.fullmatch(
+            rf"\.+({_WRITTEN})(\.new)?(\.(?P<process>\d+)(\.[0-9a-f]+)?\.tmp)*", path.name
+        )
         if found and not _is_alive(int(found["process"] or 0)):
             path.unlink(missing_ok=True)
 
@@ -52,7 +61,7 @@ def _is_alive(process: int) -> bool:
 
 def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
     """Append the metrics of an epoch to a file, as one line of JSON."""
-    with writing(path), Path(path).open("a", encoding="utf-8") as file:
+    with explain_write_errors(path), Path(path).open("a", encoding="utf-8") as file:
         file.write(json.dumps(metrics) + "\n")
 
 
@@ -66,7 +75,7 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
         return []
     metrics: list[dict[str, Any]] = []
     for number, line in enumerate(read_file(path).split(b"\n")[:-1], 1):
-        with blaming(f"{path}:{number}"):
+        with reraise_for_file(f"{path}:{number}"):
             metrics.append(json.loads(line))
             if not isinstance(metrics[-1]["update"], int):
                 raise ValueError(f"its update is {metrics[-1]['update']!r}")

@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
@@ -193,7 +193,7 @@ class Trainer:
         path = self.folder / CHECKPOINT
         with self._writing():  # another process may be writing what is read and cut here
             state = load_checkpoint(path, self._state)
-            with blaming(path):
+            with reraise_for_file(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
                 update_rate(self.optimizer, self.scheduler)
             lines = self.progress.epoch

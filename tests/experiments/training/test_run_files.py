@@ -81,7 +81,7 @@ def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
     dead, alive = 2**22 + 1, os.getppid()
     removed = {
         f".checkpoint.safetensors.{dead}.tmp",
-        f".run.json.{dead}.tmp",
+        f".run.json.{dead}.0123456789abcdef.tmp",
         f".evaluation-test.json.{dead}.tmp",
         f".sweep-near-100.json.{dead}.tmp",
         f".checkpoint.safetensors.{os.getpid()}.tmp",  # its number is used again
@@ -92,7 +92,7 @@ def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
     }
     kept = {
         f".checkpoint.safetensors.{alive}.tmp",
-        f".model.safetensors.{alive}.tmp",
+        f".model.safetensors.{alive}.0123456789abcdef.tmp",
         f"..model.safetensors.{alive}.tmp.{alive}.tmp",
         f".note.{dead}.tmp",
         "checkpoint.safetensors",

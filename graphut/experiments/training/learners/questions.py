@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from graphut._files import blaming
+from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
@@ -148,7 +148,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         """Return the questions in a file that is like those of bAbI."""
         text, answers = vocabularies["text"], vocabularies["answer"]
         questions = []
-        with blaming(path, ""):
+        with reraise_for_file(path, ""):
             for asked in parse_stories(read_text(path)):
                 shown = asked.with_last_facts(task.longest_story)
                 questions.append(shown.encode(text, answers))
