@@ -35,10 +35,10 @@ _ADVICE = {
 _CHECKSUM = "sha256"
 
 
-def write_atomically(path: str | Path, data: bytes) -> None:
-    """Write a file under a temporary name, flush it to the disk, and rename it.
+def write_atomically(path: str | Path, *parts: bytes | memoryview) -> None:
+    """Write the parts of a file under a temporary name, flush it to the disk, and rename it.
 
-    Whatever happens on the way, `path` holds either all of `data` or its former content. An
+    Whatever happens on the way, `path` holds either all of them or its former content. An
     `OSError` names the file and says what to do.
 
     Examples
@@ -49,12 +49,12 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     ...     Path(folder, "note").read_bytes()
     b'kept'
     """
-    with staged_write(path, data):
+    with staged_write(path, *parts):
         pass
 
 
 @contextmanager
-def staged_write(path: str | Path, data: bytes) -> Iterator[None]:
+def staged_write(path: str | Path, *parts: bytes | memoryview) -> Iterator[None]:
     """Write a temporary file, and rename it to `path` if the `with` block raises no error.
 
     The temporary file lies in the same folder. Its name, `.NAME.PROCESS.RANDOM.tmp`, cannot be
@@ -67,7 +67,7 @@ def staged_write(path: str | Path, data: bytes) -> Iterator[None]:
         file = temporary.open("xb")
     try:
         with explain_write_errors(path), file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         yield

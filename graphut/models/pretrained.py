@@ -60,7 +60,7 @@ def save_model(
     fields = {"model": kind, **config}
     with (
         staged_write(folder / CONFIG, encode_json(with_checksum(fields))),
-        staged_write(folder / WEIGHTS, encode_tensors(weights, config=json_checksum(fields))),
+        staged_write(folder / WEIGHTS, *encode_tensors(weights, config=json_checksum(fields))),
     ):
         pass
 

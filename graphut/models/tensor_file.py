@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -19,13 +20,20 @@ _FAULT = "is damaged or not a safetensors file"
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
     """Write tensors that share no storage, and texts, atomically and with a checksum of both."""
-    write_atomically(path, encode_tensors(tensors, **metadata))
+    write_atomically(path, *encode_tensors(tensors, **metadata))
 
 
-def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> bytes:
-    """Return the content of the file that `write_tensors` writes."""
+def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> tuple[bytes, memoryview]:
+    """Return the two parts, header and numbers, of the file that `write_tensors` writes."""
     copies = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    return save(copies, {**metadata, _CHECKSUM: _checksum(copies, metadata)})
+    data = save(copies, {**metadata, _CHECKSUM: _checksum(copies, metadata)})
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    # `save` leaves the texts in random order, but equal models should make equal files.
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, memoryview(data)[end:]
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:

@@ -260,7 +260,7 @@ def test_from_pretrained_detects_one_changed_digit(checksum_is_kept: bool, folde
         strip_checksums(folder, "config.json")
     path = folder / "config.json"
     path.write_text(path.read_text().replace('"max_steps": 5', '"max_steps": 6'))
-    with pytest.raises(ValueError, match="does not (match its checksum|belong to its config)"):
+    with pytest.raises(ValueError, match=r"does not (match its checksum|belong to its config)"):
         load(folder)
 
 

@@ -26,6 +26,14 @@ def test_read_tensors_returns_what_write_tensors_wrote(tmp_path: Path) -> None:
         assert found[name].dtype == value.dtype and torch.equal(found[name], value)
 
 
+def test_write_tensors_writes_equal_files(tmp_path: Path) -> None:
+    texts = {name: f'"{name}" ü' for name in "abcdefgh"}
+    for name in ("one", "two"):
+        write_tensors(tmp_path / name, TENSORS, **texts)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert read_tensors(tmp_path / "one")[1] == texts
+
+
 def test_read_shapes_reads_the_header(tmp_path: Path) -> None:
     write_tensors(tmp_path / "file", TENSORS)
     assert read_shapes(tmp_path / "file") == {n: tuple(v.shape) for n, v in TENSORS.items()}
