@@ -10,7 +10,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from graphut._files import blaming, read_file, write_atomically, writing
+from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
 
 
 def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -35,7 +35,7 @@ def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
     copy,,
     """
     path = Path(path).resolve()
-    with writing(path), FileLock(path.with_name(f".{path.name}.lock")):
+    with explain_write_errors(path), FileLock(path.with_name(f".{path.name}.lock")):
         columns, cells = _read(path) if path.exists() else ([], [])
         width = len(columns)
         columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
@@ -58,7 +58,7 @@ def check_table(path: str | Path) -> None:
 
 def _read(path: Path) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the cells of each row."""
-    with blaming(path, "is not a table of results"):
+    with reraise_for_file(path, "is not a table of results"):
         text = read_file(path).decode()
         columns, *rows = csv.reader(io.StringIO(text), strict=True)
         if len({*columns}) < len(columns) or not all(columns):
