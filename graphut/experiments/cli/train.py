@@ -25,7 +25,7 @@ from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, l
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.gradient import bfloat16_gain, multiplies_bfloat16
 from graphut.experiments.training.learner import AnyLearner
-from graphut.experiments.training.processes import is_first, joined_processes, wait_for_all
+from graphut.experiments.training.processes import barrier, is_first, process_group
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, model_digest
 from graphut.experiments.wording import counted
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
     Processes that `torchrun` has started do it together.
     """
-    with joined_processes():
+    with process_group():
         return _train(argv)
 
 
@@ -76,7 +76,7 @@ def _train(argv: Sequence[str]) -> int:
     ):
         run = open_run(lock)
         if is_first():
-            wait_for_all()  # the others wait in `_followed`
+            barrier()  # the others wait in `_followed`
         if resume and not run.has_begun:
             print("nothing of its training was saved: it begins with the first update")
         resume = run.has_begun
@@ -127,7 +127,7 @@ def _begun(
 
 def _followed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Return the task and the run that the first process has opened, in another process."""
-    wait_for_all()
+    barrier()
     run = Run.open(folder)
     return run.task(), lambda lock: run
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from graphut._files import write_json
 from graphut._version import __version__
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.training.processes import collected, dealt, is_first
+from graphut.experiments.training.processes import all_gather, is_first, shard
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -60,13 +60,13 @@ def score_batches(
     """
     if not examples:
         raise ValueError(f"there are no {name} to evaluate on")
-    batches = dealt(list(in_batches(sorted(examples, key=length), batch_size)))
+    batches = shard(list(in_batches(sorted(examples, key=length), batch_size)))
     scores = []
     with progress_bar(total=sum(map(len, batches)), desc="evaluating") as bar:
         for batch in batches:
             scores.append(score(batch))
             bar.update(len(batch))
-    return collected(scores)
+    return all_gather(scores)
 
 
 def progress_bar(**options: Any) -> tqdm[Any]:

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
-from graphut.experiments.training.processes import dealt, num_processes, summed
+from graphut.experiments.training.processes import all_reduce_sum, num_processes, shard
 from graphut.experiments.training.progress import update_numbers
 from graphut.models.base import AdaptiveModel
 
@@ -52,7 +52,7 @@ class BatchGradient:
         Return the names of the model's parts, such as "encoder", and the batch's `update_numbers`.
         """
         counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
-        parts = dealt([batch[start :: self._parts] for start in range(self._parts)])
+        parts = shard([batch[start :: self._parts] for start in range(self._parts)])
         used = [part for part in parts if part]
         # A process without an example takes part with another's, which it does not count.
         computed, factor = used or [batch[:1]], len(used) > 0
@@ -63,7 +63,7 @@ class BatchGradient:
                 # DistributedDataParallel takes the mean over processes.
                 torch.autograd.backward(factor * num_processes() * loss)
             all_numbers.append(factor * numbers)
-        return names, summed(torch.stack(all_numbers).sum(0))
+        return names, all_reduce_sum(torch.stack(all_numbers).sum(0))
 
 
 class _PartLoss(nn.Module):

@@ -1,6 +1,7 @@
-"""The processes that train a model together, started by `torchrun`; one alone needs none of this.
+"""Data-parallel training in several processes, which `torchrun` starts.
 
-In a process group, functions that exchange something are to be called by all processes alike.
+Without a process group, all functions behave as for a single process. In a process group, every
+process must call the functions that exchange data.
 """
 
 from __future__ import annotations
@@ -8,96 +9,153 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError  # Python 3.10 has two
+from contextlib import contextmanager, redirect_stdout, suppress
 from datetime import timedelta
 from itertools import chain, zip_longest
+from math import inf
+from threading import Thread
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 T = TypeVar("T")
 
-# One process may read data for hours, or evaluate, while others wait. That one has ended is noticed
-# without a limit of time.
-_PATIENCE = timedelta(days=1)
+# A process may wait for hours while another one reads data or evaluates. When a process ends, the
+# others notice it at once, without a timeout.
+_TIMEOUT = timedelta(days=1)
+
+# Seconds in which all processes have to start, and after which this is announced.
+_JOIN_TIMEOUT = 60
+_QUIET = 5
 
 
 @contextmanager
-def joined_processes() -> Iterator[None]:
-    """Join the processes that `torchrun` has started with this one, if it has started several.
+def process_group() -> Iterator[None]:
+    """Run a `with` block in the process group that `torchrun` describes in the environment.
 
-    Only the first one prints. GPUs talk through NCCL, and CPUs through gloo. Raise
-    `ConnectionError` if another process ends before its time.
+    Without `WORLD_SIZE`, or if it is 1, there is no group. Only the first process prints. GPUs
+    communicate by NCCL, CPUs by gloo. Raise `ValueError` if the environment is wrong, and
+    `ConnectionError` if not all processes start within a minute, or if one of them ends early.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    size = _number_from_environment("WORLD_SIZE", 1) if "WORLD_SIZE" in os.environ else 1
+    if size == 1:
         yield
         return
+    own_rank = _number_from_environment("RANK", 0, size - 1)
+    _number_from_environment("MASTER_PORT", 0, (1 << 16) - 1)
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    with noticing_ends(), open(os.devnull, "w") as nowhere:
-        dist.init_process_group(timeout=_PATIENCE)
+        last_gpu = torch.cuda.device_count() - 1
+        torch.cuda.set_device(_number_from_environment("LOCAL_RANK", 0, last_gpu))
+    store = _join_store(own_rank, size)
+    with reraise_lost_process(), open(os.devnull, "w") as nowhere:
+        dist.init_process_group(store=store, rank=own_rank, world_size=size, timeout=_TIMEOUT)
         with redirect_stdout(sys.stdout if is_first() else nowhere):
             yield
-        # After an error nothing is left to agree on: the others notice that this process ends.
+        # Not after an error: the other processes notice that this one ends.
         dist.destroy_process_group()
 
 
+def _number_from_environment(name: str, least: int, most: float = inf) -> int:
+    text = os.environ.get(name)
+    if text is None:
+        raise ValueError(f"the environment has WORLD_SIZE but not {name}: start with torchrun")
+    if not text.isdecimal() or not least <= int(text) <= most:
+        bound = f" and at most {most}" if most < inf else ""
+        raise ValueError(f"{name} must be a whole number, at least {least}{bound}; got {text!r}")
+    return int(text)
+
+
+def _join_store(own_rank: int, size: int) -> Any:
+    """Return the `Store` of torch in which the processes find each other.
+
+    A second thread opens it, because torch waits for ever for a server that does not speak its
+    protocol.
+    """
+    address = f"{os.environ.get('MASTER_ADDR')}:{os.environ['MASTER_PORT']}"
+    joined: Future[Any] = Future()
+
+    def join() -> None:
+        try:
+            store, _, _ = next(rendezvous("env://", timeout=_TIMEOUT))
+            joined.set_result(store)
+        except Exception as error:
+            joined.set_exception(error)
+
+    Thread(target=join, daemon=True).start()
+    try:
+        with suppress(FutureTimeoutError):
+            return joined.result(_QUIET)
+        print(f"process {own_rank} waits at {address} for {size} processes", file=sys.stderr)
+        return joined.result(_JOIN_TIMEOUT - _QUIET)
+    except FutureTimeoutError:
+        reason = f"the {size} processes did not all start within {_JOIN_TIMEOUT} s"
+    except dist.DistError as error:
+        reason = str(error).partition("\n")[0]
+    raise ConnectionError(
+        f"process {own_rank} cannot join the others at {address}: {reason}; start all of them with "
+        "torchrun, or choose another MASTER_PORT"
+    )
+
+
 def rank() -> int:
-    """Return the number of this process, from 0."""
+    """Return the index of this process, counted from 0."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def num_processes() -> int:
-    """Return how many processes there are."""
+    """Return the number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def is_first() -> bool:
-    """Return whether this is the process that writes and prints."""
+    """Return whether this is process 0, the only one that writes files and prints."""
     return rank() == 0
 
 
-def wait_for_all() -> None:
-    """Wait until all processes are here."""
+def barrier() -> None:
+    """Wait until all processes have called this function."""
     if num_processes() > 1:
         dist.barrier()
 
 
-def summed(own: Tensor) -> Tensor:
-    """Return the sum of a tensor over all processes; it may be in place."""
+def all_reduce_sum(tensor: Tensor) -> Tensor:
+    """Sum a tensor over all processes, in place, and return it."""
     if num_processes() > 1:
-        dist.all_reduce(own)
-    return own
+        dist.all_reduce(tensor)
+    return tensor
 
 
-def dealt(items: list[T]) -> list[T]:
-    """Return the part of this process: with two, every other item."""
+def shard(items: list[T]) -> list[T]:
+    """Return the items of this process: with two processes, every other item."""
     return items[rank() :: num_processes()]
 
 
-def collected(own: list[T]) -> list[T]:
-    """Return what the processes made of the items that were `dealt` to them, in order."""
+def all_gather(own: list[T]) -> list[T]:
+    """Return the results of all processes for items divided by `shard`, in the items' order."""
     if num_processes() == 1:
         return own
     parts: list[Any] = [None] * num_processes()
     dist.all_gather_object(parts, own)
-    missing = object()  # the last round may not go round
+    missing = object()  # some shards may be shorter by one item
     rounds = chain.from_iterable(zip_longest(*parts, fillvalue=missing))
     return [item for item in rounds if item is not missing]
 
 
 @contextmanager
-def noticing_ends() -> Iterator[None]:
-    """Raise `ConnectionError` in place of torch's error that another process does not answer."""
+def reraise_lost_process() -> Iterator[None]:
+    """Raise `ConnectionError` instead of torch's error if another process has ended."""
     try:
         yield
     except RuntimeError as error:
-        # torch has a class for the errors of NCCL, and none for those of gloo.
+        # torch has a class for the errors of NCCL, but none for the errors of gloo.
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
             raise
         raise ConnectionError(
-            f"process {rank()} stops, since another one has: its message says why; what was saved "
-            "can be resumed, on any number of processes"
+            f"process {rank()} stops because another process has ended: see the message of that "
+            "one; the saved run can be resumed with any number of processes"
         ) from error

@@ -28,11 +28,11 @@ from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import make_optimizer, make_schedule, update_rate
 from graphut.experiments.training.processes import (
+    all_reduce_sum,
+    barrier,
     is_first,
     num_processes,
     rank,
-    summed,
-    wait_for_all,
 )
 from graphut.experiments.training.progress import Progress, Totals
 from graphut.experiments.training.run_files import (
@@ -165,7 +165,7 @@ class Trainer:
                 finished = self._train_epoch(should_stop)
                 if finished:
                     self._end_epoch()
-            wait_for_all()  # until the last file is written
+            barrier()  # until the last file is written
         if not finished:
             return False
         self.report(f"done after {counted(self.progress.epoch, 'epoch')}: {end}")
@@ -273,7 +273,7 @@ class Trainer:
         name = f"epoch {self.progress.epoch + 1}/{self.config.epochs}"
         with progress_bar(total=len(batches), initial=done, desc=name, bar_format=_BAR) as bar:
             for batch in batches[done:]:
-                if summed(torch.tensor(int(should_stop()))):
+                if all_reduce_sum(torch.tensor(int(should_stop()))):
                     return False
                 self._update(batch)
                 if not bar.disable:

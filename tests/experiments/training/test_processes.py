@@ -1,24 +1,28 @@
 from __future__ import annotations
 
 import os
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
+from socket import socket
 
 import pytest
 import torch
 
 from graphut.experiments.tasks import Copy, Text
+from graphut.experiments.training import processes
 from graphut.experiments.training.learners.pairs import PairLearner, decode
 from graphut.experiments.training.learners.texts import score_texts
 from graphut.experiments.training.processes import (
-    collected,
-    dealt,
+    all_gather,
+    all_reduce_sum,
+    barrier,
     is_first,
-    joined_processes,
-    noticing_ends,
     num_processes,
+    process_group,
     rank,
-    summed,
-    wait_for_all,
+    reraise_lost_process,
+    shard,
 )
 from graphut.models import (
     UniversalTransformer,
@@ -31,7 +35,7 @@ from tests.experiments.training.together import run_together
 SHAPE = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 3}
 
 
-def test_processes_share_and_join(tmp_path: Path) -> None:
+def test_processes_exchange_what_they_have_computed(tmp_path: Path) -> None:
     torch.manual_seed(0)
     pairs = Copy(mean_length=3, held_out=11).test
     model = UniversalTransformer(
@@ -48,11 +52,11 @@ def test_processes_share_and_join(tmp_path: Path) -> None:
         assert num_processes() == 3 and is_first() == (rank() == 0)
         for size in range(8):
             items = list(range(size))
-            own = dealt(items)
+            own = shard(items)
             assert len(own) in (size // 3, -(-size // 3))
-            assert collected(own) == items
-        assert float(summed(torch.tensor(2.0 ** rank()))) == 7.0
-        wait_for_all()
+            assert all_gather(own) == items
+        assert float(all_reduce_sum(torch.tensor(2.0 ** rank()))) == 7.0
+        barrier()
         assert decode(model, pairs, batch_size=3) == outputs
         found = score_texts(writer, texts, [3])
         assert found.texts == scores.texts
@@ -66,26 +70,77 @@ def test_a_process_notices_that_another_one_has_ended(tmp_path: Path) -> None:
     def check() -> None:
         if rank() == 1:
             os._exit(0)
-        message = "process 0 stops, since another one has"
-        with pytest.raises(ConnectionError, match=message), noticing_ends():
-            wait_for_all()
+        message = "process 0 stops because another process has ended"
+        with pytest.raises(ConnectionError, match=message), reraise_lost_process():
+            barrier()
 
     run_together(check, tmp_path)
 
 
-def test_noticing_ends_leaves_other_errors_alone() -> None:
-    with pytest.raises(RuntimeError, match="a bug"), noticing_ends():
+def test_reraise_lost_process_leaves_other_errors_alone() -> None:
+    with pytest.raises(RuntimeError, match="a bug"), reraise_lost_process():
         raise RuntimeError("a bug")
 
 
 @pytest.mark.parametrize("size", [None, "1"])
-def test_joined_processes_of_one_process(
+def test_process_group_of_one_process(
     size: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if size is None:
         monkeypatch.delenv("WORLD_SIZE", raising=False)
     else:
         monkeypatch.setenv("WORLD_SIZE", size)
-    with joined_processes():
+    with process_group():
         print(num_processes(), rank())
     assert capsys.readouterr().out == "1 0\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"WORLD_SIZE": "x"}, "WORLD_SIZE must be a whole number, at least 1; got 'x'"),
+        ({"RANK": "5"}, "RANK must be a whole number, at least 0 and at most 1; got '5'"),
+        ({"RANK": "x"}, "RANK must be a whole number, .*; got 'x'"),
+        ({"MASTER_PORT": "70000"}, "MASTER_PORT must be .* at most 65535; got '70000'"),
+        ({}, "the environment has WORLD_SIZE but not RANK: start with torchrun"),
+    ],
+)
+def test_process_group_refuses_a_wrong_environment(
+    environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    for name, value in {"WORLD_SIZE": "2", "MASTER_PORT": "29500", **environment}.items():
+        monkeypatch.setenv(name, value)
+    if environment.get("MASTER_PORT"):
+        monkeypatch.setenv("RANK", "0")
+    with pytest.raises(ValueError, match=message), process_group():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("own_rank", "message"),
+    [("0", "address already in use"), ("1", "the 2 processes did not all start within 1 s")],
+)
+def test_process_group_does_not_wait_for_ever_at_a_used_port(
+    own_rank: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(processes, "_QUIET", 0.5)
+    monkeypatch.setattr(processes, "_JOIN_TIMEOUT", 1)
+
+    def check() -> None:
+        said = StringIO()
+        error = f"process {own_rank} cannot join the others at {address}: .*{message}"
+        with pytest.raises(ConnectionError, match=error), redirect_stderr(said), process_group():
+            pass
+        waiting = f"process 1 waits at {address} for 2 processes\n" if own_rank == "1" else ""
+        assert said.getvalue() == waiting
+
+    with socket() as other:
+        other.bind(("localhost", 0))
+        other.listen()
+        address = f"localhost:{other.getsockname()[1]}"
+        host, _, port = address.partition(":")
+        names = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT")
+        for name, value in zip(names, ("2", own_rank, host, port), strict=True):
+            monkeypatch.setenv(name, value)
+        run_together(check, tmp_path, count=1)  # in a process of its own, which ends

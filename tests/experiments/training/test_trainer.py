@@ -19,7 +19,7 @@ from graphut.experiments.training import trainer as module
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.optimization import learning_rate_factor
-from graphut.experiments.training.processes import is_first, rank, wait_for_all
+from graphut.experiments.training.processes import barrier, is_first, rank
 from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
@@ -196,7 +196,7 @@ def test_trainer_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
         assert resumed.fit()
         assert_same_end(straight, resumed)
         assert bool(lines) == is_first()
-        wait_for_all()
+        barrier()
 
     lines: list[str] = []
     make_one("alone").fit()
