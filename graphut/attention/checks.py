@@ -39,9 +39,7 @@ def check_call(
     for name, other in {**tensors, "frontier": frontier, **by_edge, "scale": scale}.items():
         if isinstance(other, Tensor) and other.device != query.device:
             raise ValueError(f"{name} is on {other.device}, but query is on {query.device}")
-    for name, tensor in tensors.items():
-        if tensor.dtype != query.dtype:
-            raise TypeError(f"{name} is {tensor.dtype}, but query is {query.dtype}")
+    check_dtypes(query, key, value)
     _check_shapes(layout, query, key, value, frontier)
     if edge_bias is not None:
         _check_by_edge("edge_bias", layout, edge_bias, query.shape[1])
@@ -55,6 +53,13 @@ def check_call(
     _check_scale(scale, query.shape[0])
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+
+
+def check_dtypes(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Raise `TypeError` unless query, key and value have one dtype."""
+    for name, tensor in (("key", key), ("value", value)):
+        if tensor.dtype != query.dtype:
+            raise TypeError(f"{name} is {tensor.dtype}, but query is {query.dtype}")
 
 
 def check_edge_feat(

@@ -16,6 +16,7 @@ from torch import Tensor
 from graphut.attention.backend import InPlaceKernels
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
+from graphut.attention.checks import check_dtypes
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.transforms import in_transform
@@ -54,8 +55,15 @@ class KeyValueMemory:
     def attend(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float
     ) -> Tensor:
-        """Return attention `(A, H, D)` of the query rows of a frontier over the table."""
+        """Return attention `(A, H, D)` of the query rows of a frontier over the table.
+
+        Raises
+        ------
+        TypeError
+            If the query has another dtype than the table: the kernels read raw memory.
+        """
         key, value = self._table.key_value()
+        check_dtypes(query, key, value)
         call = AttentionCall(
             layout=layout, query=query, key=key, value=value, frontier=frontier, scale=scale
         )

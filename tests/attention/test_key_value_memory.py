@@ -196,3 +196,16 @@ def test_key_value_memory_untracked_writes_keep_what_tracked_reads_need(grad: bo
     inputs = [tables[0], *queries]
     assert_same(outs, expected)
     assert_same(gradients(outs, inputs), gradients(expected, inputs))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_key_value_memory_refuses_a_query_of_another_dtype(dtype: torch.dtype) -> None:
+    """An adapter of the query map may return another dtype than the map of keys and values."""
+    layout = GRAPHS["complete"]
+    [table, *_], [query, *_] = drawn(layout, 4, torch.float32)
+    memory = KeyValueMemory(HEADS, KERNELS)
+    memory.write(None, table)
+    with pytest.raises(TypeError, match=f"key is torch.float32, but query is {dtype}"):
+        memory.attend(layout, query.to(dtype), None, 0.5)
+    with torch.no_grad(), pytest.raises(TypeError, match=str(dtype)):
+        memory.attend(layout, query.to(dtype), None, 0.5)
