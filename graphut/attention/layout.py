@@ -80,6 +80,7 @@ class EdgeLayout(ABC):
         with outside_transforms():
             if not self._trusted:
                 self._check()
+                self._copy_indices()
             if not self._facts:
                 self._facts.update(self._find_facts())
 
@@ -97,6 +98,12 @@ class EdgeLayout(ABC):
             _check_lengths(lengths, getattr(self, lengths), nodes)
         if self.edge_ids is not None:
             _check_permutation(self.edge_ids, int(self.in_degrees.sum()))
+
+    def _copy_indices(self) -> None:
+        """Copy the caller's tensors: kernels rely on the values that were checked."""
+        for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else given.clone())
 
     @abstractmethod
     def _check_rows(self) -> None:
@@ -432,8 +439,8 @@ def layout_from_edges(
         raise ValueError(f"src has {len(src)} edges, but dst has {len(dst)}")
     _check_range("src", src, num_src)
     _check_range("dst", dst, num_dst)
-    src_lengths = torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu()
-    dst_lengths = torch.tensor([num_dst]) if dst_lengths is None else dst_lengths.cpu()
+    src_lengths = torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu().clone()
+    dst_lengths = torch.tensor([num_dst]) if dst_lengths is None else dst_lengths.cpu().clone()
     _check_lengths("src_lengths", src_lengths, num_src)
     _check_lengths("dst_lengths", dst_lengths, num_dst)
     place = dst * num_src + src
@@ -458,7 +465,7 @@ def layout_from_edges(
         filled = degrees > 0
         lo[filled] = src[indptr[:-1][filled]]
         return IntervalLayout(lo=lo, hi=lo + degrees, **batch)
-    return CSRLayout(indptr=indptr, indices=src, **batch)
+    return CSRLayout(indptr=indptr, indices=src.clone() if order is None else src, **batch)
 
 
 def _check_index(name: str, given: Any) -> None:

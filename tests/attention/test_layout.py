@@ -254,6 +254,29 @@ def test_edge_layout_is_refused_or_safe_to_attend_over(
     assert_same(found[:1], found[1:], 1e-5)
 
 
+@pytest.mark.parametrize("fields", [INTERVALS, ROWS], ids=["intervals", "rows"])
+def test_edge_layout_copies_the_tensors_that_it_is_given(fields: dict[str, Any]) -> None:
+    """Kernels would read out of bounds if a checked index could be changed afterwards."""
+    given = {name: torch.tensor(x) for name, x in fields.items()}
+    given |= {"edge_ids": torch.arange(3), "src_lengths": torch.tensor([3])}
+    given |= {"dst_lengths": torch.tensor([3])}
+    kind = IntervalLayout if "lo" in fields else CSRLayout
+    layout = kind(num_src=3, **given)
+    before = {name: x.clone() for name, x in given.items()}
+    for x in given.values():
+        x.fill_(10**9)
+    assert all(torch.equal(getattr(layout, name), x) for name, x in before.items())
+
+
+def test_layout_from_edges_copies_the_tensors_that_it_is_given() -> None:
+    src, dst, sizes = torch.tensor([0, 2, 1]), torch.tensor([0, 0, 1]), torch.tensor([3])
+    layout = layout_from_edges(src, dst, num_src=3, num_dst=3, src_lengths=sizes, dst_lengths=sizes)
+    for x in (src, dst, sizes):
+        x.fill_(10**9)
+    assert layout.in_edges()[1].tolist() == [0, 2, 1]
+    assert (layout.src_lengths.tolist(), layout.dst_lengths.tolist()) == ([3], [3])
+
+
 def test_edge_layout_refuses_lists() -> None:
     lengths = torch.tensor([2])
     with pytest.raises(TypeError, match=r"lo must be a 1-D int64 tensor, got \[0, 1\]"):
