@@ -208,13 +208,13 @@ def _attend(
         of_edges = heads(layer.edge(edge_feat))
         key, value = key + of_edges, value + of_edges
     products = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide)
+    if layer.degree_scale is not None:
+        growth = as_layout(graph).in_degrees.to(wide).log1p()
+        products = products * torch.outer(layer.degree_scale, growth)[:, :, None]
     if layer.direction is not None:
         weights = _geometric(layer, rows, products, copies)
     else:
         scores = products * layer.head_feats**-0.5
-        if layer.degree_scale is not None:
-            growth = as_layout(graph).in_degrees.to(wide).log1p()
-            scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
         scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
         weights = scores.softmax(-1) * (copies > 0)
     return layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))

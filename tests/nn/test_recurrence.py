@@ -82,6 +82,7 @@ GATED = covering(
     halted=HALTED,
     geometric=(True, False),
     copy_gate=(True, False),
+    scale_by_degree=(True, False),
     topology=MODES["topology"],
     form=MODES["form"],
 )
