@@ -17,8 +17,6 @@ all kernels:
 - `next_x`: `x` of the next frontier, which has `bound` rows; `to_x`: the gradient of `x`.
 """
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -15,4 +15,7 @@ name mean the same everywhere:
 - `owner`, `start`: node and first edge of each piece of a long row;
 - `bias`: `(edges, bias_heads)`; `seed`, `threshold`, `keep`: of dropout;
 - `block_*`: what is done at once, a power of two.
+
+These modules do without `from __future__ import annotations`: the interpreter of Triton 3.0 takes
+an argument for a constant by its annotation, and does not recognise one that is a string.
 """

@@ -1,7 +1,5 @@
 """Kernels over compressed rows: a row, or a piece of a long one, and a head a program."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

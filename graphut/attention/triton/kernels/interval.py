@@ -1,7 +1,5 @@
 """Kernels over intervals: a block of rows or of sources of one sentence, and a head, a program."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -1,7 +1,5 @@
 """Kernels that add up the pieces of long rows, in the order of the pieces."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -1,7 +1,5 @@
 """Functions of all kernels: loads, stores, reductions, bias and dropout of edges."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

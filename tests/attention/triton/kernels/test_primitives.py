@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 import torch
 
@@ -7,8 +9,18 @@ pytest.importorskip("triton", reason="needs triton")
 
 from graphut.attention import layout_from_edges
 from graphut.attention.dropout import dropout_factors
+from graphut.attention.triton.kernels import csr, interval, merge, primitives
+from graphut.nn import act_kernels
 from tests.attention.triton.cases import DEVICE, SHAPES, agrees, attend, by_kernels, drawn
 from tests.helpers import layout_of
+
+
+@pytest.mark.parametrize("module", [csr, interval, merge, primitives, act_kernels])
+def test_kernels_have_annotations_that_are_no_strings(module: ModuleType) -> None:
+    """The interpreter of Triton 3.0 would not find the constants among the arguments."""
+    kernels = [x.fn for x in vars(module).values() if hasattr(x, "fn")]
+    assert kernels
+    assert not any(isinstance(x, str) for f in kernels for x in f.__annotations__.values())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
