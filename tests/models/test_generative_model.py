@@ -215,11 +215,15 @@ def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
         )
 
 
-def test_generate_draws_steps_by_the_number_of_a_text_in_the_batch() -> None:
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.filterwarnings("ignore:hooks or classes of your own in the decoder")
+def test_generate_draws_steps_by_the_number_of_a_text_in_the_batch(hooked: bool) -> None:
     sizes = {"vocab_size": 7, "d_model": 8, "num_heads": 2, "max_steps": 6}
     rules = {"rule": "ponder_net", "evaluation_rule": "sampled"}
     torch.manual_seed(0)
     model = UniversalTransformerLM(UniversalTransformerLMConfig(**sizes, **rules)).eval()
+    if hooked:
+        model.decoder.register_forward_hook(lambda *_: None)
     prompts = [[5, 3, 4], [], [2, 2], [5, 5]]
     texts = model.generate(prompts, max_length=4)
     inputs = [[*prompt, *text.tokens] for prompt, text in zip(prompts, texts, strict=True)]

@@ -49,7 +49,7 @@ class CachedDecoder(TokenDecoder):
         loop = adaptive_loop(self.recurrence)
         sentences = self.sentences.to(feat.device)
         # The newest token's place is the last in each sentence.
-        members = GraphMembers(sentences, torch.full_like(sentences, length - 1), 0)
+        members = GraphMembers(sentences, torch.full_like(sentences, length - 1), 0, sentences)
         found = loop.run(
             _NewestTokens(self), feat, positions, len(feat), members=members, settle=True
         )

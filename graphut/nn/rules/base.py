@@ -26,6 +26,7 @@ class GraphMembers(NamedTuple):
     graph: Tensor  #: (N,) int64, the graph of each node
     place: Tensor  #: (N,) int64, the place of each node in its graph, from 0
     num_graphs: int  #: every id in `graph` is below it
+    ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor) -> GraphMembers:
         """Return the members of the graphs that are given, `(N,)` int64.
@@ -45,13 +46,14 @@ class GraphMembers(NamedTuple):
         ids, graph = graph_ids.to(self.graph.device).unique(return_inverse=True)
         if ids[0] < 0:
             raise ValueError(f"graph_ids must be 0 or more, got {int(ids[0])}")
-        return GraphMembers(graph, earlier_equals(self.graph * len(ids) + graph), len(ids))
+        place = earlier_equals(self.graph * len(ids) + graph)
+        return GraphMembers(graph, place, len(ids), ids[graph])
 
 
 def graph_members(layout: EdgeLayout) -> GraphMembers:
     """Return the graphs of the destinations of a batch."""
     graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
-    return GraphMembers(graph, place, len(layout.dst_lengths))
+    return GraphMembers(graph, place, len(layout.dst_lengths), graph)
 
 
 class StepRows(NamedTuple):

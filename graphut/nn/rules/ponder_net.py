@@ -152,7 +152,8 @@ class Sampled(HaltingRule):
     def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
         """Return 32 bits for each row, a function of its sequence and position."""
         assert members is not None
-        return (mix(mix(members.graph ^ seed_hash(self.seed)) ^ members.place),)
+        ids = members.ids ^ (members.ids >> 32)
+        return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Let a row halt if its number of this step is below the probability."""

@@ -73,6 +73,14 @@ def test_cached_decoder_with_copy_gates(row: dict[str, Any]) -> None:
     check(row)
 
 
+def test_decoders_draw_by_the_number_of_a_sentence_after_others_have_ended() -> None:
+    setting = build_setting(rule="sampled")
+    cached, again = setting.decoder(CachedDecoder), setting.decoder(PrefixDecoder)
+    for parents in (torch.arange(3), torch.tensor([0, 2, 2]), torch.tensor([1, 2]), torch.ones(1)):
+        arguments = parents.long(), torch.full((len(parents),), 3)
+        assert_same(cached.advance(*arguments), again.advance(*arguments))
+
+
 @pytest.mark.parametrize("kind", [CachedDecoder, PrefixDecoder])
 def test_decoders_refuse_global_halting(kind: type[TokenDecoder]) -> None:
     setting = build_setting(rule="global")

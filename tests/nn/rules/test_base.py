@@ -162,12 +162,14 @@ def test_the_rows_of_these_tests_halt_at_different_steps(name: str) -> None:
 
 
 def test_graph_members_of_lengths_and_of_ids() -> None:
-    graph, place, number = members = graph_members(Complete().layout([2, 1, 3]))
+    graph, place, number, ids = members = graph_members(Complete().layout([2, 1, 3]))
     assert (graph.tolist(), place.tolist(), number) == ([0, 0, 1, 2, 2, 2], [0, 1, 0, 0, 1, 2], 3)
+    assert ids is graph
     large = 2**62
     given = members.renamed(torch.tensor([large, 0, large, large, large, large]))
     # The id of a graph in the batch may come in others, too: places are counted by both.
     assert given.graph.tolist() == [1, 0, 1, 1, 1, 1] and given.num_graphs == 2
+    assert given.ids.tolist() == [large, 0, large, large, large, large]
     assert given.place.tolist() == [0, 0, 0, 0, 1, 2]
     whole = graph_members(Complete().layout([6]))
     found = whole.renamed(torch.tensor([0, 0, 1, 2, 2, 2]))

@@ -70,7 +70,7 @@ def test_quantile_is_the_first_step_by_which_the_row_has_halted_with_that_probab
 def drawn(seed: int, graph: torch.Tensor, place: torch.Tensor, p: float) -> torch.Tensor:
     """The step at which each row halts."""
     rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
-    state = RuleState(Sampled(seed), rows, GraphMembers(graph, place, 0))
+    state = RuleState(Sampled(seed), rows, GraphMembers(graph, place, 0, graph))
     for t in range(1, 100):
         halts = state.update(StepRows(rows, rows, torch.full((len(graph),), p), t, False))
         steps = torch.where((steps == 0) & halts, float(t), steps)
