@@ -1,4 +1,4 @@
-"""Topologies of sentences, that is who attends to whom; their algebra and spec strings."""
+"""Topologies: which nodes of a sentence attend to which. Their operators and spec strings."""
 
 from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology

@@ -14,7 +14,7 @@ from graphut.topology.registry import operators
 
 @dataclass(frozen=True)
 class _Pair(Topology, named=False):
-    """The part that unions and intersections share; the extra nodes of `left` come first."""
+    """Base class of unions and intersections; the extra nodes of `left` come first."""
 
     left: Topology
     right: Topology
@@ -22,7 +22,7 @@ class _Pair(Topology, named=False):
     def __post_init__(self) -> None:
         for part in (self.left, self.right):
             if not isinstance(part, Topology):
-                raise TypeError(f"a union or intersection is of topologies, got {part!r}")
+                raise TypeError(f"| and & combine two topologies, got {part!r}")
 
     @property
     def stable(self) -> bool:
@@ -46,7 +46,7 @@ class _Pair(Topology, named=False):
         return self._of_each_side("extra_starts", extra, n)
 
     def _of_each_side(self, method: str, extra: Tensor, n: Tensor) -> Interval:
-        """Return the intervals of a method, each side asked for its own extra nodes alone."""
+        """Call a method of both sides, each for its own extra nodes, and merge the intervals."""
         own = extra - self.left.extra_nodes(n)
         is_left = own < 0
         lo, hi = torch.empty_like(extra), torch.empty_like(extra)
@@ -57,8 +57,8 @@ class _Pair(Topology, named=False):
     def _clipped_intervals(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor
     ) -> tuple[Interval, Interval] | None:
-        """Return the intervals of both sides where both have them."""
-        if self.has_extra_nodes:  # which the two sides number differently
+        """Return the intervals of both sides, or None if a side has none."""
+        if self.has_extra_nodes:  # the two sides index extra nodes differently
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)
         right = self.right.clipped_interval(dst, n_dst, n_src)
@@ -67,7 +67,7 @@ class _Pair(Topology, named=False):
 
 @dataclass(frozen=True)
 class Union(_Pair, named=False):
-    """The edges of either topology, each once; written `left | right`.
+    """Union of the edges of two topologies, written `left | right`.
 
     The extra nodes of `left` come before those of `right`.
 
@@ -83,11 +83,11 @@ class Union(_Pair, named=False):
     name = "|"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the intervals from the lower start to the higher end, if no gap is between."""
+        """Return the union of both intervals, or None if there is a gap between them."""
         both = self._clipped_intervals(dst, n_dst, n_src)
         if both is None:
             return None
-        # The union with an empty interval is the other one, wherever the empty one lies.
+        # The union with an empty interval is the other interval, wherever the empty one is.
         empty_left, empty_right = (interval[0] == interval[1] for interval in both)
         left, right = _where(empty_left, both[1], both[0]), _where(empty_right, both[0], both[1])
         if bool((torch.maximum(left[0], right[0]) > torch.minimum(left[1], right[1])).any()):
@@ -103,16 +103,17 @@ class Union(_Pair, named=False):
         return merge(left, _keys_of_part(self.right, before, dst, n_dst, width))
 
     def spec(self) -> str:
-        """Return `left|right`, with parentheses around a union on the right."""
+        """Return the spec `left|right`, with parentheses around a union on the right."""
         right = f"({self.right})" if isinstance(self.right, Union) else str(self.right)
         return f"{self.left}|{right}"
 
 
 @dataclass(frozen=True)
 class Intersection(_Pair, named=False):
-    """The edges that both topologies have; written `left & right`.
+    """Intersection of the edges of two topologies, written `left & right`.
 
-    One of them may have extra nodes; to the other, an extra node is the last token of its span.
+    One of them may have extra nodes. The other one treats an extra node as the last token of its
+    span.
 
     Raises
     ------
@@ -131,12 +132,12 @@ class Intersection(_Pair, named=False):
     name = "&"
 
     def __post_init__(self) -> None:
-        """Check that one side at most has extra nodes."""
+        """Check that at most one side has extra nodes."""
         super().__post_init__()
         if self.left.has_extra_nodes and self.right.has_extra_nodes:
             raise ValueError(
-                f"{str(self.left)!r} and {str(self.right)!r} both have nodes that are not tokens: "
-                "they have no edges in common"
+                f"{str(self.left)!r} and {str(self.right)!r} both have extra nodes: "
+                "an intersection allows them on one side only"
             )
 
     @property
@@ -146,7 +147,7 @@ class Intersection(_Pair, named=False):
         return past or super().stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the overlap of both intervals."""
+        """Return the intersection of both intervals."""
         both = self._clipped_intervals(dst, n_dst, n_src)
         if both is None:
             return None
@@ -154,8 +155,8 @@ class Intersection(_Pair, named=False):
         return torch.maximum(left[0], right[0]), torch.minimum(left[1], right[1])
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        # List the edges of one side, that with extra nodes or else without intervals, and keep
-        # those that the other side has.
+        # List the edges of one side (the one with extra nodes, or else without intervals), and keep
+        # the edges that the other side also has.
         listed, other = self.left, self.right
         by_interval = not listed.has_extra_nodes and listed.interval(dst, n_dst, n_src) is not None
         if other.has_extra_nodes or by_interval:
@@ -171,7 +172,7 @@ class Intersection(_Pair, named=False):
         return keys[contains(other._edge_keys(dst, n_dst, n_src, width), row * width + source)]
 
     def spec(self) -> str:
-        """Return `left&right`, with parentheses where they are needed."""
+        """Return the spec `left&right`, with parentheses where necessary."""
         left = f"({self.left})" if isinstance(self.left, Union) else str(self.left)
         grouped = isinstance(self.right, (Union, Intersection))
         return f"{left}&({self.right})" if grouped else f"{left}&{self.right}"
@@ -185,9 +186,9 @@ def _where(condition: Tensor, one: Interval, other: Interval) -> Interval:
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:
-    """Return the edge keys of one side of a union.
+    """Return the edge keys of one side of a union with extra nodes.
 
-    In each sentence, its extra nodes come after `before` extra nodes of the other side.
+    The extra nodes of this side follow the `before` extra nodes of the other side.
     """
     extra = dst - n - before
     index = ((dst < n) | (extra >= 0) & (extra < part.extra_nodes(n))).nonzero()[:, 0]
@@ -200,7 +201,7 @@ def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width:
 
 
 def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
-    """Return the last token of the span of each node; that of a token is itself."""
+    """Return the last token of the span of each node; for a token, the token itself."""
     last, is_extra = node.clone(), node >= n
     tokens = n[is_extra]
     last[is_extra] = topology.extra_spans(node[is_extra] - tokens, tokens)[1] - 1
@@ -208,7 +209,7 @@ def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
 
 
 def contains(ascending: Tensor, values: Tensor) -> Tensor:
-    """Return a mask of those values that are in an ascending list."""
+    """Return a mask of the values that occur in a sorted list."""
     if ascending.numel() == 0:
         return torch.zeros_like(values, dtype=torch.bool)
     position = torch.searchsorted(ascending, values).clamp(max=ascending.numel() - 1)
@@ -216,7 +217,7 @@ def contains(ascending: Tensor, values: Tensor) -> Tensor:
 
 
 def merge(one: Tensor, other: Tensor) -> Tensor:
-    """Return the union of two ascending lists without repetitions, as such a list."""
+    """Return the sorted union of two sorted lists without duplicates."""
     long, short = (one, other) if one.numel() >= other.numel() else (other, one)
     short = short[~contains(long, short)]
     position = torch.searchsorted(long, short) + torch.arange(short.numel())

@@ -1,4 +1,4 @@
-"""The base of all topologies: who attends to whom in a sentence, as a small frozen value."""
+"""Base class of topologies, which define the nodes that each node of a sentence attends to."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from graphut.topology.registry import operators, register, registry
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-LONGEST = 4096  # tokens: in longer sentences `is_causal` does not look for the future
+LONGEST = 4096  # tokens of the longest sentence that `is_causal` checks
 
 
 @dataclass(frozen=True)
 class Topology:
-    """A rule that says which sources each destination of a sentence attends to.
+    """Base class of topologies: the sources that each destination of a sentence attends to.
 
     A subclass is a frozen dataclass with a `name` and one of the two methods `interval` and
-    `in_edges`. From it come the DGL graph, the dense mask, the layout that kernels run, and the
-    spec string both ways. Its fields, if any, are integers, of which the last may be a `seed`, or
-    a tuple of integers that `__init__` takes one by one; the keyword `minimum` of the class
-    statement gives the least values of fields that have one.
+    `in_edges`. The base class derives the DGL graph, the dense mask, the layout for the kernels,
+    and the spec string. The fields of a subclass are integers, and the last one may be a `seed`;
+    or the only field is a tuple of integers that `__init__` takes as separate arguments. The
+    keyword `minimum` of the class statement sets minimum values of fields.
 
-    A sentence's nodes are its tokens, and after them its *extra nodes*, which are no tokens:
-    relays, virtual nodes, spans. A topology that has some defines `extra_nodes`, and `extra_spans`
-    if they do not stand for all tokens of a sentence.
+    The nodes of a sentence are its tokens, followed by its *extra nodes*: relays, virtual nodes or
+    spans. A topology with extra nodes defines `extra_nodes`, and also `extra_spans` if an extra
+    node represents only some of the tokens.
 
     Attributes
     ----------
     name : str
-        The topology's name in spec strings.
+        Name of the topology in spec strings.
 
     Raises
     ------
     TypeError, ValueError
-        If a field is not an integer, or less than its minimum.
+        If a field is not an integer or is less than its minimum.
 
     Examples
     --------
@@ -72,10 +72,10 @@ class Topology:
     def __init_subclass__(
         cls, *, named: bool = True, minimum: Mapping[str, int] | None = None
     ) -> None:
-        """Check that a named subclass defines its edges, and let spec strings use it."""
+        """Check that a subclass defines its edges, and register its name for spec strings."""
         super().__init_subclass__()
         cls._minimum = cls._minimum if minimum is None else minimum
-        # Edges of its own go before what it inherits of the edges of another topology.
+        # Edges defined in this class take precedence over inherited definitions of edges.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
         if {"in_edges", "interval"} & cls.__dict__.keys() and "_count_edges" not in cls.__dict__:
@@ -87,11 +87,11 @@ class Topology:
         register(cls.__dict__.get("name"), cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuse a subclass with parameters that are no fields: all of them would be equal."""
+        """Refuse a subclass whose parameters are not fields: its instances would all be equal."""
         if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(
-                f"{cls.__name__} must keep its parameters as a dataclass does: decorate it with "
-                "@dataclass(frozen=True), and leave out __init__"
+                f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
+                "@dataclass(frozen=True) and remove __init__"
             )
         return super().__new__(cls)
 
@@ -104,8 +104,8 @@ class Topology:
             for place, number in enumerate(numbers):
                 if isinstance(number, bool) or not isinstance(number, Integral):
                     raise TypeError(f"{self.name}: {field.name} must be an integer, got {number!r}")
-                numbers[place] = number = int(number)  # of numpy, too
-                if field.name != "seed" and abs(number) >= 10**18:  # sums have to fit in 64 bits
+                numbers[place] = number = int(number)  # also converts integers of numpy
+                if field.name != "seed" and abs(number) >= 10**18:  # sums must fit into 64 bits
                     raise ValueError(f"{self.name}: {field.name} must be below 10^18, got {number}")
             object.__setattr__(self, field.name, tuple(numbers) if several else numbers[0])
         for name, least in self._minimum.items():
@@ -115,7 +115,7 @@ class Topology:
                 raise ValueError(f"{self.name}: {name} must {must}, got {value}")
 
     def spec(self) -> str:
-        """Return the text that `topology.parse` reads.
+        """Return the spec string, the input of `topology.parse`.
 
         Examples
         --------
@@ -136,92 +136,93 @@ class Topology:
 
     @property
     def stable(self) -> bool:
-        """True if the edges among the first `n` tokens stay as they are when a sentence grows.
+        """True if the edges among the first `n` tokens do not change when the sentence grows.
 
-        Then `mask(n)` is the corner of `mask(n + 1)`, and cached decoding is exact. `False` unless
-        the class says otherwise.
+        In that case `mask(n)` is the corner of `mask(n + 1)`, and cached decoding is exact. The
+        default is `False`.
         """
         return False
 
     @property
     def stable_past(self) -> bool:
-        """True if `causal()` is stable; as `stable`, unless the class says otherwise."""
+        """True if `causal()` is stable. The default is `stable`."""
         return self.stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the contiguous sources that each destination attends to, where they are so.
+        """Return the interval of sources of each destination, or None if they are not contiguous.
 
         Parameters
         ----------
         dst : Tensor
-            `(D,)` int64, positions of destinations, each in its own sentence, from 0. In a
-            sentence of `n` tokens, `n + k` is its extra node `k`.
+            `(D,)` int64, position of each destination in its sentence, from 0. In a sentence of
+            `n` tokens, `n + k` is extra node `k`.
         n_dst, n_src : Tensor
-            `(D,)` int64, the number of tokens of each destination's sentence, as destinations
-            and as sources; they differ in cross graphs.
+            `(D,)` int64, number of tokens in the destination and source sentence of each
+            destination. The two differ in cross graphs.
 
         Returns
         -------
         tuple of Tensor, or None
-            `(lo, hi)`, each `(D,)`: the positions `lo, ..., hi - 1`; those outside the
-            sentence are dropped. `None` where sources are not contiguous.
+            `(lo, hi)`, each `(D,)`: the sources `lo, ..., hi - 1`. Positions outside the sentence
+            are dropped. `None` if the sources are not contiguous.
         """
         return None
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sources that each destination attends to; arguments as for `interval`.
+        """Return the edges into each destination; the arguments are those of `interval`.
 
         Returns
         -------
         tuple of Tensor
-            `(row, source)`, one entry an edge in any order: the index into `dst`, and the
-            source's position in the sentence. Positions outside the sentence and repeated edges
-            are dropped.
+            `(row, source)`, one entry per edge in any order: the index into `dst`, and the position
+            of the source in its sentence. Positions outside the sentence and repeated edges are
+            dropped.
         """
         return self.sorted_in_edges(dst, n_dst, n_src)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return how many extra nodes a sentence of `n` tokens has; none by default."""
+        """Return the number of extra nodes in a sentence of `n` tokens; the default is 0."""
         return torch.zeros_like(n)
 
     def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the interval of tokens that each extra node stands for.
+        """Return the interval of tokens that each extra node represents.
 
-        An intersection with a topology of tokens treats an extra node as the last token of its
-        span: in `causal()`, a span is seen by that token and those after it.
+        An intersection with a topology without extra nodes treats an extra node as the last token
+        of its span: in `causal()`, this token and later ones attend to the span.
 
         Parameters
         ----------
         extra, n : Tensor
-            `(K,)` int64, the number of an extra node in its sentence, from 0, and that
-            sentence's number of tokens.
+            `(K,)` int64, index of each extra node in its sentence, from 0, and the number of tokens
+            of that sentence.
 
         Returns
         -------
         tuple of Tensor
-            `(lo, hi)`, each `(K,)`: the tokens `lo, ..., hi - 1`; by default all of them.
+            `(lo, hi)`, each `(K,)`: the tokens `lo, ..., hi - 1`; the default is all tokens.
         """
         return torch.zeros_like(n), n
 
     def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the tokens whose mean an extra node starts as; it is zero without any.
+        """Return the tokens whose mean is the first state of each extra node.
 
-        Arguments and result are as for `extra_spans`, whose result is the default.
+        For an empty interval the first state is zero. Arguments and result have the format of
+        `extra_spans`, which is the default.
         """
         return self.extra_spans(extra, n)
 
     @property
     def has_extra_nodes(self) -> bool:
-        """True if some nodes are not tokens."""
+        """True if the topology has extra nodes."""
         return type(self).extra_nodes is not Topology.extra_nodes
 
     @final
     def num_nodes(self, n: int) -> int:
-        """Return the number of nodes of a sentence of `n` tokens, extra nodes included."""
+        """Return the number of nodes in a sentence of `n` tokens, including extra nodes."""
         return n + int(self.extra_nodes(as_lengths([n])))
 
     def num_edges(self, n: int) -> int:
-        """Return the number of edges of a sentence of `n` tokens, in closed form if there is one.
+        """Return the number of edges in a sentence of `n` tokens, in closed form where possible.
 
         Examples
         --------
@@ -236,7 +237,7 @@ class Topology:
 
     @final
     def clipped_interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return `interval` within the sentence: `0 <= lo <= hi`, and `hi` its nodes at most."""
+        """Return `interval` clipped to the nodes of the sentence, with `lo <= hi`."""
         interval = self.interval(dst, n_dst, n_src)
         if interval is None:
             return None
@@ -246,14 +247,14 @@ class Topology:
 
     @final
     def sorted_in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `in_edges` within the sentence, each once, by row and then by source."""
+        """Return `in_edges` without duplicates and clipped, sorted by row and then by source."""
         width = int((n_src + self.extra_nodes(n_src)).max())
         keys = self._edge_keys(dst, n_dst, n_src, width)
         return keys // width, keys % width
 
     @final
     def _edge_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        """Return `row * width + source` of the edges of `sorted_in_edges`, ascending."""
+        """Return the sorted keys `row * width + source` of the edges of `sorted_in_edges`."""
         interval = self.clipped_interval(dst, n_dst, n_src)
         if interval is None:
             return self._ragged_keys(dst, n_dst, n_src, width)
@@ -261,7 +262,7 @@ class Topology:
         return position + (torch.arange(len(dst)) * width + interval[0])[row]
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        """Return `_edge_keys` without an `interval`; unions and intersections have their own."""
+        """Return `_edge_keys` from `in_edges`; unions and intersections override this method."""
         if type(self).in_edges is Topology.in_edges:
             raise TypeError(f"{self.name}: interval() returned None, and there is no in_edges()")
         row, source = self.in_edges(dst, n_dst, n_src)
@@ -273,10 +274,10 @@ class Topology:
     def layout_of_rows(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor, first: Tensor, **batch: Any
     ) -> EdgeLayout:
-        """Return the layout whose rows are the destinations `dst`.
+        """Return a layout whose rows are the destinations `dst`.
 
-        `first`, `(D,)`, is the node at which the source sentence of each destination starts;
-        `batch` are the other fields of an `EdgeLayout`; the rest as for `interval`.
+        `first`, `(D,)`, is the first node of the source sentence of each destination. `batch` holds
+        the other fields of the `EdgeLayout`. The other arguments are those of `interval`.
         """
         interval = self.clipped_interval(dst, n_dst, n_src)
         if interval is not None:
@@ -286,20 +287,21 @@ class Topology:
 
     @final
     def layout(self, lengths: Lengths, src_lengths: Lengths | None = None) -> EdgeLayout:
-        """Return the edges of a batch of sentences as kernels read them; no graph is built.
+        """Return the edge layout of a batch of sentences, without building a graph.
 
         Parameters
         ----------
         lengths : sequence of int or Tensor
-            Tokens of each sentence. In the layout its extra nodes come after them.
+            Number of tokens in each sentence. In the layout the extra nodes follow the tokens.
         src_lengths : sequence of int or Tensor, optional
-            For a cross graph: tokens of each source sentence; `lengths` are the destinations'.
+            For a cross graph: number of tokens in each source sentence; `lengths` then describes
+            the target sentences.
 
         Raises
         ------
         TypeError, ValueError
-            If the batch is empty, a length is not a positive integer, the two differ in
-            number, or a cross graph is asked of a topology with extra nodes.
+            If the batch is empty, a length is not a positive integer, `lengths` and `src_lengths`
+            differ in number, or `src_lengths` is given for a topology with extra nodes.
 
         Examples
         --------
@@ -312,10 +314,10 @@ class Topology:
         if len(sources) != len(tokens):
             raise ValueError(
                 f"{len(tokens)} lengths but {len(sources)} src_lengths: "
-                "a cross graph joins pairs of sentences"
+                "a cross graph needs one source sentence for each target sentence"
             )
         if src_lengths is not None and self.has_extra_nodes:
-            raise ValueError(f"{str(self)!r} has nodes that are not tokens: not for a cross graph")
+            raise ValueError(f"{str(self)!r} has extra nodes and cannot be a cross graph")
         num_dst, num_src = (n + self.extra_nodes(n) for n in (tokens, sources))
         sentence = torch.repeat_interleave(num_dst)
         return self.layout_of_rows(
@@ -331,10 +333,10 @@ class Topology:
 
     @final
     def graph(self, lengths: Lengths, src_lengths: Lengths | None = None) -> DGLGraph:
-        """Return one batched DGL graph of sentences; arguments and errors as for `layout`.
+        """Return the batched DGL graph of sentences; arguments and errors are those of `layout`.
 
-        It is homogeneous without `src_lengths`; with them bipartite, with the edge type
-        `('source', 'attends', 'target')`. Edges are by destination, then by source.
+        Without `src_lengths` the graph is homogeneous. With `src_lengths` it is bipartite and has
+        the edge type `('source', 'attends', 'target')`. Edges are sorted by destination and source.
 
         Examples
         --------
@@ -343,16 +345,16 @@ class Topology:
         >>> graph.batch_num_edges()
         tensor([7, 4])
         """
-        homogeneous = ("_N", "_E", "_N")  # DGL's own names
+        homogeneous = ("_N", "_E", "_N")  # default names of DGL
         etype = homogeneous if src_lengths is None else ("source", "attends", "target")
         return graph_from_layouts({etype: self.layout(lengths, src_lengths)})
 
     @final
     def mask(self, n_dst: int, n_src: int | None = None) -> Tensor:
-        """Return the edges of one sentence as a bool matrix, whose rows are destinations.
+        """Return the attention mask of one sentence: rows are destinations, columns are sources.
 
-        It is `(n, n)` for a sentence of `n_dst` tokens and extra nodes after them, `n` together,
-        or `(n_dst, n_src)` for a cross graph from `n_src` source tokens.
+        Its shape is `(n, n)` for a sentence of `n_dst` tokens, with `n` nodes including extra
+        nodes, or `(n_dst, n_src)` for a cross graph.
 
         Examples
         --------
@@ -369,10 +371,10 @@ class Topology:
 
     @final
     def sees_future(self, n: int) -> bool:
-        """Return True if information of a later token can reach an earlier one of `n` tokens.
+        """Return True if information from a later token can reach an earlier one of `n` tokens.
 
-        It can by an edge, through extra nodes, and from an extra node that starts as a mean of
-        tokens.
+        Information travels along edges, through extra nodes, and through the first state of extra
+        nodes.
 
         Examples
         --------
@@ -384,11 +386,11 @@ class Topology:
 
     @final
     def is_causal(self, n: int = 64) -> bool:
-        """Return True if `sees_future` is False for all lengths that are tried.
+        """Return True if `sees_future` is False for all tested lengths.
 
-        These are 1 to `n`, and the greatest number of the spec plus 2, 4096 at most. That is enough
-        for the topologies of this package whose numbers are below 4095, but not for each
-        intersection of them: what only longer sentences have is missed.
+        The tested lengths are 1 to `n`, and the largest integer of the spec plus 2, but at most
+        4096. This is sufficient for the topologies of this package with integers below 4095, but
+        not for every intersection of them: an edge that occurs only in longer sentences is missed.
 
         Examples
         --------
@@ -400,7 +402,7 @@ class Topology:
 
     @final
     def causal(self) -> Topology:
-        """Return the topology without edges from later tokens, `self & Causal()`.
+        """Return `self & Causal()`, the topology without edges from later tokens.
 
         Examples
         --------
@@ -413,12 +415,12 @@ class Topology:
 
     @final
     def __or__(self, other: Topology) -> Topology:
-        """Return the edges of either topology, a `Union`."""
+        """Return the union of the edges of both topologies."""
         return operators["|"](self, other)
 
     @final
     def __and__(self, other: Topology) -> Topology:
-        """Return the edges that both topologies have, an `Intersection`."""
+        """Return the intersection of the edges of both topologies."""
         return operators["&"](self, other)
 
 

@@ -1,4 +1,4 @@
-"""Spans of tokens, halved again and again."""
+"""Binary partition: a binary tree of spans of tokens."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from graphut.topology.batch import Interval
 
 @dataclass(frozen=True)
 class BinaryPartition(Topology, minimum={"spans": 1}):
-    """Binary partition: tokens see near ones singly, and far ones as longer and longer spans.
+    """Binary partition: attend to nearby tokens directly and to distant ones through longer spans.
 
-    The binary partition transformer (arXiv 1911.04070). The spans of level `l` are the blocks
-    of `2^l` tokens; the last may be shorter, and one whose second half is missing *is* its
-    first half: `n - 1` spans in all. A span sees its tokens, and starts as their mean. A token
-    sees itself and, on either side and on every level, the next `spans` spans, without gaps or
-    overlaps: of a span that is half seen already, only the other half is seen. At most
-    `n * (2 * spans + 1) * (log2(n) + 1)` edges, and two steps lead from any token to any other. In
-    `causal()`, which fits a language model, a token sees the spans that end before it.
+    The binary partition transformer (arXiv 1911.04070). The spans of level `l` are the blocks of
+    `2^l` tokens. The last block may be shorter; a block without a second half is identical to its
+    first half. There are `n - 1` spans in total. A span attends to its tokens, and its first state
+    is their mean. A token attends to itself and, on each side and level, to the next `spans` spans,
+    without gaps or overlaps: if half of a span is already covered, only the other half is used.
+    There are at most `n * (2 * spans + 1) * (log2(n) + 1)` edges, and the diameter is two. In
+    `causal()`, which suits a language model, a token attends to the spans that end before it.
 
     Parameters
     ----------
     spans : int
-        Spans on each side and level, at least 1; the paper's `k`.
+        Number of spans on each side and level, at least 1; `k` in the paper.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     spans: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the context of a token on both sides, and the tokens of a span."""
+        """Return the context on both sides of each token, and the tokens of each span."""
         token = (dst < n_dst).nonzero()[:, 0]
         span = (dst >= n_dst).nonzero()[:, 0]
         lo, hi = self.extra_spans(dst[span] - n_dst[span], n_dst[span])
@@ -71,14 +71,14 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
         return lo, (lo + (1 << level)).minimum(n)
 
     def _context(self, token: Tensor, n: Tensor, side: int) -> tuple[Tensor, Tensor]:
-        """Return the edges into tokens from one side: from the next spans of each level."""
+        """Return the edges into tokens from the next spans of each level, on one side."""
         row = torch.arange(len(token))
         rows, sources = [], []
         block = token + side
-        halved = torch.zeros_like(token, dtype=torch.bool)  # is the block's near half seen?
+        halved = torch.zeros_like(token, dtype=torch.bool)  # is the near half of the block covered?
         for level in range(_levels(n)):
             for _ in range(min(self.spans, int(n.max()))):
-                # Of a halved block the far half is seen, a block of the level below.
+                # Of a halved block only the far half is left, which is a block of the level below.
                 seen_level = level - halved.long()
                 seen = torch.where(halved, 2 * block + (side + 1) // 2, block)
                 inside = (seen >= 0) & (seen << seen_level < n)
@@ -91,18 +91,18 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
 
 
 def _levels(n: Tensor) -> int:
-    """Return the number of levels of the longest sentence, that of the tokens included."""
+    """Return the number of levels of the longest sentence, including the level of the tokens."""
     return max(int(n.max()) - 1, 0).bit_length() + 1 if n.numel() else 0
 
 
 def _first_span(n: Tensor, level: Tensor) -> Tensor:
-    """Return the number of spans below a level: each has made one of two blocks."""
+    """Return the number of spans below a level; each span merges two blocks into one."""
     blocks_below = ((n - 1) >> (level - 1)) + 1
     return n - blocks_below
 
 
 def _node(level: Tensor, block: Tensor, n: Tensor) -> Tensor:
-    """Return the node of a block that is not empty: a token on level 0, an extra node above."""
+    """Return the node of a non-empty block: a token on level 0, an extra node above."""
     for _ in range(int(level.max()) if level.numel() else 0):
         no_second_half = (level > 0) & ((2 * block + 1) << (level - 1).clamp(min=0) >= n)
         level, block = level - no_second_half.long(), block << no_second_half.long()

@@ -1,4 +1,4 @@
-"""Find out if information of later tokens can reach earlier ones, also through extra nodes."""
+"""Test whether information from later tokens can reach earlier ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ExtraStarts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) -> bool:
-    """Return True if information of a later token can reach an earlier one in some sentence.
+    """Return True if information from a later token can reach an earlier one in some sentence.
 
-    The arguments are `topology.layout(lengths)`, the tokens of each sentence, `(batch,)` int64,
-    and `topology.extra_starts`. If no edge between tokens leads from a later one, no path does.
-    Extra nodes have no place in that order: for each, the latest token that can reach it is found.
+    The arguments are `topology.layout(lengths)`, the number of tokens of each sentence, `(batch,)`
+    int64, and `topology.extra_starts`. Without extra nodes it suffices to look at single edges.
+    Extra nodes have no position, so the latest token that can reach each of them is computed.
     """
     if layout.extra_nodes:
         return _sees_future_through_extras(layout, lengths, extra_starts)
@@ -36,7 +36,7 @@ def _sees_future_through_extras(
     n = torch.repeat_interleave(lengths, layout.dst_lengths)
     extra = position >= n
     lo, hi = extra_starts(position[extra] - n[extra], n[extra])
-    latest = position.clone()  # the last token whose information has reached each node
+    latest = position.clone()  # the latest token whose information has reached each node
     latest[extra] = torch.where(hi > lo, hi, 0) - 1
     row, source, _ = layout.in_edges()
     into_extra = extra[row]

@@ -1,4 +1,4 @@
-"""Topologies that are made of others, and have names in spec strings."""
+"""Named combinations of other topologies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graphut.topology.window import Window
 def longformer(radius: int, global_tokens: int) -> Topology:
     """Return a window whose first tokens are global (arXiv 2004.05150).
 
-    `radius` is as for `Window`; `global_tokens`, at least 1, is the number of tokens that see all
-    and are seen by all.
+    `radius` is the radius of the `Window`, and `global_tokens`, at least 1, is the number of global
+    tokens.
 
     Examples
     --------
@@ -30,7 +30,8 @@ def longformer(radius: int, global_tokens: int) -> Topology:
 def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topology:
     """Return a Longformer with random links (arXiv 2007.14062).
 
-    `radius` and `global_tokens` are as for `longformer`, `links` and `seed` as for `Random`.
+    `radius` and `global_tokens` are those of `longformer`; `links` and `seed` are those of
+    `Random`.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topol
 def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
     """Return the sentence as a path, an expander and virtual nodes (arXiv 2303.06147).
 
-    `degree` and `seed` are as for `Expander`, and there is at least one of the `virtual_nodes`.
+    `degree` and `seed` are those of `Expander`. `virtual_nodes` must be at least 1.
 
     Examples
     --------

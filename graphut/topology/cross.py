@@ -1,4 +1,4 @@
-"""Cross graphs: which source tokens each target token sees."""
+"""Cross graphs: the source tokens that each target token attends to."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from graphut.topology.parse import parse
 
 @dataclass(frozen=True)
 class _CrossTopology(Topology, named=False):
-    """A topology in which tokens beyond the source's end see its last token, if they see none."""
+    """Wrapper that connects target tokens beyond the end of the source to its last token."""
 
     inner: Topology
 
     def __post_init__(self) -> None:
-        """Allow a field that is no integer."""
+        """Skip the check that fields are integers."""
 
     @property
     def stable(self) -> bool:
@@ -49,11 +49,11 @@ class _CrossTopology(Topology, named=False):
 
 
 def cross_topology(topology: Topology | str) -> Topology:
-    """Return a topology from source to target tokens that also fits targets longer than sources.
+    """Return a cross topology that also works for targets longer than their sources.
 
-    A target token at or beyond the source's end that would see nothing, as beyond the reach of a
-    window, sees the last source token; all others see what the topology says. ValueError if the
-    topology, or that of the spec string, has extra nodes.
+    A target token beyond the end of the source that would have no in-edges, for example outside a
+    window, attends to the last source token. All other target tokens have the edges of `topology`,
+    which is a topology or a spec. Raises ValueError if it has extra nodes.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def cross_topology(topology: Topology | str) -> Topology:
     topology = parse(topology)
     if topology.has_extra_nodes:
         raise ValueError(
-            f"{str(topology)!r} has nodes that are not tokens: cross-attention is between tokens"
+            f"{str(topology)!r} has extra nodes, but cross-attention connects only tokens"
         )
     return topology if isinstance(topology, _CrossTopology) else _CrossTopology(topology)
 
@@ -80,10 +80,10 @@ def cross_layout(
     decoder: Topology,
     encoder: Topology,
 ) -> EdgeLayout:
-    """Return the edges of `cross_topology(cross)`, numbered like the nodes of decoder and encoder.
+    """Return the layout of `cross_topology(cross)` on the nodes of the decoder and the encoder.
 
-    The extra nodes of either side have no edges. `lengths` and `src_lengths` are the tokens of each
-    target and each source sentence. ValueError if a target token sees no source token.
+    Extra nodes have no cross edges. `lengths` and `src_lengths` are the numbers of tokens of each
+    target and source sentence. Raises ValueError if a target token has no in-edges.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def cross_layout(
     cross = cross_topology(cross)
     lengths, src_lengths = as_lengths(lengths), as_lengths(src_lengths, "src_lengths")
     layout = cross.layout(lengths, src_lengths)
-    check_all_see(cross, layout, positions(lengths))
+    check_has_sources(cross, layout, positions(lengths))
     if not (decoder.has_extra_nodes or encoder.has_extra_nodes):
         return layout
     num_dst = lengths + decoder.extra_nodes(lengths)
@@ -111,11 +111,11 @@ def cross_layout(
     )
 
 
-def check_all_see(cross: Topology, layout: EdgeLayout, positions: Tensor) -> None:
-    """Raise ValueError if one of the target tokens at these positions sees no source token."""
+def check_has_sources(cross: Topology, layout: EdgeLayout, positions: Tensor) -> None:
+    """Raise ValueError if a row is empty; `positions` has the position of each row."""
     if layout.has_empty_rows:
         row = int((layout.in_degrees == 0).nonzero()[0])
         raise ValueError(
-            f"the cross topology {str(cross)!r} leaves token {int(positions[row])} of a target "
-            "without a source token to see: add one, as in '...|window:0'"
+            f"the cross topology {str(cross)!r} gives token {int(positions[row])} of a target "
+            "no source token to attend to: add one, for example '...|window:0'"
         )

@@ -1,4 +1,4 @@
-"""Topologies from a list of edges, a mask or a tree."""
+"""Topologies defined by a list of edges, a mask or a tree."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from graphut.topology.base import Topology
 
 @dataclass(frozen=True)
 class Edges(Topology):
-    """The listed edges; made by `from_edges`, `from_mask` or `from_parents`.
+    """Explicit list of edges; usually created by `from_edges`, `from_mask` or `from_parents`.
 
-    Every sentence gets the same edges, by position: in a shorter sentence those that lead
-    beyond its end are left out, and in a longer one the tokens without an edge see nothing.
+    Every sentence gets the same edges between positions. A shorter sentence lacks the edges beyond
+    its end, and in a longer sentence the tokens without listed edges have no in-edges.
 
     Parameters
     ----------
     *ends : int
-        Position of a source, of its destination, of the next source, and so on.
+        Alternating positions of the source and the destination of each edge.
 
     Raises
     ------
     TypeError, ValueError
-        If one is not an integer, or negative, or the last source has no destination.
+        If a position is not a non-negative integer, or the number of positions is odd.
 
     Examples
     --------
@@ -49,9 +49,9 @@ class Edges(Topology):
         self.__post_init__()
         ends = self.ends
         if len(ends) % 2:
-            raise ValueError(f"edges: source {ends[-1]} is the last number and has no destination")
+            raise ValueError(f"edges: the last source, {ends[-1]}, has no destination")
         if ends and min(ends) < 0:
-            raise ValueError(f"edges: positions are from 0, got {min(ends)}")
+            raise ValueError(f"edges: positions must be at least 0, got {min(ends)}")
         pairs = sorted(set(zip(ends[1::2], ends[::2], strict=True)))
         object.__setattr__(self, "ends", tuple(end for dst, src in pairs for end in (src, dst)))
 
@@ -65,31 +65,31 @@ class Edges(Topology):
 
 
 def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Tensor) -> Edges:
-    """Make the topology of an edge list, given `sources` and `destinations`, by position.
+    """Return the topology of an edge list, given the positions of sources and destinations.
 
     Raises
     ------
     TypeError, ValueError
-        If they differ in number, or one is not an integer, or negative.
+        If the two differ in number, or a position is not a non-negative integer.
 
     Examples
     --------
     >>> from_edges([0, 0, 2], [0, 1, 1]).spec()
     'edges:0,0,0,1,2,1'
     """
-    pair = [_plain(sources), _plain(destinations)]
+    pair = [_as_list(sources), _as_list(destinations)]
     if len(pair[0]) != len(pair[1]):
         raise ValueError(f"{len(pair[0])} sources but {len(pair[1])} destinations")
     return Edges(*(end for edge in zip(*pair, strict=True) for end in edge))
 
 
 def from_mask(mask: Tensor) -> Edges:
-    """Make the topology of a mask, `(n_dst, n_src)` bool, in which rows see columns.
+    """Return the topology of a bool mask `(n_dst, n_src)`; rows attend to columns.
 
     Raises
     ------
     TypeError
-        If it is not a matrix of truth values.
+        If `mask` is not a two-dimensional bool tensor.
 
     Examples
     --------
@@ -98,21 +98,21 @@ def from_mask(mask: Tensor) -> Edges:
     """
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 2:
         shown = f"{mask.dtype} of {tuple(mask.shape)}" if isinstance(mask, Tensor) else repr(mask)
-        raise TypeError(f"a mask is a bool tensor (n_dst, n_src), got {shown}")
+        raise TypeError(f"mask must be a bool tensor of shape (n_dst, n_src), got {shown}")
     destinations, sources = mask.nonzero(as_tuple=True)
     return from_edges(sources, destinations)
 
 
 def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) -> Edges:
-    """Make the topology of a tree or a forest, such as the parse of a sentence.
+    """Return the topology of a tree or a forest, such as the parse tree of a sentence.
 
-    Each token sees itself, its parent and its children, or with `ancestors` itself and all its
-    ancestors. `parents` are the positions of the tokens' parents, -1 for a root.
+    Each token attends to itself, its parent and its children, or with `ancestors=True` to itself
+    and all its ancestors. `parents` has the position of the parent of each token, -1 for a root.
 
     Raises
     ------
     TypeError, ValueError
-        If a parent is not one of the tokens, or a token is its own ancestor.
+        If a parent is not a position of a token, or a token is its own ancestor.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) ->
             [1, 1, 1],
             [0, 1, 1]], dtype=torch.int32)
     """
-    parents = _plain(parents)
+    parents = _as_list(parents)
     _check_forest(parents)
     pairs = [(token, token) for token in range(len(parents))]
     for token, parent in enumerate(parents):
@@ -131,27 +131,29 @@ def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) ->
     return Edges(*(end for pair in pairs for end in pair))
 
 
-def _plain(numbers: Any) -> list[int]:
-    """Return the numbers of a tensor, an array or a sequence as a list."""
+def _as_list(numbers: Any) -> list[int]:
+    """Convert a tensor, an array or a sequence to a list."""
     return numbers.tolist() if hasattr(numbers, "tolist") else [*numbers]
 
 
 def _check_forest(parents: Sequence[int]) -> None:
-    """Raise an error if a parent is not one of the tokens, or a token is its own ancestor."""
-    rooted: set[int] = set()  # tokens from which all parents lead to a root
+    """Raise an error if a parent is not a position of a token, or a token is its own ancestor."""
+    rooted: set[int] = set()  # tokens whose ancestors have been checked up to a root
     for token in range(len(parents)):
         path: set[int] = set()
         while token != -1 and token not in rooted:
             path.add(token)
             parent = parents[token]
             if not isinstance(parent, Integral):
-                raise TypeError(f"parents[{token}] is {parent!r}: parents are positions of tokens")
+                raise TypeError(
+                    f"parents[{token}] is {parent!r}: a parent must be an integer position"
+                )
             if not -1 <= parent < len(parents):
                 raise ValueError(
-                    f"parents[{token}] is {parent}: a parent is one of the {len(parents)} tokens, "
-                    "or -1 above a root"
+                    f"parents[{token}] is {parent}: a parent must be the position of one "
+                    f"of the {len(parents)} tokens, or -1 for a root"
                 )
             if parent in path:
-                raise ValueError(f"parents[{token}] is {parent}, which is below it")
+                raise ValueError(f"parents[{token}] is {parent}, which is one of its descendants")
             token = parent
         rooted |= path

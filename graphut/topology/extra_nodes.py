@@ -1,4 +1,4 @@
-"""Extra nodes: what they start as, and where they stand among tokens."""
+"""First states and positions of extra nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from graphut.topology.parse import parse
 
 
 def token_nodes(topology: Topology | str, lengths: Lengths) -> Tensor:
-    """Return the node of each token in `topology.layout(lengths)`, `(num_tokens,)` int64.
+    """Return the node id of each token in `topology.layout(lengths)`, `(num_tokens,)` int64.
 
-    Models read out these nodes alone.
+    Only these nodes are part of the output of a model.
 
     Examples
     --------
@@ -27,15 +27,16 @@ def token_nodes(topology: Topology | str, lengths: Lengths) -> Tensor:
 
 
 def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -> Tensor:
-    """Return features `(num_nodes, ...)` of all nodes, given `feat` `(num_tokens, ...)` of tokens.
+    """Insert the features of extra nodes into the features of tokens.
 
-    `lengths` are the tokens of each sentence. An extra node starts as the mean of the tokens of
-    `topology.extra_starts`, or as zero.
+    `feat` is `(num_tokens, ...)`, and the result is `(num_nodes, ...)`. `lengths` are the numbers
+    of tokens of the sentences. The features of an extra node are the mean of its tokens in
+    `topology.extra_starts`, or zero.
 
     Raises
     ------
     ValueError
-        If there are not as many features as tokens.
+        If `feat` does not have one row per token.
 
     Examples
     --------
@@ -44,17 +45,19 @@ def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -
     """
     topology, lengths = parse(topology), as_lengths(lengths)
     if len(feat) != int(lengths.sum()):
-        raise ValueError(f"{len(feat)} features for {int(lengths.sum())} tokens")
+        raise ValueError(
+            f"feat has {len(feat)} rows, but the sentences have {int(lengths.sum())} tokens"
+        )
     if not topology.has_extra_nodes:
         return feat
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     row, position = ragged_arange(hi - lo)
     token = ((lo + starts(lengths)[sentence])[row] + position).to(feat.device)
     size = (hi - lo).clamp(min=1).to(feat.device).view(-1, *[1] * (feat.dim() - 1))
-    # A sum of many float16 may be too large for their range, where the mean is not.
+    # In float16 a sum can overflow although the mean does not.
     wide = feat.to(torch.promote_types(feat.dtype, torch.float32))
     extra = row_sums(wide[token], row.to(feat.device), len(sentence)) / size
-    # Sentence by sentence, and within each the tokens, which come first, before the extra nodes.
+    # Sort by sentence; the stable sort keeps the tokens of a sentence before its extra nodes.
     order = torch.cat([torch.repeat_interleave(lengths), sentence]).argsort(stable=True)
     kept = extra.to(feat.dtype) if feat.is_floating_point() else extra
     return torch.cat([feat, kept])[order.to(feat.device)]
@@ -63,11 +66,11 @@ def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -
 def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
     """Return the position of each node of a layout, `(num_nodes,)`, for its position encoding.
 
-    `lengths` are the tokens of each sentence. Tokens are at 1, 2, ... An extra node is at the mean
-    position of the tokens of `topology.extra_starts`, or at 0 without any. Of those that start
-    alike, only the first is there, and each other one stands one position before the last, so that
-    they become different: virtual nodes are at 0, -1, -2, ... Positions are int64, or float64 if
-    there are extra nodes.
+    `lengths` are the numbers of tokens of the sentences. Tokens have the positions 1, 2, ... An
+    extra node has the mean position of its tokens in `topology.extra_starts`, or 0 without tokens.
+    If several extra nodes have the same tokens, each one after the first is shifted by a further
+    -1, so that their states can differ: virtual nodes have the positions 0, -1, -2, ... Positions
+    are int64, or float64 if there are extra nodes.
 
     Examples
     --------
@@ -83,19 +86,19 @@ def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
     position = with_extra_nodes(topology, position.double(), lengths)
     is_extra = torch.ones_like(position, dtype=torch.bool)
     is_extra[token_nodes(topology, lengths)] = False
-    position[is_extra] -= _alike_before(topology, lengths)
+    position[is_extra] -= _count_earlier_duplicates(topology, lengths)
     return position
 
 
 def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sentence of each extra node, and the interval of tokens that it starts as."""
+    """Return the sentence of each extra node, and its interval in `topology.extra_starts`."""
     extras = topology.extra_nodes(lengths)
     sentence = torch.repeat_interleave(extras)
     return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
 
 
-def _alike_before(topology: Topology, lengths: Tensor) -> Tensor:
-    """Count, for each extra node, those before it in its sentence that start as the same tokens."""
+def _count_earlier_duplicates(topology: Topology, lengths: Tensor) -> Tensor:
+    """Count the earlier extra nodes of the same sentence that have the same starting tokens."""
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
     return earlier_equals(start.unique(dim=0, return_inverse=True)[1])

@@ -1,4 +1,4 @@
-"""Nodes that see all tokens: global tokens, the last one, virtual nodes, the relay of a star."""
+"""Topologies with nodes that attend to all tokens: `Global`, `Last`, `Virtual` and `Star`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from graphut.topology.batch import Interval
 
 @dataclass(frozen=True)
 class Global(Topology):
-    """Global tokens: they see all tokens, and all tokens see them.
+    """Global tokens: they attend to all tokens, and all tokens attend to them.
 
-    The symmetric global attention of Longformer (arXiv 2004.05150) and BigBird (arXiv
-    2007.14062): `2 * g * n - g^2` edges for `g` of them. Those beyond the end of a shorter
-    sentence are not there; a sentence without any has no edges.
+    The symmetric global attention of Longformer (arXiv 2004.05150) and BigBird (arXiv 2007.14062):
+    `2 * g * n - g^2` edges for `g` global tokens. Positions beyond the end of a sentence are
+    ignored; a sentence without any global token has no edges.
 
     Parameters
     ----------
     *tokens : int
-        Their positions in the sentence, from 0.
+        Positions of the global tokens in the sentence, from 0.
 
     Raises
     ------
     TypeError, ValueError
-        If there is none, or one is not an integer, or negative.
+        If no position is given, or a position is not a non-negative integer.
 
     Examples
     --------
@@ -48,11 +48,13 @@ class Global(Topology):
         object.__setattr__(self, "tokens", tokens)
         self.__post_init__()
         if not tokens or min(tokens) < 0:
-            raise ValueError(f"global: tokens are positions from 0, at least one; got {tokens}")
+            raise ValueError(
+                f"global: needs at least one position, all of them at least 0; got {tokens}"
+            )
         object.__setattr__(self, "tokens", tuple(sorted(set(tokens))))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return all tokens for a global one, and the global tokens for any other."""
+        """Return all tokens for a global token, and the global tokens for any other token."""
         tokens = torch.tensor(self.tokens)
         sees_all = torch.isin(dst, tokens)
         row, position = ragged_arange(torch.where(sees_all, n_src, len(tokens)))
@@ -66,10 +68,10 @@ class Global(Topology):
 
 @dataclass(frozen=True)
 class Last(Topology):
-    """The last token sees all tokens; the others see nobody.
+    """Attend to all tokens from the last token only; other tokens have no in-edges.
 
-    With `window:0|last` facts are only read, by a question at the end: a memory network (arXiv
-    1503.08895) on a graph.
+    With `window:0|last`, a question at the end of the sequence reads the facts before it: a memory
+    network (arXiv 1503.08895) as a graph.
 
     Examples
     --------
@@ -82,22 +84,22 @@ class Last(Topology):
     name = "last"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return all tokens for the last one, and none for any other."""
+        """Return all tokens for the last token, and none for any other token."""
         return torch.zeros_like(dst), torch.where(dst == n_dst - 1, n_src, 0)
 
 
 @dataclass(frozen=True)
 class Virtual(Topology, minimum={"nodes": 1}):
-    """Extra nodes that see all tokens and are seen by all tokens.
+    """Virtual nodes: extra nodes that attend to all tokens, and that all tokens attend to.
 
-    The virtual nodes of Exphormer (arXiv 2303.06147): `2 * nodes * n` edges. They start as zero.
-    In `causal()` only the last token sees them, like a star's relay, and the others see nothing,
-    so a decoder needs a union: `window:8&causal|virtual:1&causal`.
+    The virtual nodes of Exphormer (arXiv 2303.06147): `2 * nodes * n` edges. Their first state is
+    zero. In `causal()` only the last token attends to them and other tokens have no in-edges, so a
+    decoder needs a union: `window:8&causal|virtual:1&causal`.
 
     Parameters
     ----------
     nodes : int
-        Number of extra nodes, at least 1.
+        Number of virtual nodes, at least 1.
 
     Examples
     --------
@@ -122,7 +124,7 @@ class Virtual(Topology, minimum={"nodes": 1}):
         return torch.full_like(n, self.nodes)
 
     def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return empty intervals: virtual nodes start as zero."""
+        """Return empty intervals: the first state of a virtual node is zero."""
         return torch.zeros_like(n), torch.zeros_like(n)
 
     def _count_edges(self, n: int) -> int:
@@ -131,16 +133,17 @@ class Virtual(Topology, minimum={"nodes": 1}):
 
 @dataclass(frozen=True)
 class Star(Topology):
-    """A ring of the tokens, and a relay that sees all of them and itself, and that all see.
+    """Star: a ring of all tokens, and one relay node that is connected to all of them.
 
-    The Star-Transformer (arXiv 1902.09113): each token sees itself, its neighbour on either
-    side (the first and the last are neighbours) and the relay, which starts as the mean of the
-    tokens. `5n + 1` edges from 3 tokens on; two have one neighbour, one has none.
+    The Star-Transformer (arXiv 1902.09113). Each token attends to itself, to its neighbour on each
+    side (the first and the last token are neighbours) and to the relay. The relay attends to all
+    tokens and to itself, and its first state is the mean of the tokens. There are `5n + 1` edges
+    for at least 3 tokens; of two tokens each has one neighbour.
 
-    In `causal()` only the last token sees the relay. In training that is the end of the sentence,
-    in generation each new token: so a decoder should have spans (`binary_partition:1&causal`), or
-    a token in the relay's place (`window:1&causal|global:0&causal`), whose edges stay as a
-    sentence grows.
+    In `causal()` only the last token attends to the relay. In training this is the end of the
+    sentence, but in generation it is each new token. A decoder should therefore use spans
+    (`binary_partition:1&causal`) or a global token (`window:1&causal|global:0&causal`): their edges
+    do not change when a sentence grows.
 
     Examples
     --------
@@ -150,14 +153,14 @@ class Star(Topology):
             [0, 1, 1, 1, 1],
             [1, 0, 1, 1, 1],
             [1, 1, 1, 1, 1]], dtype=torch.int32)
-    >>> Star().causal().mask(4)[:4, 4]  # who sees the relay
+    >>> Star().causal().mask(4)[:4, 4]  # the tokens that attend to the relay
     tensor([False, False, False,  True])
     """
 
     name = "star"
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the ring and the relay for a token, and all nodes for the relay."""
+        """Return the ring neighbours and the relay for a token, and all nodes for the relay."""
         relay = dst == n_dst
         row, position = ragged_arange(torch.where(relay, n_src + 1, 4))
         n, i = n_src[row], dst[row]

@@ -1,4 +1,4 @@
-"""Tokens as a grid, row by row: rows and columns, and square patches."""
+"""Topologies of a grid of tokens in row-major order: `Axial` and `Patch`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from graphut.topology.window import count_pairs
 
 @dataclass(frozen=True)
 class Axial(Topology, minimum={"width": 1}):
-    """Rows and columns of a grid: each token sees those of its row and of its column.
+    """Axial attention: attend to the tokens in the same row and in the same column of a grid.
 
-    The tokens are the grid row by row. Axial attention (arXiv 1912.12180) in both directions at
-    once: `H * W * (H + W - 1)` edges on a grid of `H` rows of `W`. The last row may be incomplete.
+    The tokens are a grid in row-major order. Axial attention (arXiv 1912.12180) along both axes in
+    one step: `H * W * (H + W - 1)` edges on a grid of `H` rows and `W` columns. The last row may be
+    incomplete.
 
     Parameters
     ----------
     width : int
-        Tokens of a row, at least 1.
+        Number of tokens in a row, at least 1.
 
     Examples
     --------
@@ -58,19 +59,19 @@ class Axial(Topology, minimum={"width": 1}):
 
 @dataclass(frozen=True)
 class Patch(Topology, minimum={"width": 1, "radius": 0}):
-    """Square patches of a grid: each token sees those within a radius in both directions.
+    """Local attention on a grid: attend to the square patch around each token.
 
-    The tokens are the grid row by row. The local attention of stand-alone self-attention (arXiv
-    1906.05909), with a patch of `k = 2 * radius + 1` on each side: `(k * H - r * (r + 1)) *
-    (k * W - r * (r + 1))` edges on a grid of `H` rows of `W`. The last row may be incomplete; in a
-    grid that is smaller than the patch, every token sees every other.
+    The tokens are a grid in row-major order. The local attention of stand-alone self-attention
+    (arXiv 1906.05909) with patches of side `k = 2 * r + 1`: `(k * H - r * (r + 1)) *
+    (k * W - r * (r + 1))` edges on a grid of `H` rows and `W` columns. The last row may be
+    incomplete. On a grid smaller than the patch the topology is complete.
 
     Parameters
     ----------
     width : int
-        Tokens of a row, at least 1.
+        Number of tokens in a row, at least 1.
     radius : int
-        Number of rows and columns seen on either side of its own, at least 0.
+        Number of rows and columns on each side of the token, `r`, at least 0.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Spec strings such as `window:8|causal`, read back into topologies."""
+"""Parser of spec strings such as `window:8|causal`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
 
 
 def parse(spec: str | Topology) -> Topology:
-    """Return the topology that a spec string describes, or a topology as it is.
+    """Return the topology of a spec string; a topology is returned unchanged.
 
-    A spec is a name with its integers, as in `window:8` or `global:0,1`, and with its seed, as in
-    `random:8@7`; or specs joined by `|`, a union, or by `&`, an intersection, which binds tighter;
-    or a spec in parentheses. `parse(t.spec()) == t` for every topology `t`.
+    A spec is a name with integers, as in `window:8` or `global:0,1`, and optionally a seed, as in
+    `random:8@7`. The operators `|` (union) and `&` (intersection, higher precedence) combine specs,
+    and parentheses group them. `parse(t.spec()) == t` for every topology `t`.
 
     Raises
     ------
     TypeError
         If `spec` is neither a string nor a topology.
     ValueError
-        If the string cannot be read; a caret shows where.
+        If the string is not a valid spec; a caret marks the position.
 
     Examples
     --------
@@ -35,15 +35,15 @@ def parse(spec: str | Topology) -> Topology:
     if isinstance(spec, Topology):
         return spec
     if not isinstance(spec, str):
-        raise TypeError(f"a topology is read from a string such as 'window:8', got {spec!r}")
+        raise TypeError(f"spec must be a string such as 'window:8', got {spec!r}")
     try:
         return _Parser(spec).parse()
     except RecursionError:
-        raise ValueError(f"too many parentheses within each other: {spec[:40]}...") from None
+        raise ValueError(f"parentheses are nested too deeply: {spec[:40]}...") from None
 
 
 def spec_signatures() -> list[str]:
-    """Return each name of spec strings with the integers and the seed that it takes.
+    """Return the signature of each name in spec strings: its integers and its seed.
 
     Examples
     --------
@@ -59,15 +59,15 @@ def spec_signatures() -> list[str]:
 
 
 def _parameters(make: Callable[..., Topology]) -> tuple[list[Parameter], bool]:
-    """Return the integers that a topology is made of, and True if a seed comes with them."""
+    """Return the integer parameters of a topology, and whether it takes a seed."""
     parameters = signature(make).parameters
     return [p for p in parameters.values() if p.name != "seed"], "seed" in parameters
 
 
 class _Parser:
-    """Recursive descent over the tokens of one spec.
+    """Recursive descent parser of one spec.
 
-    Python's `ast` knows `|` and `&` too, but its errors do not say what is missing where.
+    Python's `ast` module also parses `|` and `&`, but its errors do not say what was expected.
     """
 
     def __init__(self, spec: str) -> None:
@@ -82,7 +82,7 @@ class _Parser:
         return topology
 
     def joined(self, symbols: str) -> Topology:
-        """Read operands joined by the first of these operators, which binds the least."""
+        """Parse operands joined by the first of these operators, the one of lowest precedence."""
         if not symbols:
             return self.operand()
         symbol, tighter = symbols[0], symbols[1:]
@@ -103,7 +103,7 @@ class _Parser:
         name, position = self.tokens[0]
         if self.take(*registry) is None:
             known = f"known are {', '.join(sorted(registry))}"
-            hint = f"; {known} (a topology of your own is known once its module is imported)"
+            hint = f"; {known} (import the module of your own topology first)"
             if name in {"", *"|&():,@"}:
                 self.expected("a topology", hint)
             self.fail(f"unknown topology {name!r}{hint}", position)
@@ -117,13 +117,13 @@ class _Parser:
     def make(
         self, position: int, maker: Callable[..., Topology], *values: Topology | int, **seed: int
     ) -> Topology:
-        """Call a maker, and point at the position if it refuses the values."""
+        """Call a maker; if it refuses the values, raise an error that marks the position."""
         try:
             made = maker(*values, **seed)
         except (TypeError, ValueError) as error:
             self.fail(str(error), position)
         if not isinstance(made, Topology):
-            self.fail(f"{maker} is registered as a topology, but returned {made!r}", position)
+            self.fail(f"{maker} is registered as a topology but returned {made!r}", position)
         return made
 
     def integer(self, digits: str = "{1,18}") -> int:
@@ -131,7 +131,7 @@ class _Parser:
         if not re.fullmatch("-?[0-9]+", token):
             self.expected("an integer")
         if not re.fullmatch(f"-?[0-9]{digits}", token):
-            self.fail(f"integers are below 10^18, got {token}", position)
+            self.fail(f"integers must be below 10^18, got {token}", position)
         self.take(token)
         return int(token)
 
@@ -147,7 +147,7 @@ class _Parser:
             self.fail(f"{name} takes no seed", position)
 
     def take(self, *tokens: str) -> int | None:
-        """Go past the next token and return its position if it is one of these."""
+        """Consume the next token if it is one of these; return its position or None."""
         return self.tokens.pop(0)[1] if self.tokens[0][0] in tokens else None
 
     def expected(self, what: str, hint: str = "") -> NoReturn:

@@ -1,4 +1,4 @@
-"""Random links and random rings, as functions of a seed."""
+"""Random topologies that depend only on a seed: `Random` and `Expander`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from graphut.topology.window import capped_sum
 
 @dataclass(frozen=True)
 class Random(Topology, minimum={"links": 1}):
-    """Random links: each destination sees some tokens, half of them before it and half after.
+    """Random links: attend to random tokens, half of them before the destination and half after.
 
-    The random attention of BigBird (arXiv 2007.14062), which draws from the whole sentence at
-    once. Here one half comes from either side, so that what a token sees of its past does not
-    change when the sentence grows: `Random(...).causal()` is stable, and has the half before it.
-    Sources are distinct, never the destination itself, and a function of the seed, the
-    destination's position and, for those after it, the length of its sentence. About `n * links`
-    edges: a side with fewer tokens than its half is seen as a whole.
+    The random attention of BigBird (arXiv 2007.14062). BigBird draws from the whole sentence; here
+    half of the sources come from each side, so the sources before a token do not change when the
+    sentence grows: `Random(...).causal()` is stable. The sources are distinct and never include the
+    destination. They are a function of the seed, the position of the destination and, for later
+    sources, the length of the sentence. There are about `n * links` edges: a side with fewer tokens
+    than its share is used completely.
 
     Parameters
     ----------
     links : int
-        Number of sources of each destination, at least 1; an odd one is before it.
+        Number of sources of each destination, at least 1. If it is odd, one more is before the
+        destination than after it.
     seed : int
-        Selects the sources; any integer.
+        Seed of the random sources; any integer.
 
     Examples
     --------
@@ -65,20 +66,20 @@ class Random(Topology, minimum={"links": 1}):
 
 @dataclass(frozen=True)
 class Expander(Topology, minimum={"degree": 2}):
-    """Random rings through the whole sentence: each token sees its neighbours on every ring.
+    """Expander graph: the union of random cycles through all tokens of the sentence.
 
-    The expander graph of Exphormer (arXiv 2303.06147): random, symmetric and regular, here
-    the union of `degree / 2` rings. Each ring alone connects all tokens, and with a degree of 4 or
-    more a few steps lead from any token to any other. At most `degree * n` edges, less where two
-    rings share one or a ring has fewer than 3 tokens; a single token sees itself. A function of
-    the seed and the length of the sentence, so it is not stable.
+    The expander graph of Exphormer (arXiv 2303.06147): random, symmetric and regular. It is the
+    union of `degree / 2` cycles. Each cycle connects all tokens, and with a degree of at least 4
+    the diameter is small. There are at most `degree * n` edges, fewer where two cycles share an
+    edge or a cycle has fewer than 3 tokens; a single token attends to itself. The edges are a
+    function of the seed and the length of the sentence, so the topology is not stable.
 
     Parameters
     ----------
     degree : int
-        Neighbours of a token, even and at least 2.
+        Number of neighbours of a token, even and at least 2.
     seed : int
-        Selects the rings; any integer.
+        Seed of the random cycles; any integer.
 
     Examples
     --------
@@ -98,27 +99,27 @@ class Expander(Topology, minimum={"degree": 2}):
             raise ValueError(f"expander: degree must be even, got {self.degree}")
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the two neighbours of each destination on every ring."""
+        """Return the two neighbours of each destination on every cycle."""
         size = torch.maximum(n_dst, n_src)
         source = torch.empty(len(dst), self.degree, dtype=torch.int64)
         for n in size.unique().tolist():
             rows = (size == n).nonzero()[:, 0]
-            for ring in range(self.degree // 2):
-                source[rows, 2 * ring : 2 * ring + 2] = self._neighbours(n, ring)[dst[rows]]
+            for cycle in range(self.degree // 2):
+                source[rows, 2 * cycle : 2 * cycle + 2] = self._neighbours(n, cycle)[dst[rows]]
         return torch.arange(len(dst)).repeat_interleave(self.degree), source.flatten()
 
-    def _neighbours(self, n: int, ring: int) -> Tensor:
-        """Return the two neighbours of every token on a ring, `(n, 2)`."""
-        order = random_bits(self.seed, ring, torch.arange(n)).argsort(stable=True)
+    def _neighbours(self, n: int, cycle: int) -> Tensor:
+        """Return the two neighbours of every token on a cycle, `(n, 2)`."""
+        order = random_bits(self.seed, cycle, torch.arange(n)).argsort(stable=True)
         neighbours = torch.empty(n, 2, dtype=torch.int64)
         neighbours[order] = torch.stack([order.roll(1), order.roll(-1)], dim=1)
         return neighbours
 
 
 def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
-    """Return integers uniform in `0, ..., 2^32 - 1`: a function of a seed and of some keys.
+    """Return uniform integers in `0, ..., 2^32 - 1` as a function of a seed and of keys.
 
-    The seed is any integer; the keys are integers or tensors, whose shapes are broadcast.
+    The seed is any integer. The keys are integers or tensors, which are broadcast.
     """
     low, high = (torch.tensor(half & 0xFFFFFFFF) for half in (seed, seed >> 32))
     bits = mix(low ^ mix(high))
@@ -128,11 +129,11 @@ def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
 
 
 def random_choice(size: Tensor, count: int, seed: int, *keys: Tensor | int) -> Tensor:
-    """Choose `count` distinct numbers below each size, every set as likely as any other.
+    """Choose `count` distinct integers below each size, uniformly over all sets.
 
-    Floyd's algorithm. Sizes, `(D,)` int64, are at most `2^31`; below a size under `count`, all
-    numbers are chosen. Seed and keys are as for `random_bits`. The result is `(D, count)`, -1 where
-    nothing was left to choose, with fewer columns if no size has as many.
+    Floyd's algorithm. `size`, `(D,)` int64, is at most `2^31`. If a size is below `count`, all
+    integers below it are chosen. Seed and keys are those of `random_bits`. The result is
+    `(D, min(count, max(size)))`; missing entries are -1.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The names that spec strings know, and the callables that make their topologies.
+"""Registry of the names in spec strings and of the operators.
 
-Nothing here imports a topology, so that `Topology` can look up the classes behind its operators.
+This module imports no topology, so that `Topology` can look up the classes of its operators.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"
 
 
 def register_composition(make: Maker) -> Maker:
-    """Let spec strings call a function by its name: `longformer:8,1` for `longformer(8, 1)`.
+    """Register a function for spec strings: `longformer:8,1` calls `longformer(8, 1)`.
 
-    A decorator. The function takes integers, the last of which may be a `seed`, and returns
-    a topology, whose own spec says what it is made of.
+    Use it as a decorator. The parameters of the function are integers, and the last one may be a
+    `seed`. It returns a topology, whose spec lists its parts.
 
     Examples
     --------
@@ -35,18 +35,18 @@ def register_composition(make: Maker) -> Maker:
 
 
 def register(name: Any, make: Callable[..., Any]) -> None:
-    """Let spec strings use a name; TypeError if it is malformed, or another topology's."""
+    """Register a name for spec strings; raise TypeError if it is malformed or already taken."""
     label = getattr(make, "__name__", repr(make))
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise TypeError(
-            f"{label}.name is {name!r}: a topology needs its own name for spec strings, "
-            'of lower-case letters, digits and underscores, such as name = "window"'
+            f"{label}.name is {name!r}: a topology needs a name of lower-case "
+            'letters, digits and underscores, such as name = "window"'
         )
     known = registry.get(name)
-    # The same topology may be defined again, as in a notebook's cell.
+    # A topology may be defined again, for example in a notebook.
     if known and (known.__module__, known.__qualname__) != (make.__module__, make.__qualname__):
         raise TypeError(
-            f"{label}.name is {name!r}, which {known.__module__}.{known.__qualname__} "
-            "has taken: choose another"
+            f"{label}.name is {name!r}, which is the name of "
+            f"{known.__module__}.{known.__qualname__}: choose another name"
         )
     registry[name] = make

@@ -1,4 +1,4 @@
-"""The strided and the fixed attention of Sparse Transformers."""
+"""Strided and fixed attention of Sparse Transformers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from graphut.topology.window import capped_sum
 
 @dataclass(frozen=True)
 class Strided(Topology, minimum={"stride": 1}):
-    """Strided attention: `i` sees `j <= i` where `i - j <= stride`, or `stride` divides `i - j`.
+    """Strided attention: `j -> i` if `0 <= i - j <= stride` or `stride` divides `i - j >= 0`.
 
-    The patterns of both heads of strided attention (Sparse Transformers, arXiv 1904.10509,
-    section 4.3) in one causal graph of about `n * stride + n^2 / (2 * stride)` edges. A sentence of
-    at most `stride + 1` tokens gets the whole causal graph.
+    The patterns of both heads of strided attention (Sparse Transformers, arXiv 1904.10509, section
+    4.3) in one causal graph of about `n * stride + n^2 / (2 * stride)` edges. For a sentence of at
+    most `stride + 1` tokens it equals `Causal()`.
 
     Parameters
     ----------
     stride : int
-        Number of earlier tokens seen without gaps, and distance of the others; at least 1.
+        Number of preceding tokens without gaps, and distance between the others; at least 1.
 
     Examples
     --------
@@ -42,8 +42,9 @@ class Strided(Topology, minimum={"stride": 1}):
     stride: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the earlier tokens at multiples of the stride, and then the nearest ones."""
-        # First the tokens at two strides or more, from far to near, then the rest up to `i`.
+        """Return the sources at multiples of the stride, and then the preceding tokens."""
+        # First the tokens at a distance of at least two strides, from far to near, then all up to
+        # `i`.
         strides = dst // self.stride
         far = (strides - 1).clamp(min=0)
         first = (dst - self.stride).clamp(min=0)
@@ -60,18 +61,19 @@ class Strided(Topology, minimum={"stride": 1}):
 
 @dataclass(frozen=True)
 class Fixed(Topology, minimum={"block": 1, "summary": 1}):
-    """Fixed attention: `i` sees its block up to itself, and the last tokens of earlier blocks.
+    """Fixed attention: attend to earlier tokens of the block and to the ends of earlier blocks.
 
     The patterns of both heads of fixed attention (Sparse Transformers, arXiv 1904.10509, section
-    4.3) in one causal graph of about `n * l / 2 + c * n^2 / (2l)` edges for blocks of `l`, the last
-    `c` of which are summaries. A sentence of at most a block gets the whole causal graph.
+    4.3) in one causal graph of about `n * l / 2 + c * n^2 / (2l)` edges, for blocks of `l` tokens
+    of which the last `c` are summaries. For a sentence of at most one block it equals `Causal()`.
 
     Parameters
     ----------
     block : int
-        Tokens of a block, at least 1.
+        Number of tokens in a block, at least 1; `l` in the paper.
     summary : int
-        Tokens at the end of a block that all later ones see, 1 to `block`; the paper's `c`.
+        Number of tokens at the end of a block that all later tokens attend to, 1 to `block`; `c`
+        in the paper.
 
     Examples
     --------
@@ -92,15 +94,15 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
     summary: int
 
     def __post_init__(self) -> None:
-        """Check the fields, and that a summary fits in a block."""
+        """Check the fields, and that the summary fits into a block."""
         super().__post_init__()
         if self.summary > self.block:
             raise ValueError(
-                f"fixed: summary must be at most the block of {self.block}, got {self.summary}"
+                f"fixed: summary must be at most block = {self.block}, got {self.summary}"
             )
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summaries of earlier blocks, and then the own block."""
+        """Return the summaries of earlier blocks, and then the tokens of the same block."""
         blocks = dst // self.block
         summaries, first = blocks * self.summary, blocks * self.block
         row, position = ragged_arange(summaries + dst + 1 - first)

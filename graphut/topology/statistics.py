@@ -1,4 +1,4 @@
-"""Statistics of the graph of one sentence: edges, degrees, distances."""
+"""Statistics of the graph of one sentence: edges, degrees and diameter."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ LONGEST = 2048
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of the graph of one sentence; nodes are its tokens and extra nodes.
+    """Statistics of the graph of one sentence; its nodes are tokens and extra nodes.
 
-    `diameter` is the longest of the shortest paths from one token to another, in edges, among the
-    pairs that have a path. `unreachable` is the first pair `(i, j)` of tokens without a path from
-    `j` to `i`, or `None`.
+    `diameter` is the largest distance between two tokens, in edges, among the pairs with a path.
+    `unreachable` is the first pair `(i, j)` of tokens without a path from `j` to `i`, or `None`.
     """
 
     tokens: int
@@ -32,17 +31,17 @@ class Statistics:
 
     @property
     def mean_in_degree(self) -> float:
-        """In-edges of a node, on average."""
+        """Mean number of in-edges of a node."""
         return self.edges / self.nodes
 
 
 def statistics(topology: Topology | str, n: int) -> Statistics:
-    """Return statistics of a topology, or of its spec string, on a sentence of `n` tokens.
+    """Return statistics of a topology (or spec string) on a sentence of `n` tokens.
 
     Raises
     ------
     ValueError
-        If `n` is not positive, or too large for the distances of all pairs.
+        If `n` is not between 1 and 2048, the largest size for which distances are computed.
 
     Examples
     --------
@@ -50,7 +49,7 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
     4
     """
     if not 1 <= n <= LONGEST:
-        raise ValueError(f"distances are found for 1 to {LONGEST} tokens, got {n}")
+        raise ValueError(f"n must be between 1 and {LONGEST} tokens, got {n}")
     topology = parse(topology)
     layout = topology.layout([n])
     diameter, reached = _distances(topology.mask(n), n)
@@ -67,8 +66,8 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
 
 
 def _distances(mask: Tensor, n: int) -> tuple[int, Tensor]:
-    """Return the diameter, and the matrix of the pairs of tokens that a path connects."""
-    # What is reached within 1, 2, 4, ... steps, until nothing more is reached.
+    """Return the diameter, and a matrix of the pairs of tokens that are connected by a path."""
+    # Pairs connected within 1, 2, 4, ... steps, until no pair is added.
     within = [mask | torch.eye(len(mask), dtype=torch.bool)]
     while not torch.equal(farther := _compose(within[-1], within[-1]), within[-1]):
         within.append(farther)

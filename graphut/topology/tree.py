@@ -1,4 +1,4 @@
-"""Tokens as the nodes of a complete tree, in breadth-first order."""
+"""Topologies of a complete tree of tokens in breadth-first order: `Tree` and `Ancestors`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from graphut.topology.base import Topology
 
 @dataclass(frozen=True)
 class Tree(Topology, minimum={"arity": 1}):
-    """Complete tree of the tokens, level by level: each sees itself, parent and children.
+    """Complete tree: each token attends to itself, its parent and its children.
 
-    The children of token `i` are `arity * i + 1, ..., arity * i + arity`: `3n - 2` edges. For
-    other trees there is `from_parents`. A shorter sentence lacks the last leaves.
+    The tokens are in breadth-first order: the children of token `i` are `arity * i + 1, ..., arity
+    * i + arity`. There are `3n - 2` edges. A shorter sentence lacks the last leaves. For other
+    trees use `from_parents`.
 
     Parameters
     ----------
     arity : int
-        Children of a token, at least 1.
+        Number of children of a token, at least 1.
 
     Examples
     --------
@@ -53,10 +54,10 @@ class Tree(Topology, minimum={"arity": 1}):
 
 @dataclass(frozen=True)
 class Ancestors(Topology, minimum={"arity": 1}):
-    """Complete tree of the tokens, level by level: each sees itself and all its ancestors.
+    """Complete tree: each token attends to itself and to all its ancestors.
 
-    The tree is that of `Tree`, of the same `arity`. Ancestors come before their descendants, so
-    this is causal: about `n * log(n) / log(arity)` edges.
+    The tree is the same as in `Tree(arity)`. Ancestors come before their descendants, so the
+    topology is causal. There are about `n * log(n) / log(arity)` edges.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class Ancestors(Topology, minimum={"arity": 1}):
     arity: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the token itself, its parent, and so on up to the root."""
+        """Return the token itself and its ancestors up to the root."""
         row = torch.arange(len(dst))
         rows, sources = [], []
         while row.numel():

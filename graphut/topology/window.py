@@ -1,4 +1,4 @@
-"""Complete and causal graphs, and windows around each token, without and with gaps."""
+"""Complete, causal and window topologies."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from graphut.topology.batch import Interval
 
 @dataclass(frozen=True)
 class Complete(Topology):
-    """Complete graph: every destination sees every source of its sentence, `n * m` edges.
+    """Complete graph: every destination attends to every source of its sentence, `n * m` edges.
 
-    An encoder's self-attention, and the cross-attention from target to source.
+    The usual self-attention of an encoder, and the usual cross-attention.
 
     Examples
     --------
@@ -38,9 +38,9 @@ class Complete(Topology):
 
 @dataclass(frozen=True)
 class Causal(Topology):
-    """Causal graph: destination `i` sees the sources `j <= i`, `n * (n + 1) / 2` edges.
+    """Causal graph: destination `i` attends to the sources `j <= i`, `n * (n + 1) / 2` edges.
 
-    A decoder's self-attention. `other.causal()` is the causal half of another topology.
+    The usual self-attention of a decoder. `other.causal()` is the causal part of a topology.
 
     Examples
     --------
@@ -63,15 +63,15 @@ class Causal(Topology):
 
 @dataclass(frozen=True)
 class Window(Topology, minimum={"radius": 0}):
-    """Sliding window: destination `i` sees the sources `j` with `abs(i - j) <= radius`.
+    """Sliding window: destination `i` attends to the sources `j` with `abs(i - j) <= radius`.
 
-    `n * (2w + 1) - w * (w + 1)` edges for a radius `w < n`; in a sentence that is shorter,
-    every token sees every other.
+    There are `n * (2w + 1) - w * (w + 1)` edges for a radius `w < n`. For a shorter sentence it
+    equals `Complete()`.
 
     Parameters
     ----------
     radius : int
-        Number of tokens seen on either side, besides its own position; at least 0.
+        Number of tokens on each side of the destination, at least 0.
 
     Examples
     --------
@@ -97,18 +97,18 @@ class Window(Topology, minimum={"radius": 0}):
 
 @dataclass(frozen=True)
 class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
-    """Dilated window: destination `i` sees the sources `i + t * dilation` for `abs(t) <= radius`.
+    """Dilated window: attend to the sources `i + t * dilation` for `abs(t) <= radius`.
 
     The dilated sliding window of Longformer (arXiv 2004.05150): `n * (2w + 1) - d * w * (w + 1)`
-    edges for a radius `w` and a dilation `d` with `w * d < n`. Sources beyond a shorter
-    sentence are left out; every token sees itself at least.
+    edges for a radius `w` and a dilation `d` with `w * d < n`. Sources outside the sentence are
+    dropped.
 
     Parameters
     ----------
     radius : int
-        Number of tokens seen on either side, besides its own position; at least 0.
+        Number of tokens on each side of the destination, at least 0.
     dilation : int
-        Distance from each to the next, at least 1, which makes a window.
+        Distance between consecutive sources, at least 1; with 1 it equals `Window(radius)`.
 
     Examples
     --------
@@ -134,14 +134,14 @@ class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
         return row, (dst[:, None] + steps).flatten()
 
     def _count_edges(self, n: int) -> int:
-        # Tokens that leave the same remainder are a sentence of their own, with a window.
+        # The tokens with the same remainder modulo the dilation form a sentence with a window.
         short, longer = divmod(n, self.dilation)
         many, few = (count_pairs(size, size, self.radius) for size in (short + 1, short))
         return longer * many + (self.dilation - longer) * few
 
 
 def capped_sum(n: int, cap: int) -> int:
-    """Return `min(0, cap) + ... + min(n - 1, cap)`: the edges from one side of a window."""
+    """Return `min(0, cap) + ... + min(n - 1, cap)`, the edges on one side of a window."""
     rising = min(n, cap + 1)
     return rising * (rising - 1) // 2 + (n - rising) * cap
 

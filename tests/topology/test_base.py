@@ -219,12 +219,14 @@ def test_topology_needs_parameters_as_fields() -> None:
 @pytest.mark.parametrize("name", [None, 3, "", "Upper", "with-dash", "2d"])
 def test_topology_needs_its_own_name(name: Any) -> None:
     body = {} if name is None else {"name": name}
-    with pytest.raises(TypeError, match="needs its own name"):
+    with pytest.raises(TypeError, match="needs a name"):
         type("Mine", (Causal,), body)
 
 
 def test_name_is_taken_once_but_may_be_defined_again() -> None:
-    with pytest.raises(TypeError, match=r"'causal', which graphut\.topology\.window\.Causal"):
+    with pytest.raises(
+        TypeError, match=r"'causal', which is the name of graphut\.topology\.window\.Causal"
+    ):
         type("Mine", (Causal,), {"name": "causal"})
 
     def define(default: int) -> type[Topology]:

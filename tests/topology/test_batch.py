@@ -38,6 +38,6 @@ def test_graph_from_layouts_hands_out_lengths_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("lengths", [None, map(len, ["ab"]), {2, 3}, [10**19], ["a"]], ids=repr)
-def test_as_lengths_refuses_what_is_no_sequence_of_integers(lengths: Any) -> None:
-    with pytest.raises(TypeError, match="lengths must be one integer a sentence"):
+def test_as_lengths_refuses_other_types(lengths: Any) -> None:
+    with pytest.raises(TypeError, match="lengths must have one integer per sentence"):
         as_lengths(lengths)

@@ -35,8 +35,8 @@ def test_from_parents_and_from_edges_take_tensors_and_arrays() -> None:
 
 
 @pytest.mark.parametrize("parent", [1.0, None])
-def test_from_parents_quotes_what_is_no_position(parent: Any) -> None:
-    with pytest.raises(TypeError, match=rf"parents\[1\] is {parent}: parents are positions"):
+def test_from_parents_refuses_a_parent_that_is_not_an_integer(parent: Any) -> None:
+    with pytest.raises(TypeError, match=rf"parents\[1\] is {parent}: a parent must be an integer"):
         from_parents([-1, parent])
 
 
@@ -52,13 +52,13 @@ def test_from_parents_makes_a_forest() -> None:
 @pytest.mark.parametrize(
     ("parents", "words"),
     [
-        ([1, 5], r"parents\[1\] is 5: a parent is one of the 2 tokens, or -1"),
+        ([1, 5], r"parents\[1\] is 5: a parent must be the position of one of the 2 tokens, or -1"),
         ([-2], r"parents\[0\] is -2"),
-        ([1, 0], r"parents\[1\] is 0, which is below it"),
-        ([0], r"parents\[0\] is 0, which is below it"),
+        ([1, 0], r"parents\[1\] is 0, which is one of its descendants"),
+        ([0], r"parents\[0\] is 0, which is one of its descendants"),
     ],
 )
-def test_from_parents_refuses_what_is_no_tree(parents: list[int], words: str) -> None:
+def test_from_parents_refuses_cycles_and_wrong_positions(parents: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         from_parents(parents)
 
@@ -66,17 +66,19 @@ def test_from_parents_refuses_what_is_no_tree(parents: list[int], words: str) ->
 def test_edges_names_bad_values() -> None:
     with pytest.raises(ValueError, match="2 sources but 1 destinations"):
         from_edges([0, 1], [0])
-    with pytest.raises(ValueError, match="source 4 is the last number and has no destination"):
+    with pytest.raises(ValueError, match="the last source, 4, has no destination"):
         Edges(0, 1, 4)
-    with pytest.raises(ValueError, match="positions are from 0, got -1"):
+    with pytest.raises(ValueError, match="positions must be at least 0, got -1"):
         Edges(0, -1)
     with pytest.raises(TypeError, match=r"edges: ends must be an integer, got 0\.5"):
         from_edges([0.5], [0])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("mask", [MASK.int(), MASK[0], [[True]]])
-def test_from_mask_takes_a_matrix_of_truth_values(mask: Any) -> None:
-    with pytest.raises(TypeError, match=r"a mask is a bool tensor \(n_dst, n_src\), got"):
+def test_from_mask_refuses_other_than_bool_matrices(mask: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"mask must be a bool tensor of shape \(n_dst, n_src\), got"
+    ):
         from_mask(mask)
 
 

@@ -62,7 +62,7 @@ def test_causal_with_extra_nodes_is_causal(topology: Topology, n: int) -> None:
 
 
 def test_with_extra_nodes_refuses_another_number_of_features() -> None:
-    with pytest.raises(ValueError, match="3 features for 4 tokens"):
+    with pytest.raises(ValueError, match="feat has 3 rows, but the sentences have 4 tokens"):
         with_extra_nodes(Star(), torch.zeros(3, 1), [2, 2])
 
 

@@ -25,7 +25,9 @@ def test_global_tokens_are_on_both_sides_of_a_cross_graph() -> None:
 
 @pytest.mark.parametrize("tokens", [(), (-1,), (0, -3)])
 def test_global_refuses_negative_positions_and_none(tokens: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="positions from 0, at least one; got"):
+    with pytest.raises(
+        ValueError, match="needs at least one position, all of them at least 0; got"
+    ):
         Global(*tokens)
 
 

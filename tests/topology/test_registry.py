@@ -18,5 +18,7 @@ def test_register_composition_refuses_a_name_that_is_taken() -> None:
     def window(radius: int) -> Topology:
         return Window(radius)
 
-    with pytest.raises(TypeError, match=r"'window', which graphut\.topology\.window\.Window has"):
+    with pytest.raises(
+        TypeError, match=r"'window', which is the name of graphut\.topology\.window\.Window"
+    ):
         register_composition(window)

@@ -42,5 +42,5 @@ def test_statistics_equal_those_of_the_mask() -> None:
 
 @pytest.mark.parametrize("n", [0, 2049])
 def test_statistics_refuses_too_long_a_sentence(n: int) -> None:
-    with pytest.raises(ValueError, match=f"1 to 2048 tokens, got {n}"):
+    with pytest.raises(ValueError, match=f"between 1 and 2048 tokens, got {n}"):
         statistics(Window(1), n)

@@ -13,7 +13,7 @@ from graphut.attention import EdgeLayout
 from graphut.attention.ragged import starts
 from graphut.nn import AdaptiveRecurrence, Global
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
-from graphut.topology.cross import check_all_see, cross_layout
+from graphut.topology.cross import check_has_sources, cross_layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class EncodedSource:
             dst_lengths=torch.ones_like(n_src),
             src_lengths=self.lengths,
         )
-        check_all_see(self.topology, layout, dst)
+        check_has_sources(self.topology, layout, dst)
         return layout
 
 
