@@ -31,10 +31,10 @@ def test_graph_from_layouts_unbatches_into_sentences() -> None:
     assert first.num_nodes() == 2
 
 
-def test_graph_from_layouts_hands_out_lengths_of_its_own() -> None:
-    graph = Complete().graph([3, 2])
-    graph.batch_num_nodes()[0] = 1
-    assert as_layout(graph).dst_lengths.tolist() == [3, 2]
+def test_graph_from_layouts_copies_lengths() -> None:
+    layout = Complete().layout([3, 2])
+    graph_from_layouts({SEES: layout}).batch_num_nodes()[0] = 1
+    assert layout.dst_lengths.tolist() == [3, 2]
 
 
 @pytest.mark.parametrize("lengths", [None, map(len, ["ab"]), {2, 3}, [10**19], ["a"]], ids=repr)
