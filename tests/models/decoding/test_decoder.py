@@ -45,7 +45,7 @@ def test_edges_to_sees_the_last_token_beyond_the_source() -> None:
 def test_edges_to_names_a_token_that_sees_nothing(spec: str) -> None:
     source = EncodedSource(torch.zeros(10, 2), torch.tensor(LENGTHS), cross_topology(spec))
     source.edges_to(torch.tensor([0, 2]), 2)
-    with pytest.raises(ValueError, match="leaves token 3 of a target without a source"):
+    with pytest.raises(ValueError, match="gives token 3 of a target no source token"):
         source.edges_to(torch.tensor([0, 2]), 3)
 
 
