@@ -1,19 +1,22 @@
-"""Random graphs by families: trees, and the graphs of the SALSA-CLRS benchmark."""
+"""Families of random graphs: trees, grids, roads and the graphs of the SALSA-CLRS benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log
+from math import isqrt, log
 
 import networkx
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
 from scipy.spatial import Delaunay
 
 Edges = NDArray[np.int64]
-"""`(E, 2)`, the two ends of each edge; each edge comes once, in one direction."""
+"""`(E, 2)`, the two ends of each edge; each edge is listed once, in one direction."""
 
 Family = Callable[[int, np.random.Generator], Edges]
+"""A function from a number of nodes and a random generator to a connected graph."""
 
 
 def _tree(parents: Edges) -> Edges:
@@ -30,16 +33,16 @@ def _seed(random: np.random.Generator) -> int:
 
 
 def _erdos_renyi(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw a connected Erdős–Rényi graph, of log(n) to 3 log(n) neighbours a node on average."""
-    share = min(1.0, random.uniform(1, 3) * log(nodes) / nodes)
+    """Draw a connected Erdős–Rényi graph with a mean degree of log(n) to 3 log(n)."""
+    probability = min(1.0, random.uniform(1, 3) * log(nodes) / nodes)
     while True:
-        graph = networkx.fast_gnp_random_graph(nodes, share, seed=_seed(random))
+        graph = networkx.fast_gnp_random_graph(nodes, probability, seed=_seed(random))
         if networkx.is_connected(graph):
             return _edges_of(graph)
 
 
 def _watts_strogatz(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw a connected ring of 4, 6 or 8 neighbours each, with 5% to 20% of its edges rewired."""
+    """Draw a connected ring with 4, 6 or 8 neighbours each and 5% to 20% of the edges rewired."""
     neighbours, share = min(int(random.choice([4, 6, 8])), nodes), random.uniform(0.05, 0.2)
     return _edges_of(
         networkx.connected_watts_strogatz_graph(nodes, neighbours, share, seed=_seed(random))
@@ -47,7 +50,7 @@ def _watts_strogatz(nodes: int, random: np.random.Generator) -> Edges:
 
 
 def _delaunay(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw points in a square, and return the edges of their Delaunay triangulation."""
+    """Draw points in a square and return the edges of their Delaunay triangulation."""
     if nodes < 4:  # too few for scipy
         return np.stack(np.triu_indices(nodes, 1), 1)
     corners = Delaunay(random.random((nodes, 2))).simplices
@@ -55,29 +58,76 @@ def _delaunay(nodes: int, random: np.random.Generator) -> Edges:
     return np.unique(sides, axis=0).astype(np.int64)
 
 
+def _grid(nodes: int, random: np.random.Generator) -> Edges:
+    """Return the edges of a square grid; its last row may be shorter."""
+    node, width = np.arange(nodes), isqrt(nodes - 1) + 1
+    across = node[(node % width < width - 1) & (node < nodes - 1)]
+    down = node[: max(nodes - width, 0)]
+    return np.concatenate([np.stack([across, across + 1], 1), np.stack([down, down + width], 1)])
+
+
+def _cycle(nodes: int, random: np.random.Generator) -> Edges:
+    """Return the edges of a cycle, or the only edge between two nodes."""
+    node = np.arange(nodes if nodes > 2 else 1)
+    return np.stack([node, (node + 1) % nodes], 1)
+
+
+def _road(nodes: int, random: np.random.Generator) -> Edges:
+    """Draw a sparse planar graph, like a road network.
+
+    It is a spanning tree of a Delaunay triangulation with random edge weights, and 15% of `nodes`
+    further edges of the triangulation, if there are so many.
+    """
+    edges = _delaunay(nodes, random)
+    weights = coo_array((1 + random.random(len(edges)), (edges[:, 0], edges[:, 1])), (nodes,) * 2)
+    tree = np.stack(minimum_spanning_tree(weights.tocsr()).nonzero(), 1).astype(np.int64)
+    is_extra = ~np.isin(edges @ [nodes, 1], tree @ [nodes, 1])
+    extra = random.permutation(edges[is_extra])[: int(0.15 * nodes)]
+    return np.concatenate([tree, extra])
+
+
+def cut_apart(edges: Edges, nodes: int, random: np.random.Generator) -> Edges:
+    """Remove all edges between a breadth-first ball and the other nodes.
+
+    The centre of the ball is random. The ball has a random share of the nodes: about .3 to .7, or
+    more where many nodes are equally far from the centre.
+    """
+    matrix = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), (nodes,) * 2).tocsr()
+    centre = int(random.integers(nodes))
+    distance = dijkstra(matrix, directed=False, indices=centre, unweighted=True)
+    is_inside = distance <= int(np.quantile(distance, random.uniform(0.3, 0.7)))
+    return edges[is_inside[edges[:, 0]] == is_inside[edges[:, 1]]]
+
+
 TREES: dict[str, Family] = {
     "path": lambda nodes, random: _tree(np.arange(nodes - 1)),
-    # Long, with twigs: the parent of a node is one of the three before it.
+    # Long, with short branches: the parent of a node is one of the three nodes before it.
     "near": lambda nodes, random: _tree(
         np.arange(nodes - 1) - random.integers(0, np.minimum(np.arange(1, nodes), 3))
     ),
-    # One of all labelled trees, each as likely as any other.
+    # A uniform draw from all labelled trees.
     "uniform": lambda nodes, random: _edges_of(
         networkx.random_labeled_tree(nodes, seed=_seed(random))
     ),
-    # Bushy: the parent of a node is any of those before it.
+    # A random recursive tree: the parent of a node is any of the nodes before it.
     "recursive": lambda nodes, random: _tree(random.integers(0, np.arange(1, nodes))),
-    # A binary tree whose levels are full, but for the last.
+    # A binary tree in which all levels but the last are full.
     "balanced": lambda nodes, random: _tree(np.arange(nodes - 1) // 2),
-    # A path with a leaf at each node of it.
+    # A path with a leaf at each of its nodes.
     "caterpillar": lambda nodes, random: _tree(np.arange(nodes - 1) // 2 * 2),
+    # All nodes are neighbours of the first.
+    "star": lambda nodes, random: _tree(np.zeros(nodes - 1, np.int64)),
 }
 """The families of trees, by name."""
 
-# The last three are drawn as those of SALSA-CLRS (arXiv 2309.12253) are by its code.
+# "erdos-renyi", "watts-strogatz" and "delaunay" graphs are drawn as by the code of SALSA-CLRS
+# (arXiv 2309.12253).
 FAMILIES = TREES | {
     "erdos-renyi": _erdos_renyi,
     "watts-strogatz": _watts_strogatz,
     "delaunay": _delaunay,
+    "grid": _grid,
+    "cycle": _cycle,
+    "road": _road,
 }
-"""All families, by name: each a function of a number of nodes and a generator of numbers."""
+"""All families, by name."""

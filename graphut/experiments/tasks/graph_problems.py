@@ -14,7 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges
+from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut_apart
 from graphut.experiments.tasks.presets import (
     COUNTING_GRAPHS,
     GRAPHS,
@@ -94,19 +94,22 @@ class GraphUnion:
         return distance, parent, height
 
     def eccentricities(self) -> Numbers:
-        """Return how many edges each node is away from the farthest in its component, a tree.
+        """Return the distance of each node to the farthest node in its component.
 
-        One end of the longest path of a tree is the node that is farthest from any node, and the
-        other end is the node that is farthest from that one.
+        It is -1 in a component with a cycle. In a tree, one end of the longest path is the node
+        that is farthest from an arbitrary node, and the other end is farthest from the first end.
         """
-        _, component = connected_components(self._matrix(), directed=False)
+        count, component = connected_components(self._matrix(), directed=False)
+        source, target = self.edges
+        num_edges = np.bincount(component[source[source < target]], minlength=count)
         ends = np.unique(component, return_index=True)[1]
         distances = []
         for _ in range(3):
             distances.append(self.distances(ends))
             farthest_last = np.lexsort([distances[-1], component])
             ends = farthest_last[np.cumsum(np.bincount(component)) - 1]
-        return np.maximum(distances[1], distances[2])
+        is_tree = num_edges < np.bincount(component)
+        return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
     def by_node(self, values: Numbers) -> list[Numbers]:
         """Return the values of the nodes of each graph."""
@@ -134,7 +137,6 @@ class GraphProblem(DrawnTask, GraphTask):
 
     presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
     node_kinds: ClassVar[Vocabulary] = _PLACES
-    answers: ClassVar[Vocabulary] = _YES_NO
     directed: ClassVar[bool] = False
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
 
@@ -167,6 +169,11 @@ class GraphProblem(DrawnTask, GraphTask):
             raise ValueError(f"test_sizes are at least 2; got {self.test_sizes!r}")
 
     @property
+    def answers(self) -> Vocabulary:
+        """The classes."""
+        return _YES_NO
+
+    @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """`test`, with graphs as in training, and sets such as `near-100` of larger graphs."""
         large = self._numbers("test_sizes", ",")
@@ -193,7 +200,7 @@ class GraphProblem(DrawnTask, GraphTask):
         self, families: Sequence[str], sizes: Numbers, random: np.random.Generator
     ) -> list[LabelledGraph]:
         pairs = zip(families, sizes.tolist(), strict=True)
-        parts = [self._thinned(FAMILIES[family](size, random), random) for family, size in pairs]
+        parts = [self._draw_edges(family, size, random) for family, size in pairs]
         union = GraphUnion.of(sizes, parts, random, self.directed)
         kinds, labels, depth = self.solve(union, random)
         by_part = union.by_edge if self.answer_at == "edge" else union.by_node
@@ -209,9 +216,8 @@ class GraphProblem(DrawnTask, GraphTask):
             for edges, nodes, answers, needed, family in zip(*columns, strict=True)
         ]
 
-    def _thinned(self, edges: Edges, random: np.random.Generator) -> Edges:
-        """Return the edges of a graph that stay: all of them."""
-        return edges
+    def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
+        return FAMILIES[family](size, random)
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
@@ -229,8 +235,9 @@ class GraphProblem(DrawnTask, GraphTask):
             raise ValueError(f"{name} must be {wanted}; got {text!r}") from None
 
 
+@dataclass(frozen=True)
 class GraphDistance(GraphProblem):
-    """Say for each node if its distance to the marked node is odd.
+    """Predict for each node its distance to the marked node, modulo a number (default: its parity).
 
     Examples
     --------
@@ -241,22 +248,28 @@ class GraphDistance(GraphProblem):
 
     name: ClassVar[str] = "graph-distance"
 
+    modulus: int = option(2, "number that the distance is taken modulo", least=2)
+
+    @property
+    def answers(self) -> Vocabulary:
+        """The classes: is the distance odd, or the distance modulo the number."""
+        return _YES_NO if self.modulus == 2 else Vocabulary(map(str, range(self.modulus)))
+
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
         marked = union.draw(random)
         distance = union.distances(marked)
-        return _marks(union, marked), distance % 2, distance
+        return _marks(union, marked), distance % self.modulus, distance
 
 
 class GraphReach(GraphProblem):
-    """Say for each node of a forest if a marked node is in its tree.
+    """Predict for each node whether its component has a marked node.
 
-    Each forest is a tree without one or two of its edges. A node of a tree without mark needs
-    news from all of its tree.
+    Trees lose one or two random edges. Other graphs lose all edges between a breadth-first ball
+    and the rest. A node of a component without a mark needs news from all of the component.
     """
 
     name: ClassVar[str] = "graph-reach"
-    known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
@@ -266,7 +279,10 @@ class GraphReach(GraphProblem):
         depth = np.where(distance >= 0, distance, union.eccentricities())
         return _marks(union, marked), reached, depth
 
-    def _thinned(self, edges: Edges, random: np.random.Generator) -> Edges:
+    def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
+        edges = super()._draw_edges(family, size, random)
+        if family not in TREES:
+            return cut_apart(edges, size, random)
         lost = min(int(random.integers(1, 3)), len(edges))
         return np.delete(edges, random.choice(len(edges), lost, replace=False), axis=0)
 
@@ -321,13 +337,17 @@ class GraphBFS(GraphProblem):
         GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
         NARROW_GRAPH_LAYERS | {"max_steps": 18},
     )
-    answers: ClassVar[Vocabulary] = Vocabulary([])
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
     sizes: str = option("4-16", "nodes of a graph: the fewest, a hyphen, and the most")
     test_sizes: str = option("16,80,160,800,1600", "nodes of the graphs in further test sets")
     test_families: str = option("erdos-renyi,watts-strogatz,delaunay", "families of these sets")
+
+    @property
+    def answers(self) -> Vocabulary:
+        """An empty vocabulary: edges are the answers."""
+        return Vocabulary([])
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""

@@ -4,7 +4,7 @@ import networkx
 import numpy as np
 import pytest
 
-from graphut.experiments.tasks.graph_families import FAMILIES, TREES
+from graphut.experiments.tasks.graph_families import FAMILIES, TREES, cut_apart
 
 SIZES = [*range(2, 26), 100]
 
@@ -25,12 +25,18 @@ def test_families_are_connected_and_a_function_of_the_seed(family: str) -> None:
         assert networkx.is_connected(graph)
         assert networkx.is_tree(graph) or family not in TREES
         assert set(graph.edges) == set(drawn(family, nodes).edges)
-    fixed = family in ("path", "balanced", "caterpillar")
+    fixed = family in ("path", "balanced", "caterpillar", "star", "grid", "cycle")
     assert (set(graph.edges) == set(drawn(family, nodes, seed=1).edges)) is fixed
 
 
-def test_path_and_caterpillar_and_balanced_have_their_form() -> None:
+def test_families_without_randomness_have_their_form() -> None:
     assert networkx.is_isomorphic(drawn("path", 9), networkx.path_graph(9))
+    assert networkx.is_isomorphic(drawn("star", 9), networkx.star_graph(8))
+    assert networkx.is_isomorphic(drawn("cycle", 9), networkx.cycle_graph(9))
+    square = networkx.grid_2d_graph(4, 4)
+    assert networkx.is_isomorphic(drawn("grid", 16), square)
+    square.remove_nodes_from([(3, 2), (3, 3)])  # the last row is shorter
+    assert networkx.is_isomorphic(drawn("grid", 14), square)
     assert networkx.is_isomorphic(drawn("balanced", 15), networkx.balanced_tree(2, 3))
     degrees = sorted(degree for _, degree in drawn("caterpillar", 10).degree)
     assert degrees == [1] * 5 + [2] * 2 + [3] * 3
@@ -49,7 +55,8 @@ def test_recursive_has_parents_anywhere_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "low", "high"), [("erdos-renyi", 4.0, 17.0), ("delaunay", 5, 6)]
+    ("family", "low", "high"),
+    [("erdos-renyi", 4.0, 17.0), ("delaunay", 5, 6), ("road", 2.28, 2.3)],
 )
 def test_families_have_the_mean_degree_of_the_benchmark(
     family: str, low: float, high: float
@@ -62,3 +69,35 @@ def test_families_have_the_mean_degree_of_the_benchmark(
 def test_watts_strogatz_is_a_ring_with_shortcuts() -> None:
     counts = {drawn("watts-strogatz", 160, seed).number_of_edges() / 160 for seed in range(20)}
     assert counts == {2.0, 3.0, 4.0}
+
+
+def test_road_is_planar_and_differs_from_a_tree() -> None:
+    for nodes in (5, 20, 100):
+        graph = drawn("road", nodes)
+        assert networkx.check_planarity(graph)[0]
+        assert graph.number_of_edges() == nodes - 1 + int(0.15 * nodes)
+
+
+@pytest.mark.parametrize("family", ["delaunay", "grid", "cycle", "watts-strogatz"])
+def test_cut_apart_removes_all_edges_between_a_ball_and_the_rest(family: str) -> None:
+    whole, random, shares = drawn(family, 40), np.random.default_rng(0), []
+    for _ in range(6):
+        removed = set(whole.edges) - {*map(tuple, cut_apart(edges_of(whole), 40, random).tolist())}
+        [ball, *_] = [
+            ball
+            for centre in range(40)
+            for radius in range(20)
+            if removed
+            == edges_between(whole, ball := set(networkx.ego_graph(whole, centre, radius)))
+        ]
+        assert removed
+        shares.append(len(ball) / 40)
+    assert 0.25 < min(shares) < max(shares) < 1
+
+
+def edges_of(graph: networkx.Graph) -> np.ndarray:
+    return np.array(graph.edges)
+
+
+def edges_between(graph: networkx.Graph, part: set[int]) -> set[tuple[int, int]]:
+    return {(a, b) for a, b in graph.edges if (a in part) != (b in part)}

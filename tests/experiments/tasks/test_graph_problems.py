@@ -73,17 +73,28 @@ def test_graph_distance_equals_a_search() -> None:
         assert graph.labels.tolist() == [distance % 2 for distance in wanted]
 
 
+def test_graph_distance_modulo_three() -> None:
+    task = GraphDistance(modulus=3, **SIZES)
+    assert task.answers.symbols == ("0", "1", "2")
+    for graph in task.train(0, 0):
+        assert graph.depth is not None and np.array_equal(graph.labels, graph.depth % 3)
+
+
 def test_graph_reach_equals_a_search() -> None:
     answers = set()
-    for graph in graphs_of(GraphReach, TREES):
+    for graph in graphs_of(GraphReach, FAMILIES):
         [start] = marked(graph)
         wanted = distances(graph, start)
         assert graph.labels.tolist() == [int(distance >= 0) for distance in wanted]
         answers |= set(graph.labels.tolist())
-        depth = [
-            distance if distance >= 0 else max(distances(graph, node))
-            for node, distance in enumerate(wanted)
-        ]
+        plain = networkx.Graph([(a, b) for a, b in graph.edges.T.tolist() if a != b])
+        plain.add_nodes_from(range(len(graph.nodes)))
+        depth = []
+        for node, distance in enumerate(wanted):
+            part = plain.subgraph(networkx.node_connected_component(plain, node))
+            unknown = distance < 0 and not networkx.is_tree(part)
+            longest = -1 if unknown else max(distances(graph, node))
+            depth.append(distance if distance >= 0 else longest)
         assert graph.depth is not None and graph.depth.tolist() == depth
     assert answers == {0, 1}
 
@@ -182,7 +193,6 @@ def test_problems_quote_bad_options(options: dict[str, str], message: str) -> No
         GraphDistance(**options)
 
 
-@pytest.mark.parametrize("kind", [GraphPath, GraphReach])
-def test_problems_on_trees_refuse_other_families(kind: Any) -> None:
-    with pytest.raises(ValueError, match=f"families of {kind.name} are among path, .*'delaunay'"):
-        kind(families="delaunay")
+def test_graph_path_refuses_graphs_with_cycles() -> None:
+    with pytest.raises(ValueError, match=r"families of graph-path are among path, .*'delaunay'"):
+        GraphPath(families="delaunay")
