@@ -23,10 +23,21 @@ class LowRank(nn.Module):
         up = scale * normal(inner.out_features, rank, seed=8, dtype=dtype)
         self.down, self.up = nn.Parameter(down.detach()), nn.Parameter(up.detach())
 
+        self.is_merged = False
+
     def forward(self, rows: Tensor) -> Tensor:
+        if self.is_merged:
+            return self.inner(rows)
         return self.inner(rows) + rows @ self.down.T @ self.up.T
 
+    def merge(self) -> None:
+        """Add the change to the weight in place, or take it away again, as peft does."""
+        sign = -1 if self.is_merged else 1
+        self.inner.weight.data += sign * self.up.detach() @ self.down.detach()
+        self.is_merged = not self.is_merged
+
     def merged(self) -> nn.Linear:
+        """Return a copy of the linear map with the change in its weight."""
         merged = deepcopy(self.inner)
         merged.weight.data += self.up.detach() @ self.down.detach()
         return merged
