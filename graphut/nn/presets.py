@@ -1,4 +1,4 @@
-"""The settings of published implementations."""
+"""Settings of published implementations."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "step_signal": "learned",
         },
     },
-    # DGL's tutorial "Transformer as a Graph Neural Network".
+    # The code that DGL's tutorial "Transformer as a Graph Neural Network" links to:
+    # examples/pytorch/transformer of DGL v1.1.3.
     "dgl_tutorial": {
-        "attention": {"bias": True},
+        "attention": {"bias": False},
         "step": {"norm": "pre", "norm_eps": 1e-5},
         "halting": {"bias_init": 1.0, "norm": True},
         "recurrence": {
@@ -53,15 +54,23 @@ HALTING_PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyTyp
         for name, preset in _PRESETS.items()
     }
 )
-"""Keyword arguments by the source that has these settings, and by the layer that takes them.
+"""Keyword arguments for the layers, by the name of the source that uses them.
+
+- `"paper"`: arXiv 1807.03819, section 2.2; the defaults of the layers.
+- `"tensor2tensor"`: `universal_transformer_util.py` of tensor2tensor, also printed in the paper's
+  appendix.
+- `"dgl_tutorial"`: the code of DGL's tutorial "Transformer as a Graph Neural Network", as in
+  `examples/pytorch/transformer` of DGL v1.1.3. The text of the tutorial differs: it shows attention
+  with biases and clamps scores to [-5, 5].
 
 `preset["attention"]` is for `MultiHeadAttention`, `preset["step"]` for `UniversalTransformerStep`,
-`preset["halting"]` for `HaltingUnit`, `preset["recurrence"]` for `AdaptiveRecurrence`;
-`ModelConfig.preset` takes them all. These differences remain:
+`preset["halting"]` for `HaltingUnit` and `preset["recurrence"]` for `AdaptiveRecurrence`.
+`ModelConfig.preset` applies all of them to a model. These differences from the sources remain:
 
-- tensor2tensor halts a node whose probabilities sum to more than the threshold, here as much is
-  enough; its sinusoids are all sines, then all cosines, with exponents over `d / 2 - 1`; its cost
-  counts padding.
-- The tutorial has one mean cost over encoder and decoder, clamps scores to 10, uses one attention
-  for self and cross, and drops features of a state at every step.
+- tensor2tensor halts a node when the sum of its probabilities exceeds the threshold; here a sum
+  equal to the threshold is enough. Its sinusoids are all sines, then all cosines, with exponents
+  over `d / 2 - 1`. Its cost includes padding.
+- DGL's example has one mean cost over encoder and decoder nodes, clamps scaled scores to
+  [-10, 10], uses one attention module for self-attention and cross-attention, and applies dropout
+  to the state at every step.
 """

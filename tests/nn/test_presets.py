@@ -134,7 +134,8 @@ def test_presets_of_sources_reach_the_layers() -> None:
         layer, t2t = layer_of(preset), preset == "tensor2tensor"
         assert layer.step.norm == "pre" and layer.halting.bias_init == 1.0
         assert layer.position_signal.count_from == 0
-        assert (layer.step.attention.query.bias is None) == t2t
+        attention = layer.step.attention
+        assert {attention.query.bias, attention.key_value.bias, attention.output.bias} == {None}
         assert layer.step.output_norm.eps == (1e-6 if t2t else 1e-5)
         assert isinstance(layer.step_signal, LearnedSignal if t2t else SinusoidalSignal)
 
