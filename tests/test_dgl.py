@@ -174,11 +174,11 @@ import sys
 sys.modules["dgl"] = None
 import pytest, torch
 from graphut import edge_attention, topology
-from graphut.nn import EdgeIndexLayer, MultiHeadAttention, from_edge_index
+from graphut.nn import LayerAsConv, MultiHeadAttention, from_edge_index
 from tests.nn.cases import build_case, engine
 edges = torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 1]])
 x = torch.randn(3, 8)
-assert EdgeIndexLayer(MultiHeadAttention(8, 2))(x, edges).shape == (3, 8)
+assert LayerAsConv(MultiHeadAttention(8, 2))(x, edges).shape == (3, 8)
 _, steps, *_ = engine(build_case(topology="rows").layer, from_edge_index(edges, 3), x.double())
 assert steps.shape == (3,)
 heads = x.view(3, 2, 4)

@@ -313,7 +313,8 @@ def check_live(call: AttentionCall) -> None:
             call,
             dead,
             "have no in-edge to attend to",
-            "add self-loops (dgl.add_self_loop, or '|window:0' to a topology)",
+            "add self-loops (dgl.add_self_loop, torch_geometric.utils.add_self_loops, or "
+            "'|window:0' to a topology)",
         )
     if has_no_numbers() or (call.edge_bias is None and call.relative_bias is None):
         return

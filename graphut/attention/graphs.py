@@ -43,7 +43,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
         raise TypeError(
             f"expected a DGLGraph or an EdgeLayout, got {type(graph).__name__}: a topology has "
             "graph(lengths), a networkx graph goes through dgl.from_networkx, and an edge_index "
-            "through graphut.nn.EdgeIndexLayer"
+            "through graphut.nn.LayerAsConv"
         )
     if etype is None and len(graph.etypes) > 1:
         names = ", ".join(map(repr, graph.etypes))

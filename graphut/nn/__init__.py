@@ -1,8 +1,9 @@
 """Graph layers with a depth of their own: attention, transitions, halting, the recurrence."""
 
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.dgl_layers import ConvAsAttention, DotGATConv, OutputOnly
-from graphut.nn.edge_index import EdgeIndexLayer, from_edge_index
+from graphut.nn.conv_adapters import ConvAsAttention, EdgeIndexLayer, LayerAsConv, OutputOnly
+from graphut.nn.dgl_layers import DotGATConv
+from graphut.nn.edge_index import from_edge_index
 from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.messages import MessageAggregation
@@ -44,6 +45,7 @@ __all__ = [
     "HaltingRule",
     "HaltingUnit",
     "InputNoise",
+    "LayerAsConv",
     "LearnedSignal",
     "MessageAggregation",
     "MultiHeadAttention",

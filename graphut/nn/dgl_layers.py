@@ -1,4 +1,4 @@
-"""For code on DGL: a layer in the place of `GATConv`, and layers of DGL in a recurrence."""
+"""Dot-product attention with the interface of DGL's `GATConv`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphut._dgl import DGLGraph, dgl
+from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.backends import check_backend
-from graphut.attention.transforms import outside_autocast
-from graphut.nn.checks import first_weight
-from graphut.nn.ponder import Ponder
 
 
 class DotGATConv(nn.Module):
@@ -190,169 +187,3 @@ class DotGATConv(nn.Module):
         """Return the settings that `print` shows."""
         heads, feats = self.by_head
         return f"num_heads={heads}, out_feats={feats}, backend={self.backend!r}"
-
-
-class ConvAsAttention(nn.Module):
-    """A layer of DGL in the place of attention in a step, so that its nodes have their own depth.
-
-    A node's result may depend on its own features, its in-edges and their sources alone, as in
-    `dgl.nn.GATConv`, `GINConv` and `SAGEConv`.
-
-    Parameters
-    ----------
-    conv : Module
-        The layer: called with a DGL block and the pair of features of its sources and
-        destinations, it returns `(N_dst, feats)`, or `(N_dst, H, D)` with `feats = H * D`. In-edges
-        come in the order of their sources, which `SAGEConv` with an LSTM is alone to notice.
-    feats : int
-        Features of a node.
-
-    Raises
-    ------
-    ValueError
-        If the layer divides by the out-degrees of sources, as `dgl.nn.GraphConv` does by default:
-        they depend on who is active.
-
-    Examples
-    --------
-    >>> from graphut._dgl import dgl
-    >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, PositionwiseTransition
-    >>> from graphut.nn import UniversalTransformerStep
-    >>> conv = ConvAsAttention(dgl.nn.GINConv(nn.Linear(8, 8)), 8)
-    >>> step = UniversalTransformerStep(conv, PositionwiseTransition(8, 32))
-    >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), max_steps=6)
-    >>> graph = dgl.add_self_loop(dgl.rand_graph(5, 9))
-    >>> layer(graph, torch.randn(5, 8))[0].shape
-    torch.Size([5, 8])
-    """
-
-    key_value = None  # nothing is projected
-    key_value_flops = 0
-
-    def __init__(self, conv: nn.Module, feats: int) -> None:
-        super().__init__()
-        for part in conv.modules():
-            if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
-                raise ValueError(
-                    f"GraphConv with norm={part._norm!r} divides by the out-degrees of sources, "
-                    "which would depend on who is active: give it norm='right' or norm='none'"
-                )
-        self.conv = conv
-        self.in_feats, self.out_feats = (feats, feats), feats
-
-    def reset_parameters(self) -> None:
-        """Draw the parameters anew, of each part that can do so."""
-        for part in reversed([*self.conv.modules()]):  # a layer after its maps
-            if callable(reset := getattr(part, "reset_parameters", None)):
-                reset()
-
-    @property
-    def node_flops(self) -> int:
-        """Floating-point operations for one active node: two for each weight of a matrix."""
-        return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
-
-    @property
-    def edge_flops(self) -> int:
-        """Floating-point operations for one edge: two for each feature."""
-        return 2 * self.out_feats
-
-    def project(self, feat_src: Tensor) -> Tensor:
-        """Return the features as they are."""
-        return feat_src
-
-    def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return False: DGL needs to know the number of rows."""
-        return False
-
-    def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> None:
-        """Return None: features are handed to the layer as one tensor."""
-
-    def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
-        """Call the layer on a graph; the options are those of `attend`."""
-        layout, frontier = as_layout(graph), options.get("frontier")
-        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
-        return self.attend(layout, rows, feat, **options)[0]
-
-    plain_forward = forward  # for `is_hooked`
-
-    def attend(
-        self,
-        layout: EdgeLayout,
-        rows: Tensor,
-        feat_src: Tensor,
-        *,
-        frontier: Tensor | None = None,
-        **others: Any,
-    ) -> tuple[Tensor, None]:
-        """Call the layer for destination rows `(A, feats)` of all nodes, or of the frontier.
-
-        ValueError if anything else is asked for, such as an edge bias: the layer knows of none.
-        """
-        asked = [name for name, value in others.items() if value is not None and value is not False]
-        if asked:
-            raise ValueError(
-                f"{type(self.conv).__name__} in the place of attention has no {asked[0]}"
-            )
-        if frontier is None:
-            block, sources = layout.derive(_block)
-        else:
-            block, sources = _block(layout, frontier)
-        feat = feat_src[sources]
-        if not len(feat):  # DGL's derivative of a maximum asks for a source
-            feat = feat_src.new_zeros(1, feat_src.shape[1])
-            block = dgl.create_block(([], []), 1, len(rows))
-        dtype = first_weight(self.conv, feat).dtype
-        with outside_autocast(feat.device.type):  # DGL's kernels take features of one dtype
-            out: Tensor = self.conv(block, (feat.to(dtype), rows.to(dtype)))
-        return out.flatten(1), None
-
-
-def _block(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Any, Tensor]:
-    """Return in-edges of all nodes, or of some, as a DGL block, and the nodes they come from."""
-    row, source, _ = layout.in_edges(frontier)
-    sources, place = source.unique(return_inverse=True)
-    num_dst = layout.num_dst if frontier is None else len(frontier)
-    return dgl.create_block((place, row), len(sources), num_dst), sources
-
-
-class OutputOnly(nn.Module):
-    """An adaptive recurrence that returns its output alone, as `dgl.nn.Sequential` needs it.
-
-    Parameters
-    ----------
-    layer : Module
-        `AdaptiveRecurrence`, or `EdgeIndexLayer` with one inside: it returns output and ponder
-        record.
-
-    Attributes
-    ----------
-    ponder : Ponder or None
-        The record of the last call, with its cost; not part of copies and files of the module.
-
-    Examples
-    --------
-    >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, MultiHeadAttention
-    >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
-    >>> from graphut.topology import Complete
-    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> layer = OutputOnly(AdaptiveRecurrence(step, HaltingUnit(8)))
-    >>> layer(Complete().graph([3]), torch.randn(3, 8)).shape, layer.ponder.steps.shape
-    (torch.Size([3, 8]), torch.Size([3]))
-    """
-
-    ponder: Ponder | None
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-        self.ponder = None
-
-    def forward(self, *args: Any, **options: Any) -> Tensor:
-        """Call the inner layer; keep its ponder record, and return its output."""
-        out: Tensor
-        out, self.ponder = self.layer(*args, **options)
-        return out
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the record, which belongs to one call."""
-        return {**self.__dict__, "ponder": None}

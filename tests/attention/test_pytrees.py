@@ -10,7 +10,7 @@ from torch.export import AdditionalInputs, export
 from torch.utils import _pytree as pytree
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.nn import AdaptiveRecurrence, OutputOnly
+from graphut.nn import AdaptiveRecurrence, LayerAsConv
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS
 from tests.helpers import assert_same, normal, pairs_of
@@ -41,7 +41,7 @@ def modules() -> dict[str, Callable[[], nn.Module]]:
     return {
         "attention": Attention,
         "step": build_step,
-        "fixed": lambda: OutputOnly(AdaptiveRecurrence(build_step(norm="pre"), max_steps=3)),
+        "fixed": lambda: LayerAsConv(AdaptiveRecurrence(build_step(norm="pre"), max_steps=3)),
     }
 
 
@@ -68,7 +68,7 @@ def test_as_pytree_an_exported_program_takes_other_graphs(name: str, graph: str)
 def test_as_pytree_an_export_leaves_nothing_behind() -> None:
     """A layout that belongs to the program keeps no tensor without numbers."""
     [layout, _], feat = PAIRS["rows"](), normal(7, FEATS).detach()
-    layer: Any = OutputOnly(AdaptiveRecurrence(build_step(), max_steps=3)).eval()
+    layer: Any = LayerAsConv(AdaptiveRecurrence(build_step(), max_steps=3)).eval()
 
     class OnOneGraph(nn.Module):
         def forward(self, feat: Tensor) -> Tensor:

@@ -21,9 +21,9 @@ from graphut.attention.transforms import (
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
-    EdgeIndexLayer,
     Global,
     HaltingUnit,
+    LayerAsConv,
     MultiHeadAttention,
 )
 from graphut.topology import Causal, Complete
@@ -178,7 +178,7 @@ def test_in_transform_layouts_can_be_made() -> None:
 
     def loss(x: Tensor) -> Tensor:
         made.append(Causal().layout([4]))
-        return EdgeIndexLayer(layer)(x, pairs).sum() + layer(made[0], x).sum()
+        return LayerAsConv(layer)(x, pairs).sum() + layer(made[0], x).sum()
 
     assert grad(loss)(FEAT).shape == vmap(grad(loss))(FEAT[None])[0].shape
     assert_same([layer(made[0], FEAT)], [layer(Causal().layout([4]), FEAT)])

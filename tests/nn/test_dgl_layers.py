@@ -1,28 +1,15 @@
 from __future__ import annotations
 
-import io
-from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from graphut._dgl import dgl
-from graphut.nn import (
-    AdaptiveRecurrence,
-    ConvAsAttention,
-    DotGATConv,
-    EdgeIndexLayer,
-    HaltingUnit,
-    OutputOnly,
-    PositionwiseTransition,
-    ScheduledHalting,
-    Threshold,
-    UniversalTransformerStep,
-)
+from graphut.nn import DotGATConv
 from tests.helpers import assert_same, gradients, normal
-from tests.nn.cases import FEATS, build_case, randomised
+from tests.nn.cases import randomised
 
 ENDS = ([0, 0, 1, 1, 2, 2, 3, 3, 3], [1, 2, 3, 0, 0, 1, 2, 1, 1])  # one edge twice
 GRAPH = dgl.graph(ENDS, num_nodes=4)
@@ -140,131 +127,3 @@ def test_dot_gat_conv_one_layer_for_each_edge_type() -> None:
     found = dgl.nn.HeteroGraphConv(layers, aggregate="sum")(graph, feat)
     parts = [layers["x"](graph["x"], (feat["a"], feat["b"])), layers["y"](graph["y"], feat["b"])]
     assert_same([found["b"]], [parts[0] + parts[1]])
-
-
-CONVS: dict[str, Any] = {
-    "gat": lambda: dgl.nn.GATConv(FEATS, FEATS // 2, 2),
-    "gin": lambda: dgl.nn.GINConv(nn.Linear(FEATS, FEATS)),
-    "sage": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "mean"),
-}
-
-
-def conv_step(name: str, norm: str = "post") -> UniversalTransformerStep:
-    conv: Any = ConvAsAttention(CONVS[name](), FEATS)
-    return randomised(UniversalTransformerStep(conv, PositionwiseTransition(FEATS, 12), norm=norm))
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("name", CONVS)
-def test_conv_as_attention_in_a_recurrence_equals_masks(name: str, norm: str) -> None:
-    step, feat, depth = conv_step(name, norm), normal(4, FEATS), torch.tensor([3, 1, 4, 2])
-    conv: Any = step.attention
-    options: Any = {"halted": "frozen", "position_signal": None, "step_signal": None}
-    layer = AdaptiveRecurrence(
-        step, ScheduledHalting(depth), rule=Threshold(0.5), max_steps=5, **options
-    )
-    out, ponder = layer(GRAPH, feat)
-    states = feat
-    for t in range(1, 5):
-        if norm == "post":
-            rows = step.attention_norm(states + conv.conv(GRAPH, states).flatten(1))
-            rows = step.transition_norm(rows + step.transition.layers(rows))
-        else:
-            rows = states + conv.conv(GRAPH, step.attention_norm(states)).flatten(1)
-            rows = rows + step.transition.layers(step.transition_norm(rows))
-        states = torch.where((depth >= t)[:, None], rows, states)
-    assert torch.equal(ponder.steps, depth)
-    expected, weights = step.readout(states), [feat, *step.parameters()]
-    assert_same([out], [expected])
-    assert_same(gradients([out], weights), gradients([expected], weights))
-    assert int(ponder.computed) == 10 and 0 < ponder.flops < ponder.all_flops
-
-
-@pytest.mark.parametrize("name", ["pool", "max"])
-def test_conv_as_attention_where_only_a_node_without_in_edges_is_left(name: str) -> None:
-    graph = dgl.graph(([0, 1], [1, 0]), num_nodes=3)
-    gin = dgl.nn.GINConv(nn.Linear(FEATS, FEATS), "max")
-    conv = gin if name == "max" else dgl.nn.SAGEConv(FEATS, FEATS, "pool")
-    step = randomised(
-        UniversalTransformerStep(ConvAsAttention(conv, FEATS), PositionwiseTransition(FEATS, 12))
-    )
-    feat, depth = normal(3, FEATS), torch.tensor([1, 1, 2])
-    layer = AdaptiveRecurrence(step, ScheduledHalting(depth), rule=Threshold(0.5), max_steps=2)
-    out = layer(graph, feat)[0]
-    layer.halted = "running"  # everyone is computed
-    assert_same([out], [layer(graph, feat)[0]])
-    out.sum().backward()
-
-
-@pytest.mark.parametrize("name", CONVS)
-def test_conv_as_attention_under_autocast_keeps_its_own_dtype(name: str) -> None:
-    layer = AdaptiveRecurrence(conv_step(name).float(), max_steps=2)
-    feat = normal(4, FEATS).float()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = layer(GRAPH, feat)[0]
-    out.float().sum().backward()
-    assert_same([out.float()], [layer(GRAPH, feat)[0]], 5e-2)
-
-
-def test_conv_as_attention_of_a_layer_without_parameters() -> None:
-    step: Any = UniversalTransformerStep(
-        ConvAsAttention(dgl.nn.GINConv(None), FEATS), PositionwiseTransition(FEATS, 12)
-    )
-    layer = AdaptiveRecurrence(step.double(), HaltingUnit(FEATS).double(), max_steps=2)
-    assert layer(GRAPH, normal(4, FEATS))[0].shape == (4, FEATS)
-
-
-def test_conv_as_attention_calls_hooks_and_draws_anew() -> None:
-    step, feat = conv_step("gat"), normal(4, FEATS)
-    plain, calls = step(GRAPH, feat), []
-    step.attention.register_forward_hook(lambda *_: calls.append(1))
-    assert_same([step(GRAPH, feat)], [plain])
-    assert calls == [1]
-    before = [weight.clone() for weight in step.attention.parameters()]
-    step.attention.reset_parameters()
-    assert not any(
-        torch.equal(a, b) for a, b in zip(before, step.attention.parameters(), strict=True)
-    )
-
-
-def test_conv_as_attention_refuses_what_the_layer_does_not_know() -> None:
-    step, feat = conv_step("gin"), normal(4, FEATS)
-    with pytest.raises(ValueError, match="GINConv in the place of attention has no edge_bias"):
-        step(GRAPH, feat, edge_bias=torch.zeros(9))
-    with pytest.raises(ValueError, match="has no get_attention"):
-        step(GRAPH, feat, get_attention=True)
-
-
-def record_of(layer: OutputOnly) -> tuple[Tensor, Tensor]:
-    assert layer.ponder is not None
-    return layer.ponder.steps, layer.ponder.cost
-
-
-def test_output_only_recurrences_in_a_row_and_by_edge_type() -> None:
-    layers = [OutputOnly(build_case(halted=halted).layer) for halted in ("copied", "stale")]
-    feat = normal(4, FEATS)
-    found = dgl.nn.Sequential(*layers)(GRAPH, feat)
-    first, ponder = layers[0].layer(GRAPH, feat)
-    second, later = layers[1].layer(GRAPH, first)
-    assert_same([found, *record_of(layers[0])], [second, ponder.steps, ponder.cost])
-    assert_same(record_of(layers[1]), [later.steps, later.cost])
-    (found.sum() + layers[0].ponder.cost).backward()  # type: ignore[union-attr]
-    assert layers[0].layer.halting.linear.weight.grad.any()
-    hetero = dgl.nn.HeteroGraphConv({"_E": layers[0]}, aggregate="sum")
-    assert_same([hetero(GRAPH, {"_N": feat})["_N"]], [first])
-    by_edges = OutputOnly(EdgeIndexLayer(layers[0].layer))
-    assert_same([by_edges(feat, torch.tensor(ENDS))], [first])
-
-
-def test_output_only_copies_and_files_leave_the_record_out() -> None:
-    layer, feat = OutputOnly(build_case().layer), normal(4, FEATS)
-    out, file = layer(GRAPH, feat), io.BytesIO()
-    torch.save(layer, file)
-    assert layer.ponder is not None and deepcopy(layer).ponder is None
-    assert_same([deepcopy(layer)(GRAPH, feat)], [out])
-
-
-def test_conv_as_attention_refuses_a_layer_that_counts_out_edges() -> None:
-    with pytest.raises(ValueError, match=r"norm='both' divides by the out-degrees of sources"):
-        ConvAsAttention(nn.Sequential(dgl.nn.GraphConv(8, 8)), 8)
-    ConvAsAttention(dgl.nn.GraphConv(8, 8, norm="right"), 8)

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import io
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import dgl
+from graphut.nn import (
+    AdaptiveRecurrence,
+    ConvAsAttention,
+    EdgeIndexLayer,
+    HaltingUnit,
+    LayerAsConv,
+    MultiHeadAttention,
+    OutputOnly,
+    PositionwiseTransition,
+    ScheduledHalting,
+    SeparableConvTransition,
+    Threshold,
+    UniversalTransformerStep,
+)
+from tests.helpers import assert_same, gradients, normal
+from tests.nn.cases import FEATS, build_case, randomised
+
+ENDS = ([0, 0, 1, 1, 2, 2, 3, 3, 3], [1, 2, 3, 0, 0, 1, 2, 1, 1])  # one edge twice
+GRAPH, EDGES = dgl.graph(ENDS, num_nodes=4), torch.tensor(ENDS)
+
+
+# LayerAsConv
+
+
+def record_of(layer: LayerAsConv) -> tuple[Tensor, Tensor]:
+    assert layer.ponder is not None
+    return layer.ponder.steps, layer.ponder.cost
+
+
+def test_layer_as_conv_in_sequential_and_by_edge_type() -> None:
+    layers = [LayerAsConv(build_case(halted=halted).layer) for halted in ("copied", "stale")]
+    feat = normal(4, FEATS)
+    found = dgl.nn.Sequential(*layers)(GRAPH, feat)
+    first, ponder = layers[0].layer(GRAPH, feat)
+    second, later = layers[1].layer(GRAPH, first)
+    assert_same([found, *record_of(layers[0])], [second, ponder.steps, ponder.cost])
+    assert_same(record_of(layers[1]), [later.steps, later.cost])
+    (found.sum() + layers[0].ponder.cost).backward()  # type: ignore[union-attr]
+    assert layers[0].layer.halting.linear.weight.grad.any()
+    hetero = dgl.nn.HeteroGraphConv({"_E": layers[0]}, aggregate="sum")
+    assert_same([hetero(GRAPH, {"_N": feat})["_N"]], [first])
+
+
+def test_layer_as_conv_in_pygs_sequential() -> None:
+    pyg = pytest.importorskip("torch_geometric.nn")
+    layers = [LayerAsConv(build_case(halted=halted).layer) for halted in ("copied", "stale")]
+    feat = normal(4, FEATS)
+    found = pyg.Sequential("x, edge_index", [(each, "x, edge_index -> x") for each in layers])
+    assert_same([found(feat, EDGES)], [dgl.nn.Sequential(*layers)(GRAPH, feat)])
+
+
+def test_layer_as_conv_accepts_the_arguments_of_dgl_and_of_pyg() -> None:
+    layer, feat = LayerAsConv(build_case(edge_dim=3).layer), normal(4, FEATS)
+    edge_feat = normal(9, 3, seed=1)
+    options: dict[str, Any] = {"positions": torch.arange(1, 5), "get_attention": True}
+    expected, ponder, weights = layer.layer(GRAPH, feat, edge_feat=edge_feat, **options)
+    for out, found in (
+        layer(GRAPH, feat, edge_feat=edge_feat, **options),
+        layer(feat, EDGES, edge_feat, **options),
+        layer(x=feat, edge_index=EDGES, edge_attr=edge_feat, **options),
+    ):
+        assert_same([out, *found], [expected, *weights])
+        assert_same(record_of(layer), [ponder.steps, ponder.cost])
+
+
+@pytest.mark.parametrize("in_feats", [8, (5, 8)], ids=["homogeneous", "bipartite"])
+def test_layer_as_conv_is_pygs_transformer_convolution(in_feats: Any) -> None:
+    pyg = pytest.importorskip("torch_geometric.nn")
+    layer = randomised(MultiHeadAttention(in_feats, 2))
+    layer.output = nn.Identity()  # PyG has no map after the heads
+    other = pyg.TransformerConv(in_feats, 4, 2, root_weight=False).double()
+    key, value = layer.key_value.weight.chunk(2), layer.key_value.bias.chunk(2)
+    for theirs, weight, bias in (
+        (other.lin_key, key[0], value[0]),
+        (other.lin_value, key[1], value[1]),
+        (other.lin_query, layer.query.weight, layer.query.bias),
+    ):
+        theirs.weight.data, theirs.bias.data = weight.data, bias.data
+    edges = torch.tensor([[3, 0, 0, 2, 1, 3, 0], [0, 0, 1, 1, 2, 1, 1]])
+    x: Any = normal(4, 8)
+    if isinstance(in_feats, tuple):
+        x = normal(4, 5), normal(3, 8, seed=1)
+    else:
+        edges = torch.cat([edges, torch.tensor([[1], [3]])], 1)
+    expected, (_, weights) = other(x, edges, return_attention_weights=True)
+    found = LayerAsConv(layer)(x, edges, get_attention=True)
+    leaves = x if isinstance(x, tuple) else [x]
+    assert_same(found, [expected, weights])
+    assert_same(gradients(found[:1], leaves), gradients([expected], leaves))
+
+
+def test_layer_as_conv_keeps_a_convolution_inside_the_graphs_of_a_batch() -> None:
+    step = UniversalTransformerStep(MultiHeadAttention(8, 2), SeparableConvTransition(8, 12))
+    layer = LayerAsConv(AdaptiveRecurrence(randomised(step), max_steps=2))
+    x, loops = normal(5, 8), torch.arange(5).expand(2, 5)
+    out = layer(x, loops, batch=torch.tensor([0, 0, 1, 1, 1]))
+    for nodes in (slice(0, 2), slice(2, 5)):
+        size = nodes.stop - nodes.start
+        assert_same([out[nodes]], [layer(x[nodes], torch.arange(size).expand(2, size))])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, edges: (x[None], edges), r"x must be \(N, F\).* got shape \(1, 4, 8\)"),
+        (lambda x, edges: (x[:1], edges), "edge_index refers to source node 1, but x has only 1 r"),
+        (lambda x, edges: (x, edges - 1), "refers to source node -1, but x has only 4 rows"),
+        (lambda x, edges: ((x, x[:3]), edges), "refers to target node 3, but x has only 3 rows"),
+        (lambda x, edges: (x, edges, torch.ones(9, 3)), "got no edge_dim and features of shape"),
+        (lambda x, edges: (x, edges[:, 1:3]), r"node 0, 1.*torch_geometric.utils.add_self_loops"),
+    ],
+)
+def test_layer_as_conv_names_what_is_wrong_in_a_call(call: Any, words: str) -> None:
+    layer = LayerAsConv(randomised(MultiHeadAttention(8, 2)))
+    with pytest.raises(ValueError, match=words):
+        layer(*call(normal(4, 8), EDGES))
+
+
+def test_layer_as_conv_leaves_the_record_out_of_copies_and_files() -> None:
+    layer, feat = LayerAsConv(build_case().layer), normal(4, FEATS)
+    out, file = layer(GRAPH, feat), io.BytesIO()
+    torch.save(layer, file)
+    assert layer.ponder is not None and deepcopy(layer).ponder is None
+    assert_same([deepcopy(layer)(GRAPH, feat)], [out])
+
+
+def test_old_names_of_layer_as_conv_still_work() -> None:
+    layer, feat = build_case().layer, normal(4, FEATS)
+    with pytest.warns(DeprecationWarning, match="OutputOnly is now LayerAsConv"):
+        only = OutputOnly(layer)
+    with pytest.warns(DeprecationWarning, match="EdgeIndexLayer is now LayerAsConv"):
+        both = EdgeIndexLayer(layer)
+    out, ponder = both(feat, EDGES)
+    assert_same([only(GRAPH, feat), *record_of(only)], [out, ponder.steps, ponder.cost])
+
+
+# ConvAsAttention
+
+
+def pyg_conv(name: str, *args: Any, **options: Any) -> nn.Module:
+    conv: nn.Module = getattr(pytest.importorskip("torch_geometric.nn"), name)(*args, **options)
+    return conv
+
+
+CONVS: dict[str, Any] = {
+    "gat": lambda: dgl.nn.GATConv(FEATS, FEATS // 2, 2),
+    "gin": lambda: dgl.nn.GINConv(nn.Linear(FEATS, FEATS)),
+    "sage": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "mean"),
+    "pyg_gat": lambda: pyg_conv("GATConv", FEATS, FEATS // 2, 2, add_self_loops=False),
+    "pyg_gin": lambda: pyg_conv("GINConv", nn.Linear(FEATS, FEATS)),
+    "pyg_sage": lambda: pyg_conv("SAGEConv", FEATS, FEATS, aggr="max"),
+}
+
+
+def conv_step(name: str, norm: str = "post") -> UniversalTransformerStep:
+    conv: Any = ConvAsAttention(CONVS[name](), FEATS)
+    return randomised(UniversalTransformerStep(conv, PositionwiseTransition(FEATS, 12), norm=norm))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("name", CONVS)
+def test_conv_as_attention_in_a_recurrence_equals_masks(name: str, norm: str) -> None:
+    step, feat, depth = conv_step(name, norm), normal(4, FEATS), torch.tensor([3, 1, 4, 2])
+    conv: Any = step.attention
+    options: Any = {"halted": "frozen", "position_signal": None, "step_signal": None}
+    layer = AdaptiveRecurrence(
+        step, ScheduledHalting(depth), rule=Threshold(0.5), max_steps=5, **options
+    )
+    out, ponder = layer(GRAPH, feat)
+
+    def convolve(states: Tensor) -> Tensor:
+        found = conv.conv(states, EDGES) if "pyg" in name else conv.conv(GRAPH, states)
+        return found.flatten(1)
+
+    states = feat
+    for t in range(1, 5):
+        if norm == "post":
+            rows = step.attention_norm(states + convolve(states))
+            rows = step.transition_norm(rows + step.transition.layers(rows))
+        else:
+            rows = states + convolve(step.attention_norm(states))
+            rows = rows + step.transition.layers(step.transition_norm(rows))
+        states = torch.where((depth >= t)[:, None], rows, states)
+    assert torch.equal(ponder.steps, depth)
+    expected, weights = step.readout(states), [feat, *step.parameters()]
+    assert_same([out], [expected])
+    assert_same(gradients([out], weights), gradients([expected], weights))
+    assert int(ponder.computed) == 10 and 0 < ponder.flops < ponder.all_flops
+
+
+@pytest.mark.parametrize("name", ["gat", "pool", "max", "pyg_sage"])
+def test_conv_as_attention_where_no_edges_are_left(name: str) -> None:
+    graph = dgl.graph(([0, 1], [1, 0]), num_nodes=3)
+    if name == "pool":
+        conv: Any = dgl.nn.SAGEConv(FEATS, FEATS, "pool")
+    elif name == "max":
+        conv = dgl.nn.GINConv(nn.Linear(FEATS, FEATS), "max")
+    else:
+        conv = CONVS[name]()
+        if name == "gat":
+            conv.set_allow_zero_in_degree(True)
+    step = randomised(
+        UniversalTransformerStep(ConvAsAttention(conv, FEATS), PositionwiseTransition(FEATS, 12))
+    )
+    feat, depth = normal(3, FEATS), torch.tensor([1, 1, 2])
+    layer = AdaptiveRecurrence(step, ScheduledHalting(depth), rule=Threshold(0.5), max_steps=2)
+    out = layer(graph, feat)[0]
+    layer.halted = "running"  # all nodes are computed
+    assert_same([out], [layer(graph, feat)[0]])
+    out.sum().backward()
+    nothing = dgl.graph(([], []))
+    layer.halting = HaltingUnit(FEATS).double()
+    assert layer(nothing, feat[:0])[0].shape == (0, FEATS)
+
+
+@pytest.mark.parametrize("name", ["gat", "sage", "pyg_gat"])
+def test_conv_as_attention_under_autocast_keeps_its_own_dtype(name: str) -> None:
+    layer = AdaptiveRecurrence(conv_step(name).float(), max_steps=2)
+    feat = normal(4, FEATS).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(GRAPH, feat)[0]
+    out.float().sum().backward()
+    assert_same([out.float()], [layer(GRAPH, feat)[0]], 5e-2)
+
+
+def test_conv_as_attention_of_a_layer_without_parameters() -> None:
+    step: Any = UniversalTransformerStep(
+        ConvAsAttention(dgl.nn.GINConv(None), FEATS), PositionwiseTransition(FEATS, 12)
+    )
+    layer = AdaptiveRecurrence(step.double(), HaltingUnit(FEATS).double(), max_steps=2)
+    assert layer(GRAPH, normal(4, FEATS))[0].shape == (4, FEATS)
+
+
+def test_conv_as_attention_calls_hooks_and_resets_its_parameters() -> None:
+    step, feat = conv_step("gat"), normal(4, FEATS)
+    plain, calls = step(GRAPH, feat), []
+    step.attention.register_forward_hook(lambda *_: calls.append(1))
+    assert_same([step(GRAPH, feat)], [plain])
+    assert calls == [1]
+    before = [weight.clone() for weight in step.attention.parameters()]
+    step.attention.reset_parameters()
+    assert not any(
+        torch.equal(a, b) for a, b in zip(before, step.attention.parameters(), strict=True)
+    )
+
+
+def test_conv_as_attention_refuses_options_that_the_convolution_lacks() -> None:
+    step, feat = conv_step("gin"), normal(4, FEATS)
+    options = {"edge_bias": torch.zeros(9), "get_attention": True}
+    for name, value in options.items():
+        with pytest.raises(ValueError, match=f"GINConv .* does not support {name}"):
+            step(GRAPH, feat, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: nn.Sequential(dgl.nn.GraphConv(8, 8)),
+            "norm='both' divides by the out-degrees of sources",
+        ),
+        (lambda: pyg_conv("GCNConv", 8, 8), "GCNConv takes one tensor .* such as SAGEConv"),
+        (lambda: pyg_conv("GATConv", 8, 8), "GATConv adds .* give it add_self_loops=False"),
+    ],
+    ids=["dgl", "pyg-one-tensor", "pyg-self-loops"],
+)
+def test_conv_as_attention_refuses_convolutions_that_depend_on_other_nodes(
+    make: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        ConvAsAttention(make(), 8)
+    ConvAsAttention(dgl.nn.GraphConv(8, 8, norm="right"), 8)
