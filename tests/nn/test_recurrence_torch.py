@@ -11,7 +11,7 @@ from torch._dynamo.exc import Unsupported
 from torch.autograd.graph import saved_tensors_hooks
 
 from graphut.attention.library import compiled
-from graphut.nn import FixedDepth, OutputOnly, ScheduledHalting
+from graphut.nn import FixedDepth, LayerAsConv, ScheduledHalting
 from graphut.nn.context import GraphContext
 from tests.helpers import assert_same, covering, gradients, layout_of, name_of, normal
 from tests.nn.cases import HALTED, MODES, Case, build_case, engine, halve
@@ -57,7 +57,7 @@ def test_recurrence_compiles_as_a_whole_where_the_host_asks_for_nothing(
 def test_recurrence_with_a_frontier_cannot_be_exported() -> None:
     case = build_case()
     with pytest.raises(RuntimeError, match=r"torch.export cannot record how many nodes halt"):
-        torch.export.export(OutputOnly(case.layer), (case.graph, case.feat), strict=False)
+        torch.export.export(LayerAsConv(case.layer), (case.graph, case.feat), strict=False)
 
 
 # The compiler looks at the gradients of what an uncompiled part returns.
