@@ -1,4 +1,4 @@
-"""Edges between the nodes of a line, as arcs."""
+"""Edges drawn as arcs between nodes on a line."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 def arcs(source: Tensor, destination: Tensor) -> Tensor:
-    """Return half ellipses from source to destination, clockwise: `(edges, points, 2)`."""
+    """Return clockwise half circles from source to destination, `(edges, points, 2)`."""
     angle = torch.linspace(torch.pi, 0, 33)
     middle = (source + destination)[:, None] / 2
     radius = (destination - source)[:, None] / 2
     return torch.stack([middle + radius * angle.cos(), radius * angle.sin()], dim=2)
 
 
-def line_style(count: int) -> dict[str, float]:
-    """Return thin and faint lines where there are many, so that dense regions can be seen."""
+def edge_style(count: int) -> dict[str, float]:
+    """Return line width and opacity for a number of edges; many edges are thin and faint."""
     count = max(count, 1)
     return {
         "linewidths": max(0.25, min(1.0, 150 / count**0.75)),
@@ -29,7 +29,7 @@ def line_style(count: int) -> dict[str, float]:
 
 
 def frame_arcs(axes: Axes, nodes: int, lengths: list[int]) -> None:
-    """Set the limits of the axes to what arcs of these lengths take, and hide the frame."""
+    """Fit the limits of the axes to arcs of these lengths, and hide the frame."""
     from matplotlib.ticker import MaxNLocator
 
     above, below = max([0, *lengths]) / 2, min([0, *lengths]) / 2

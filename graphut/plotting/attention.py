@@ -1,4 +1,4 @@
-"""Pictures of attention: who attends to whom, in each step and by each head."""
+"""Pictures of attention weights in each step and head."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 MAX_PANELS = 128
-_SHORT = 12  # tokens of a sentence that is drawn with lines
-_SHORT_NAME = 8  # letters of such a token
+_SHORT = 12  # most tokens for a picture with lines
+_SHORT_NAME = 8  # most letters of a token in a picture with lines
 _LONGEST = 24
 
 
@@ -28,27 +28,27 @@ def draw_attention(
     *,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Draw attention weights, with a row of panels for each step and a column for each head.
+    """Draw attention weights: one row of panels per step, one column per head.
 
-    In a short sentence, lines go from what is read, below, to who reads it, above, and are as dark
-    as the weight is large. One with many tokens or long names is a matrix with a row for each
-    reader. Who has halted is grey and reads nothing.
+    For a short sentence, lines run from the keys (bottom) to the queries (top), and darker lines
+    are larger weights. For many tokens or long names each panel is a heat map with one row per
+    query. Halted queries are grey and have no weights.
 
     Parameters
     ----------
     weights : Tensor
-        `(steps, heads, queries, keys)`, such as `ponder.attention.dense()`.
+        `(steps, heads, queries, keys)`, for example `ponder.attention.dense()`.
     queries : sequence of str
-        Names of those who read.
+        Names of the queries.
     keys : sequence of str, optional
-        Names of what is read; the same as `queries`, if not given.
+        Names of the keys; the default is `queries`.
     figure : Figure or SubFigure, optional
-        An empty one to draw on, and to return.
+        Empty figure to draw on. The default is a new figure.
 
     Raises
     ------
     ValueError
-        If there are other numbers of names than of queries and keys, or too many panels.
+        If the numbers of names do not match the weights, or there are more than 128 panels.
 
     Examples
     --------
@@ -60,14 +60,14 @@ def draw_attention(
     keys = queries if keys is None else keys
     if weights.dim() != 4 or weights.shape[2:] != (len(queries), len(keys)):
         raise ValueError(
-            f"weights must be (steps, heads, {len(queries)}, {len(keys)}), for so many names of "
-            f"queries and keys; got {tuple(weights.shape)}"
+            f"weights must be (steps, heads, {len(queries)}, {len(keys)}) to match the names; "
+            f"got {tuple(weights.shape)}"
         )
     steps, heads = weights.shape[:2]
     if steps * heads > MAX_PANELS:
         raise ValueError(
-            f"{steps} steps of {heads} heads are too many panels, at most {MAX_PANELS}: take some "
-            "steps, as weights[:8], or the mean of the heads, weights.mean(1, keepdim=True)"
+            f"{steps} steps of {heads} heads are more than {MAX_PANELS} panels: pass some of the "
+            "steps, weights[:8], or the mean over heads, weights.mean(1, keepdim=True)"
         )
     weights = weights.detach().float().cpu()
     named = [[shortened(str(name), _LONGEST) for name in names] for names in (queries, keys)]
@@ -94,13 +94,13 @@ def draw_attention(
 def attention_size(
     weights: Tensor, queries: Sequence[str], keys: Sequence[str]
 ) -> tuple[float, float]:
-    """Return width and height, in inches, of a picture of these weights between named tokens."""
+    """Return width and height in inches of a picture of attention weights."""
     steps, heads = weights.shape[:2]
     longest = max(len(queries), len(keys))
     if _has_lines(queries, keys):
         width = max(1.0, 0.25 * longest)
         level = 1.5 * longest * max(widest(names, FLAT_SIZE) for names in (queries, keys))
-        if level < 1.5 * width:  # a bit more width, so that names need not be turned
+        if level < 1.5 * width:  # slightly wider, so that names stay horizontal
             return 0.5 + heads * max(width, level), 0.4 + 0.95 * steps
         names = [str(name) for name in (*queries, *keys)]
         room = max(widest([name, name], NAME_SIZE) for name in names)
@@ -119,9 +119,9 @@ def _draw_lines(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
-    reader, read = weights.nonzero(as_tuple=True)
-    ends = torch.stack([read, torch.zeros_like(read), reader, torch.ones_like(read)], 1)
-    shades = weights[reader, read].nan_to_num().abs().clamp_max(1.0).tolist()
+    query, key = weights.nonzero(as_tuple=True)
+    ends = torch.stack([key, torch.zeros_like(key), query, torch.ones_like(key)], 1)
+    shades = weights[query, key].nan_to_num().abs().clamp_max(1.0).tolist()
     colours = [to_rgba(BLUE, shade) for shade in shades]
     widths = [0.5 + 2 * shade for shade in shades]
     lines = list(ends.view(-1, 2, 2).numpy())

@@ -1,4 +1,4 @@
-"""Grids of cells that are shaded by numbers from 0 to 1, and the names along their sides."""
+"""Heat maps with named rows and columns."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.image import AxesImage
 
-NAME_SIZE = 9.0  # points, of a name where there is room
-FLAT_SIZE = 6.0  # of names beside each other at the least: others are turned
-_SMALLEST = 5.0  # of one that can be read
+NAME_SIZE = 9.0  # points, default font size of names
+FLAT_SIZE = 6.0  # smallest size of horizontal names; below it names are rotated
+_SMALLEST = 5.0  # smallest readable size; below it names are replaced by numbers
 
 
 def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage:
-    """Draw a cell for each of `(rows, columns)` values from 0 to 1, and none for NaN.
+    """Draw a heat map of values from 0 to 1, of shape `(rows, columns)`; NaN cells stay empty.
 
-    The numbers are written on the cells, where they fit and are asked for.
+    With `numbers`, the values are written into the cells if they fit.
     """
     from matplotlib import colormaps
 
@@ -40,10 +40,7 @@ def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage
 
 
 def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 0) -> None:
-    """Write names along an axis, or the numbers of some, from `first`, where names do not fit.
-
-    There are so many `inches` between two names.
-    """
+    """Label an axis with names `inches` apart, or with numbers from `first` if they do not fit."""
     from matplotlib.axis import XAxis
     from matplotlib.ticker import MaxNLocator
 
@@ -60,11 +57,11 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 
 
 
 def widest(names: Sequence[str], size: float) -> float:
-    """Return about how many inches names need between them beside each other, in a size in points.
+    """Return the distance in inches that horizontal names need; `size` is the font size in points.
 
     Examples
     --------
-    >>> widest(["a", "be", "<eos>"], 72.0)  # half of each of the last two, and a half between
+    >>> widest(["a", "be", "<eos>"], 72.0)  # half of each of the last two names, and half a letter
     2.6
     """
     letters = max((len(left) + 1 + len(right) for left, right in pairwise(names)), default=0) / 2

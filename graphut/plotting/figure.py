@@ -1,4 +1,4 @@
-"""Figures of matplotlib, which is imported when the first figure is made."""
+"""Helpers for figures; matplotlib is imported when the first figure is created."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Colours of Okabe and Ito, and wine of Tol. Blue, orange and wine differ to readers with any colour
-# vision; green and blue look alike without blue cones: such lines need another mark.
+# Blue, vermilion and green of Okabe and Ito, and wine of Tol. Blue, orange and wine can be told
+# apart with any colour vision; green and blue cannot with tritanopia, so their markers differ too.
 BLUE, ORANGE, GREEN, WINE = "#0072B2", "#D55E00", "#009E73", "#882255"
 
 
-def looks() -> Iterator[tuple[str, str, str]]:
-    """Yield colour, mark and kind of line for one series after another, sixteen and again."""
+def line_styles() -> Iterator[tuple[str, str, str]]:
+    """Yield colour, marker and line style of successive series; the 16 combinations repeat."""
     colours = (BLUE, ORANGE, WINE, GREEN)
     marks = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
     return cycle([(colours[i], *marks[(i + turn) % 4]) for turn in range(4) for i in range(4)])
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches, laid out so that nothing is cut off.
+    """Return an empty figure with constrained layout; the size is in inches.
 
-    ImportError if there is no matplotlib; the message says how to install it.
+    Raises ImportError with installation instructions if matplotlib is missing.
     """
     try:
         from matplotlib.figure import Figure
@@ -40,37 +40,37 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def check_picture_path(path: str | Path, *others: str) -> None:
-    """Raise an error if a picture cannot be written into a path, before it is drawn.
+    """Check, before drawing, that a picture can be written to a path.
 
-    It is `ValueError` if matplotlib knows no picture with its ending, nor `others`, and
-    `FileNotFoundError` if its folder is not there.
+    Raises ValueError if the file format is neither supported by matplotlib nor in `others`, and
+    FileNotFoundError if the folder does not exist.
     """
     ending = Path(path).suffix[1:].lower()
     known = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
     if ending not in known:
         raise ValueError(
-            f"cannot draw into {path}: {ending!r} is not supported; let it end with "
+            f"cannot draw into {path}: {ending!r} is not supported; choose one of "
             f"{', '.join(f'.{kind}' for kind in known)}"
         )
     if not Path(path).absolute().parent.is_dir():
-        raise FileNotFoundError(f"cannot draw into {path}: make its folder, or name another")
+        raise FileNotFoundError(f"cannot draw into {path}: its folder does not exist")
 
 
 def save_figure(figure: Figure | SubFigure, path: str | Path) -> None:
-    """Write a figure into a file; the ending of its name says what kind of picture it is."""
+    """Write a figure to a file; the suffix of the file name selects the format."""
     check_picture_path(path)
     with explain_write_errors(path):
         figure.figure.savefig(path)
 
 
 def spacing(axes: Axes, columns: int, rows: int) -> tuple[float, float]:
-    """Return about how many inches a column is wide and a row is high on axes with so many."""
+    """Return the approximate width of a column and height of a row of the axes, in inches."""
     dpi = axes.figure.dpi
     return axes.bbox.width / dpi / max(columns, 1), axes.bbox.height / dpi / max(rows, 1)
 
 
 def shortened(text: str, longest: int = 32) -> str:
-    """Return a text, cut where it is longer than `longest`.
+    """Shorten a text to at most `longest` characters.
 
     Examples
     --------

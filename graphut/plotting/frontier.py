@@ -1,4 +1,4 @@
-"""Pictures of the frontier: which nodes are active in each step, and what they read."""
+"""Pictures and animations of the frontier: the active nodes of each step and their in-edges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.checks import check_same_nodes
-from graphut.plotting.arcs import arcs, line_style
+from graphut.plotting.arcs import arcs, edge_style
 from graphut.plotting.cells import widest
 from graphut.plotting.figure import BLUE, new_figure, shortened
 
@@ -24,42 +24,44 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 Places: TypeAlias = "Tensor | NDArray[Any] | Mapping[int, Any] | Sequence[Any]"
+Active: TypeAlias = "Sequence[int] | Tensor | Sequence[Tensor]"
 MAX_NODES = 512
 MAX_PANELS = 12
-_COLUMNS = 4  # of panels with a graph
+_COLUMNS = 4  # panels in a row, for a graph with places
 _NAME_SIZE = 7.0  # points
 
 
 def draw_frontier(
     graph: DGLGraph | EdgeLayout,
-    steps: Sequence[int] | Tensor,
+    steps: Active,
     *,
     names: Sequence[str] | None = None,
     places: Places | None = None,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Draw a sentence or a graph at each step: blue nodes are active and read along the edges.
+    """Draw the active nodes of each step in blue, together with their in-edges.
 
-    Of more than 12 steps, 12 are drawn, from the first to the last.
+    If there are more than 12 steps, 12 of them are drawn, including the first and the last.
 
     Parameters
     ----------
     graph : DGLGraph or EdgeLayout
-        The graph of `N` nodes along which they attend.
-    steps : sequence of int or Tensor
-        `(N,)`, the steps that each node took, such as `ponder.steps`.
+        The graph of `N` nodes.
+    steps : sequence of int, Tensor, or sequence of Tensor
+        `(N,)`, number of steps of each node, for example `ponder.steps`; or, for nodes that wake,
+        the ids of the active nodes in each step, for example `ponder.frontiers`.
     names : sequence of str, optional
         Names of the nodes.
     places : Tensor, array or dict, optional
-        `(N, 2)`, where nodes are drawn; or a place for each node's id, such as those that
-        `networkx.kamada_kawai_layout` finds. Without places they stand on a line, as tokens do.
+        `(N, 2)`, coordinates of the nodes, or a mapping from node id to coordinates, for example
+        from `networkx.kamada_kawai_layout`. By default the nodes are on a line, like tokens.
     figure : Figure or SubFigure, optional
-        An empty one to draw on, and to return.
+        Empty figure to draw on. The default is a new figure.
 
     Raises
     ------
     ValueError
-        If steps, names or places are not those of the graph's nodes, or there are too many nodes.
+        If steps, names or places do not match the nodes, or there are more than 512 nodes.
 
     Examples
     --------
@@ -82,15 +84,15 @@ def draw_frontier(
 
 def animate_frontier(
     graph: DGLGraph | EdgeLayout,
-    steps: Sequence[int] | Tensor,
+    steps: Active,
     *,
     names: Sequence[str] | None = None,
     places: Places | None = None,
 ) -> FuncAnimation:
-    """Return what `draw_frontier` draws as an animation, of which each step is a frame.
+    """Return an animation of the frontier with one frame per step.
 
-    `animation.save("frontier.gif", writer="pillow")` writes it. Parameters and errors are those of
-    `draw_frontier`.
+    `animation.save("frontier.gif", writer="pillow")` saves it. See `draw_frontier` for parameters
+    and errors.
     """
     draw, last, size = _scene(graph, steps, names, places)
     figure = new_figure(*size)
@@ -102,81 +104,97 @@ def animate_frontier(
         axes.clear()
         draw(axes, step)
 
-    # In the last frame all have halted.
+    # In the last frame no node is active.
     return FuncAnimation(figure, draw_frame, range(1, last + 2), interval=800)
 
 
 def _scene(
     graph: DGLGraph | EdgeLayout,
-    steps: Sequence[int] | Tensor,
+    steps: Active,
     names: Sequence[str] | None,
     places: Places | None,
 ) -> tuple[partial[None], int, tuple[float, float]]:
-    """Return a function of axes and a step that draws, the last step, and a size in inches."""
+    """Return a function that draws a step on axes, the number of steps, and the size in inches."""
     check_same_nodes(graph)
-    layout, steps = as_layout(graph).to("cpu"), torch.as_tensor(steps).cpu()
+    layout = as_layout(graph).to("cpu")
     nodes = layout.num_dst
     if places is not None and layout.num_src != nodes:
-        raise ValueError("places are for a graph whose sources are its destinations, not a block")
+        raise ValueError("places need a graph whose sources are its destinations, not a block")
     if isinstance(places, Mapping):
         if places.keys() != {*range(nodes)}:
-            raise ValueError(f"places must be of the nodes 0 to {nodes - 1}, got {[*places]}")
+            raise ValueError(f"places must have the keys 0 to {nodes - 1}, got {[*places]}")
         places = [places[node] for node in range(nodes)]
     if places is not None:
         places = torch.as_tensor(np.asarray(places, dtype=np.float64))
     if not 0 < nodes <= MAX_NODES:
-        raise ValueError(f"a picture has 1 to {MAX_NODES} nodes, and the graph {nodes}")
+        raise ValueError(f"a picture has 1 to {MAX_NODES} nodes, but the graph has {nodes}")
     names = [""] * nodes if names is None else [shortened(str(name), 12) for name in names]
-    counts = {"steps": len(steps), "names": len(names)}
-    counts["places"] = nodes if places is None else len(places)
-    for what, count in counts.items():
-        if count != nodes:
-            raise ValueError(f"the graph has {nodes} nodes, but there are {count} {what}")
+    for what, given in (("names", names), ("places", places)):
+        if given is not None and len(given) != nodes:
+            raise ValueError(f"the graph has {nodes} nodes, but there are {len(given)} {what}")
+    active = _active_nodes(steps, nodes)
     if places is not None:
-        return partial(_draw_step, layout, steps, names, places, 0), int(steps.max()), (2.6, 2.6)
+        return partial(_draw_step, layout, active, names, places, 0), len(active) - 1, (2.6, 2.6)
     apart = widest(names, _NAME_SIZE)
     width = min(max(0.5 + max(0.4, apart) * nodes, 3.0), 16.0)
     turned = apart * nodes > width
     room = max(widest([name, name], _NAME_SIZE) for name in names) if turned else 0.0
-    draw = partial(_draw_step, layout, steps, names, places, 90 if turned else 0)
-    return draw, int(steps.max()), (width, 1.2 + room)
+    draw = partial(_draw_step, layout, active, names, places, 90 if turned else 0)
+    return draw, len(active) - 1, (width, 1.2 + room)
+
+
+def _active_nodes(steps: Active, nodes: int) -> Tensor:
+    """Return whether each node is active in each step, `(steps + 1, nodes)`; none at the end."""
+    if len(steps) and isinstance(steps[0], Tensor) and steps[0].dim() == 1:
+        active = torch.zeros(len(steps) + 1, nodes, dtype=torch.bool)
+        for row, frontier in zip(active, steps, strict=False):
+            if len(frontier) and int(frontier.max()) >= nodes:
+                raise ValueError(
+                    f"steps has node {int(frontier.max())}, but the graph has {nodes} nodes"
+                )
+            row[frontier.cpu()] = True
+        return active
+    counts = torch.as_tensor(steps).cpu()
+    if len(counts) != nodes:
+        raise ValueError(f"the graph has {nodes} nodes, but there are {len(counts)} steps")
+    return counts >= torch.arange(1, int(counts.max()) + 2)[:, None]
 
 
 def _draw_step(
     layout: EdgeLayout,
-    steps: Tensor,
+    is_active: Tensor,
     names: Sequence[str],
     places: Tensor | None,
     rotation: int,
     axes: Axes,
     step: int,
 ) -> None:
-    """Draw the nodes, and the edges along which active ones read; of a graph all edges, faintly."""
+    """Draw the nodes, the in-edges of active nodes, and with places also all other edges."""
     from matplotlib.collections import LineCollection
 
-    active = steps >= step
+    active = is_active[step - 1]
     nodes = active.nonzero()[:, 0]
     row, source, _ = layout.in_edges(nodes)
     others = source != nodes[row]
-    source, reader = source[others], nodes[row][others]
+    source, destination = source[others], nodes[row][others]
     if places is None:
-        lines = arcs(source, reader)
-        x, y = range(len(steps)), [0.0] * len(steps)
+        lines = arcs(source, destination)
+        x, y = range(len(active)), [0.0] * len(active)
         longest = (layout.sources() - torch.repeat_interleave(layout.in_degrees)).abs().tolist()
         reach = 0.55 * max([1, *longest])
-        axes.set(xlim=(-0.6, len(steps) - 0.4), ylim=(-reach, reach))
+        axes.set(xlim=(-0.6, len(active) - 0.4), ylim=(-reach, reach))
     else:
-        lines = torch.stack([places[source], places[reader]], 1)
+        lines = torch.stack([places[source], places[destination]], 1)
         row, every, _ = layout.in_edges()
         ends = torch.stack([places[every], places[row]], 1)
         axes.add_collection(LineCollection(list(ends.numpy()), colors="0.85", zorder=0))
         x, y = places.T.tolist()
         axes.set_aspect("equal")
         axes.margins(0.12)
-    style = line_style(len(reader))
+    style = edge_style(len(destination))
     axes.add_collection(LineCollection(list(lines.numpy()), colors=BLUE, zorder=1, **style))
     colours = [BLUE if is_active else "0.85" for is_active in active.tolist()]
-    size = max(10.0, min(150.0, (4000 if places is None else 1500) / len(steps)))
+    size = max(10.0, min(150.0, (4000 if places is None else 1500) / len(active)))
     axes.scatter(x, y, size, colours, edgecolors="0.4", linewidths=0.5, zorder=2)
     for place, name, is_active in zip(zip(x, y, strict=True), names, active.tolist(), strict=True):
         inside = len(name) <= 2
@@ -186,6 +204,6 @@ def _draw_step(
             va="center" if inside else "top", parse_math=False, rotation=0 if inside else rotation,
             color="white" if is_active and inside else "black" if is_active else "0.45",
         )  # fmt: skip
-    title = f"step {step}: {len(nodes)} of {len(steps)} active" if len(nodes) else "all have halted"
-    axes.set_title(title, size=9)
+    title = f"step {step}: {len(nodes)} of {len(active)} active"
+    axes.set_title(title if len(nodes) else "no node is active", size=9)
     axes.set_axis_off()

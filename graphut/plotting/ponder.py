@@ -1,4 +1,4 @@
-"""Pictures of pondering: the steps that each token took, and its halting probabilities."""
+"""Ponder maps: the number of steps and the halting probabilities of each token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_LONG = 10  # letters of a name that is written beside its row, not above its column
+_LONG = 10  # longer names label rows, shorter ones label columns
 _LONGEST = 60
 
 
@@ -26,27 +26,27 @@ def draw_ponder(
     *,
     axes: Axes | None = None,
 ) -> Figure | SubFigure:
-    """Draw the steps that each token took, a cell a step, and write how many there were.
+    """Draw the ponder time of tokens: one cell per step, followed by the number of steps.
 
-    Tokens stand beside each other, and steps follow downwards. Names as long as sentences are
-    below each other: ponder time by fact, as in arXiv 1807.03819, Figs. 5 to 8.
+    Each token is a column, with steps from top to bottom. If the names are long, for example facts,
+    each token is a row, as in arXiv 1807.03819, Figs. 5 to 8.
 
     Parameters
     ----------
     names : sequence of str
-        The tokens, `N` of them.
+        Names of the `N` tokens.
     steps : sequence of int or Tensor
-        `(N,)`, their steps, such as `ponder.steps`.
+        `(N,)`, number of steps of each token, for example `ponder.steps`.
     halting : Tensor, optional
-        `(steps, N)`, the halting probabilities by which cells are shaded, such as
-        `ponder.halting`. Without it they are shaded by the steps of their token.
+        `(steps, N)`, halting probabilities that set the colour of the cells, for example
+        `ponder.halting`. By default the colour shows the number of steps of the token.
     axes : Axes, optional
-        Where to draw; the figure to which they belong is returned.
+        Axes to draw on. The function returns their figure.
 
     Raises
     ------
     ValueError
-        If there is no token, or there are other numbers of names, steps and probabilities.
+        If there are no tokens, or the numbers of names, steps and probabilities differ.
 
     Examples
     --------
@@ -56,7 +56,9 @@ def draw_ponder(
     """
     steps = torch.as_tensor(steps).cpu()
     if len(names) == 0 or steps.shape != (len(names),):
-        raise ValueError(f"there are {len(names)} names for steps of shape {tuple(steps.shape)}")
+        raise ValueError(
+            f"steps must be ({len(names)},) for {len(names)} names; got {tuple(steps.shape)}"
+        )
     values = _shades(steps, halting)
     names = [shortened(str(name), _LONGEST) for name in names]
     beside = max(map(len, names)) > _LONG
@@ -75,7 +77,7 @@ def draw_ponder(
     name_ticks(axes.xaxis, x_names, width, first=int(beside))  # steps count from 1
     name_ticks(axes.yaxis, y_names, height, first=int(not beside))
     if min(width, height) > 0.12:
-        for place, count in enumerate(steps.tolist()):  # after its last cell
+        for place, count in enumerate(steps.tolist()):  # below or beside its last cell
             x, y = (count, place) if beside else (place, count)
             axes.text(x, y, str(count), size=8, weight="bold", ha="center", va="center")
     axes.spines[:].set_visible(False)
@@ -88,7 +90,7 @@ def draw_ponder(
 
 
 def ponder_size(names: Sequence[str], most: int) -> tuple[float, float]:
-    """Return width and height, in inches, of a picture of names that take `most` steps."""
+    """Return width and height in inches of a ponder map with at most `most` steps."""
     longest = min(max(map(len, names)), _LONGEST)
     if longest > _LONG:
         return min(2.2 + 0.08 * longest + 0.4 * most, 16.0), min(1.0 + 0.26 * len(names), 24.0)
@@ -96,15 +98,15 @@ def ponder_size(names: Sequence[str], most: int) -> tuple[float, float]:
 
 
 def _shades(steps: Tensor, halting: Tensor | None) -> Tensor:
-    """Return a number for each cell, `(steps, N)`, NaN where the token had halted."""
+    """Return the value of each cell, `(steps, N)`; NaN where the token has halted."""
     most = int(steps.max())
     step = torch.arange(1, most + 1)[:, None]
     if halting is None:
         values = (steps / most).expand(most, -1)
     elif halting.shape[0] < most or halting.shape[1:] != steps.shape:
         raise ValueError(
-            f"halting must be ({most} or more, {len(steps)}), a probability for each step and "
-            f"token; got {tuple(halting.shape)}"
+            f"halting must be (steps, {len(steps)}) with at least {most} steps; "
+            f"got {tuple(halting.shape)}"
         )
     else:
         values = halting[:most].detach().float().cpu()

@@ -1,4 +1,4 @@
-"""Pictures of topologies: the mask, and the edges as arcs."""
+"""Pictures of topologies: the attention mask, and the edges as arcs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.arcs import arcs, frame_arcs, line_style
+from graphut.plotting.arcs import arcs, edge_style, frame_arcs
 from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure, shortened
 from graphut.topology import Topology, parse
 
@@ -20,35 +20,35 @@ PAST, FUTURE, EXTRA = range(1, 4)
 KINDS = {
     PAST: ("from earlier tokens and itself", BLUE),
     FUTURE: ("from later tokens", ORANGE),
-    EXTRA: ("from or to nodes that are not tokens", WINE),
+    EXTRA: ("from or to extra nodes", WINE),
 }
 
 
 def draw_topology(topology: Topology | str, n: int) -> Figure:
-    """Draw mask and arcs of a topology, or its spec, for a sentence of `n` tokens side by side.
+    """Draw the mask and the arcs of a topology (or spec) for a sentence of `n` tokens.
 
-    Rows of the mask are destinations. Arcs run clockwise, from source to destination: above the
-    line from earlier tokens, below it from later ones. `figure.savefig("topology.png")` writes
-    the figure.
+    Rows of the mask are destinations. Arcs run clockwise from source to destination: above the line
+    from earlier tokens, below it from later ones. `figure.savefig("topology.png")` saves the
+    figure.
 
     Raises
     ------
     ImportError
-        If there is no matplotlib.
+        If matplotlib is missing.
     ValueError
-        If there are too many nodes to tell apart.
+        If there are more than 512 nodes.
 
     Examples
     --------
     >>> from graphut.topology import Window
     >>> figure = draw_topology(Window(2), 12)
     >>> [axes.get_title() for axes in figure.axes]
-    ['who sees whom', 'edges, clockwise from source to destination: 54']
+    ['attention mask', 'edges, clockwise from source to destination: 54']
     """
     topology = parse(topology)
     nodes = topology.num_nodes(n)
     if nodes > MAX_NODES:
-        raise ValueError(f"{nodes} nodes are too many for a picture: at most {MAX_NODES}")
+        raise ValueError(f"a picture has at most {MAX_NODES} nodes, got {nodes}")
     mask = topology.mask(n)
     figure = new_figure(11, 5.6)
     figure.suptitle(f"{shortened(str(topology), 80)}, length {n}")
@@ -61,7 +61,7 @@ def draw_topology(topology: Topology | str, n: int) -> Figure:
 
 
 def _kinds(mask: Tensor, n: int) -> Tensor:
-    """Return the kind of each edge, 0 where there is none."""
+    """Return the kind of each edge, `(nodes, nodes)`; 0 where there is no edge."""
     kinds = torch.full(mask.shape, PAST)
     kinds = torch.where(torch.ones_like(mask).triu(1), FUTURE, kinds)
     kinds[n:], kinds[:, n:] = EXTRA, EXTRA
@@ -84,7 +84,7 @@ def _draw_mask(axes: Axes, kinds: Tensor, n: int) -> None:
     if nodes > n:
         axes.axhline(n - 0.5, color="0.3", linewidth=1)
         axes.axvline(n - 0.5, color="0.3", linewidth=1)
-    axes.set(title="who sees whom", xlabel="source", ylabel="destination")
+    axes.set(title="attention mask", xlabel="source", ylabel="destination")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
@@ -94,7 +94,7 @@ def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
 
     destination, source = kinds.nonzero(as_tuple=True)
     kind = kinds[destination, source]
-    style = line_style(len(kind))
+    style = edge_style(len(kind))
     for wanted, (_, colour) in KINDS.items():
         chosen = (kind == wanted) & (destination != source)
         lines = arcs(source[chosen], destination[chosen])

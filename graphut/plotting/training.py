@@ -1,11 +1,11 @@
-"""Pictures of training: loss, accuracy and steps, epoch by epoch."""
+"""Training curves: loss, accuracy and steps by epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphut.plotting.figure import looks, new_figure
+from graphut.plotting.figure import line_styles, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 Epoch = Mapping[str, Any]
 _COLUMNS = 3
-_LETTER = 0.09  # inches, of a letter in the legend
-_TENTH = 0.1
+_LETTER = 0.09  # width of a letter in the legend, inches
+_LOW, _HIGH = 0.1, 0.9  # quantiles of the band of steps
 
 
 def draw_training(
     runs: Mapping[str, Sequence[Epoch]], *, figure: Figure | SubFigure | None = None
 ) -> Figure | SubFigure:
-    """Draw the loss, the accuracy and the steps of one run or several, epoch by epoch.
+    """Draw loss, accuracy and steps of one or more runs by epoch.
 
-    Mean steps are a line, and the nodes between the tenth that takes the fewest steps and the
-    tenth that takes the most are a band around it.
+    The line of the steps is their mean over nodes, and the band around it covers the 10% to 90%
+    quantiles.
 
     Parameters
     ----------
     runs : mapping of str to sequence of mapping
-        For each run its name, and the lines of its `metrics.jsonl`.
+        Name of each run, and the rows of its `metrics.jsonl`.
     figure : Figure or SubFigure, optional
-        An empty one to draw on, and to return.
+        Empty figure to draw on. The default is a new figure.
 
     Raises
     ------
     ValueError
-        If there is no run, or one has no epoch.
+        If there is no run, or a run has no epoch.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def draw_training(
     """
     empty = [name for name, epochs in runs.items() if not epochs]
     if empty or not runs:
-        raise ValueError(f"no epoch is done yet of the runs {empty}" if runs else "there is no run")
+        raise ValueError(f"the runs {empty} have no completed epoch" if runs else "runs is empty")
     from matplotlib.ticker import MaxNLocator
 
     titles = list(dict.fromkeys(title for epochs in runs.values() for title in _values(epochs[-1])))
@@ -60,9 +60,9 @@ def draw_training(
     for number, title in enumerate(titles, 1):
         axes = figure.add_subplot(rows, min(len(titles), _COLUMNS), number)
         axes.set(title=title, xlabel="epoch")
-        for (name, epochs), look in zip(runs.items(), looks(), strict=False):
+        for (name, epochs), style in zip(runs.items(), line_styles(), strict=False):
             if title in _values(epochs[-1]):
-                _draw_run(axes, name, title, epochs, look)
+                _draw_run(axes, name, title, epochs, style)
         axes.set_ylim(bottom=0)
         if axes.collections:
             axes.set_ylabel("mean; band: 80% of nodes")
@@ -71,7 +71,7 @@ def draw_training(
     if len(runs) > 1:
         handles, labels = figure.axes[0].get_legend_handles_labels()
         inches = figure.bbox.width / figure.dpi
-        # The ends of names differ, as those of the paths of runs.
+        # Keep the ends of long names: the paths of runs often share a prefix.
         most = int((inches - 0.8) / _LETTER)
         labels = [name if len(name) <= most else f"...{name[3 - most :]}" for name in labels]
         columns = int(inches / (0.8 + _LETTER * max(map(len, labels))))
@@ -85,23 +85,25 @@ def draw_training(
 
 
 def _draw_run(
-    axes: Axes, name: str, title: str, epochs: Sequence[Epoch], look: tuple[str, str, str]
+    axes: Axes, name: str, title: str, epochs: Sequence[Epoch], style: tuple[str, str, str]
 ) -> None:
-    colour, marker, line = look
+    colour, marker, line = style
     number = [epoch["epoch"] for epoch in epochs]
     values = [_values(epoch)[title] for epoch in epochs]
-    label = f" {name}" if name.startswith("_") else name  # else it would be in no legend
+    label = (
+        f" {name}" if name.startswith("_") else name
+    )  # matplotlib leaves labels that begin with _ out of the legend
     [drawn] = axes.plot(number, values, marker + line, color=colour, markersize=3, label=label)
-    drawn.set_clip_on(False)  # marks on an edge are not cut in half
+    drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
     part = title.removesuffix(" steps")
     shares = [epoch.get("active", {}).get(part) for epoch in epochs]
     if part != title and all(shares):
-        few, many = ([_quantile(share, q) for share in shares] for q in (_TENTH, 1 - _TENTH))
+        few, many = ([_quantile(share, q) for share in shares] for q in (_LOW, _HIGH))
         axes.fill_between(number, few, many, color=colour, alpha=0.15, linewidth=0)
 
 
 def _values(epoch: Epoch) -> dict[str, float]:
-    """Return what is drawn of an epoch, by the title of its panel."""
+    """Return the values to draw for an epoch, by the title of their panel."""
     measure, found = next(iter(epoch["validation"].items()))
     steps = {
         name.replace("_steps", " steps"): value
@@ -117,9 +119,9 @@ def _values(epoch: Epoch) -> dict[str, float]:
 
 
 def _quantile(active: Sequence[float], share: float) -> int:
-    """Return the least number of steps that this share of nodes do not exceed.
+    """Return a quantile of the number of steps, where `share` is from 0 to 1.
 
-    `active` are the shares of nodes that are active at step 1, 2, ...
+    `active` holds the share of nodes that are active in step 1, 2, ...
 
     Examples
     --------

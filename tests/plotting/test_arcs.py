@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from graphut.plotting.arcs import arcs, frame_arcs, line_style
+from graphut.plotting.arcs import arcs, edge_style, frame_arcs
 
 
 def test_arcs_run_clockwise_from_source_to_destination() -> None:
@@ -13,8 +13,8 @@ def test_arcs_run_clockwise_from_source_to_destination() -> None:
     assert found[0, 16, 1] == 1.0 and found[1, 16, 1] == -1.5  # later ones above the line
 
 
-def test_line_style_is_thin_and_faint_for_many_lines() -> None:
-    few, many = line_style(0), line_style(100_000)
+def test_edge_style_is_thin_and_faint_for_many_lines() -> None:
+    few, many = edge_style(0), edge_style(100_000)
     assert (few["linewidths"], few["alpha"]) == (1.0, 1.0)
     assert many["linewidths"] == 0.25 and many["alpha"] == 0.1
 

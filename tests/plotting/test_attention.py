@@ -97,9 +97,9 @@ def test_draw_attention_cuts_nothing_off(shape: tuple[int, int, int, int], lette
 @pytest.mark.parametrize(
     ("weights", "queries", "message"),
     [
-        (torch.ones(1, 1, 2, 2), ["a"], r"must be \(steps, heads, 1, 1\), .* got \(1, 1, 2, 2\)"),
+        (torch.ones(1, 1, 2, 2), ["a"], r"must be \(steps, heads, 1, 1\) .* got \(1, 1, 2, 2\)"),
         (torch.ones(2, 2), ["a", "b"], r"must be \(steps, heads, 2, 2\)"),
-        (torch.ones(40, 8, 1, 1), ["a"], "40 steps of 8 heads are too many panels, at most 128"),
+        (torch.ones(40, 8, 1, 1), ["a"], "40 steps of 8 heads are more than 128 panels"),
     ],
 )
 def test_draw_attention_refuses_what_does_not_fit(

@@ -13,7 +13,7 @@ from graphut.plotting.figure import (
     ORANGE,
     WINE,
     check_picture_path,
-    looks,
+    line_styles,
     new_figure,
     save_figure,
     spacing,
@@ -83,7 +83,7 @@ def test_save_figure_writes_what_the_ending_says(name: str, start: bytes, tmp_pa
 
 
 def test_save_figure_says_what_to_do_where_it_cannot_write(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="make its folder, or name another"):
+    with pytest.raises(OSError, match="its folder does not exist"):
         save_figure(new_figure(1, 1), tmp_path / "nowhere" / "a.png")
 
 
@@ -93,7 +93,7 @@ def test_spacing_is_that_of_columns_and_rows() -> None:
     assert spacing(axes, 4, 1) == pytest.approx((0.5, 2.0))
 
 
-def test_looks_go_on_without_end() -> None:
-    first = list(islice(looks(), 32))
+def test_line_styles_go_on_without_end() -> None:
+    first = list(islice(line_styles(), 32))
     assert len(set(first)) == 16 and first[16:] == first[:16]
     assert first[:3] == [(BLUE, "o", "-"), (ORANGE, "s", "--"), (WINE, "^", ":")]

@@ -97,12 +97,12 @@ def test_draw_frontier_cuts_nothing_off(nodes: int, placed: bool) -> None:
         ({"steps": [1, 2]}, "the graph has 3 nodes, but there are 2 steps"),
         ({"names": ["a"]}, "the graph has 3 nodes, but there are 1 names"),
         ({"places": torch.zeros(4, 2)}, "the graph has 3 nodes, but there are 4 places"),
-        ({"graph": Window(1).graph([513])}, "1 to 512 nodes, and the graph 513"),
-        ({"places": {1: (0, 0), 2: (0, 1), 3: (1, 1)}}, r"of the nodes 0 to 2, got \[1, 2, 3\]"),
+        ({"graph": Window(1).graph([513])}, "1 to 512 nodes, but the graph has 513"),
+        ({"places": {1: (0, 0), 2: (0, 1), 3: (1, 1)}}, r"keys 0 to 2, got \[1, 2, 3\]"),
         ({"graph": Complete().graph([3], [3])}, "edges go from 'source' to 'target' nodes"),
         (
             {"graph": dgl.to_block(dgl.graph(([3, 3, 3], [0, 1, 2]))), "places": torch.zeros(3, 2)},
-            "places are for a graph whose sources are its destinations",
+            "places need a graph whose sources are its destinations",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_draw_topology_explains_the_colours_of_edges() -> None:
     assert [text.get_text() for text in legend.get_texts()] == [
         "from earlier tokens and itself",
         "from later tokens",
-        "from or to nodes that are not tokens",
+        "from or to extra nodes",
     ]
 
 
@@ -61,5 +61,5 @@ def test_draw_topology_saves(tmp_path: Path) -> None:
 
 
 def test_draw_topology_refuses_too_many_nodes() -> None:
-    with pytest.raises(ValueError, match="513 nodes are too many for a picture: at most 512"):
+    with pytest.raises(ValueError, match="a picture has at most 512 nodes, got 513"):
         draw_topology(Complete(), 513)

@@ -92,7 +92,7 @@ def test_draw_training_keeps_the_ends_of_long_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "message"), [({}, "there is no run"), ({"a": []}, r"no epoch is done yet .*'a'")]
+    ("runs", "message"), [({}, "runs is empty"), ({"a": []}, r"'a'.* no completed epoch")]
 )
 def test_draw_training_refuses_what_has_not_begun(runs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

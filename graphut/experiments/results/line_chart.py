@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from graphut.plotting.figure import looks, new_figure
+from graphut.plotting.figure import line_styles, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,13 +72,13 @@ class Chart:
 def _draw(axes: Axes, panel: Panel) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    for series, (colour, marker, line) in zip(panel.series, looks(), strict=False):
+    for series, (colour, marker, line) in zip(panel.series, line_styles(), strict=False):
         x, y = zip(*series.points, strict=True)
         look = marker + line if series.joined else marker
         label = fill(series.label, _LABEL, break_on_hyphens=False)
         axes.plot(x, y, look, color=colour, markersize=4, label=label)
     axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
-    # From zero on, or a difference in the third digit looks like all of it.
+    # From zero on, or a difference in the third digit line_styles like all of it.
     axes.set_xlim(0, 1.05 * max(x for series in panel.series for x, _ in series.points) or 1)
     axes.set_ylim(0, 1.05 * max(y for series in panel.series for _, y in series.points) or 1)
     if all(float(x).is_integer() for series in panel.series for x, _ in series.points):
