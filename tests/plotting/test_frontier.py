@@ -46,6 +46,16 @@ def test_draw_frontier_colours_active_nodes_and_the_edges_that_they_read() -> No
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "<eos>", "c"]
 
 
+def test_draw_frontier_shows_nodes_that_wake() -> None:
+    frontiers = [torch.tensor([0, 1, 2]), torch.tensor([1]), torch.tensor([0, 2])]
+    figure = draw_frontier(Causal().graph([3]), frontiers)
+    assert [active_of(axes) for axes in figure.axes] == [
+        [True, True, True], [False, True, False], [True, False, True],
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="steps has node 3, but the graph has 3 nodes"):
+        draw_frontier(Causal().graph([3]), [torch.tensor([3])])
+
+
 def test_draw_frontier_puts_the_nodes_of_a_graph_at_their_places() -> None:
     graph = dgl.graph(([0, 1, 2], [1, 2, 0]))
     places = torch.tensor([[0.0, 0.0], [3.0, 1.0], [1.0, 4.0]])
