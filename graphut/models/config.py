@@ -389,13 +389,35 @@ class UniversalGraphTransformerConfig(ModelConfig):
     num_feats: int = option(0, "features of a node; 0 where nodes have kinds", least=0)
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
-    layer: Literal["attention", "gat", "gin"] = option(
-        "attention", "layer by which a node reads its neighbours; or GATConv or GINConv of DGL"
+    layer: Literal["attention", "gat", "gin", "none"] = option(
+        "attention",
+        "layer by which a node reads its neighbours: attention, or GATConv or GINConv of DGL; "
+        "none: messages alone",
     )
-    step_loss: Literal["none", "mean", "weighted"] = option(
+    messages: Literal["none", "max", "sum", "max+sum"] = option(
         "none",
-        "train the answers after every step, by the mean over steps of active nodes, or each step "
-        "by its weight in the output (2107.05407); none: the final answers alone",
+        "messages of the neighbours to aggregate beside attention: their maximum, the logarithm of "
+        "their sum, or both",
+    )
+    step_loss: Literal["none", "mean", "second_half", "weighted"] = option(
+        "none",
+        "train the answers after every step, by the mean over all steps or over the second half, "
+        "or each step by its weight in the output (2107.05407); none: the final answers alone",
+    )
+    change_penalty: float = option(
+        0.0,
+        "weight of a penalty on changes of states after the first step, so that nodes come to "
+        "rest; it begins after 20% of the updates and has its full weight after 50%",
+        least=0,
+    )
+    change_scale: float = option(
+        0.1, "root mean square change of a state for which the penalty is half of its maximum"
+    )
+    depth_modulus: int = option(
+        0,
+        "also learn, in training, the depth that each node needs modulo this number, as an "
+        "auxiliary target; 0: no auxiliary target",
+        least=0,
     )
     halting_loss: float = option(
         0.0,
@@ -419,8 +441,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
             self._check("classes", self.classes >= 2, "at least 2")
         wanted = "False: the nodes of a graph are in no order"
         self._check("geometric_attention", not self.geometric_attention, wanted)
-        has_weights = self.layer != "gin" or self.attention_dropout == 0
-        self._check("attention_dropout", has_weights, "0 where layer is 'gin'")
+        has_weights = self.layer in ("attention", "gat") or self.attention_dropout == 0
+        self._check("attention_dropout", has_weights, f"0 where layer is {self.layer!r}")
         for name in ("scale_by_degree", "symmetric_init"):
             used = self.layer == "attention" or not getattr(self, name)
             self._check(name, used, f"False where layer is {self.layer!r}")
@@ -429,3 +451,21 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check("max_offset", self.max_offset == 0, "0: the nodes of a graph are in no order")
         wanted = "'positionwise': the nodes of a graph are no sentence"
         self._check("transition", self.transition == "positionwise", wanted)
+        self._check_messages()
+
+    def _check_messages(self) -> None:
+        if self.layer == "none":
+            self._check("messages", self.messages != "none", "'max' or 'sum' where layer is 'none'")
+        elif self.layer != "attention":
+            self._check(
+                "messages", self.messages == "none", f"'none' where layer is {self.layer!r}"
+            )
+        self._check("change_scale", self.change_scale > 0, "positive")
+        self._check("depth_modulus", self.depth_modulus != 1, "0 or at least 2")
+        read = self.depth_modulus == 0 or self.step_loss != "none"
+        self._check("depth_modulus", read, "0 where step_loss is 'none'")
+        runs_all = not self.adaptive or self.rule.startswith(FixedDepth.name)
+        every = "where nodes halt in training: adaptive is True and rule is not 'fixed'"
+        second = self.step_loss != "second_half" or runs_all
+        self._check("step_loss", second, f"another than 'second_half' {every}")
+        self._check("change_penalty", self.change_penalty == 0 or runs_all, f"0 {every}")

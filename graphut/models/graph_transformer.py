@@ -14,8 +14,8 @@ from graphut.attention.ragged import row_log_sums
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphOutput
-from graphut.models.recurrence import make_recurrence
-from graphut.nn import ConvAsAttention
+from graphut.models.recurrence import make_attention, make_recurrence
+from graphut.nn import ConvAsAttention, MessageAggregation
 from graphut.nn.checks import check_feat, check_same_nodes
 
 
@@ -47,8 +47,12 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
             self.embedding = nn.Embedding(config.num_kinds, config.d_model)
-        other = None if config.layer == "attention" else partial(_conv, config)
-        self.encoder = make_recurrence(config, make_attention=other)
+        plain = config.layer == "attention" and config.messages == "none"
+        other = None if plain else partial(_neighbour_layer, config)
+        self.encoder = make_recurrence(config, attention_layer=other)
+        self.auxiliary = (
+            nn.Linear(config.d_model, config.depth_modulus) if config.depth_modulus else None
+        )
         if config.answer_at == "edge":
             self.query = nn.Linear(config.d_model, config.d_model)
             self.key = nn.Linear(config.d_model, config.d_model)
@@ -141,10 +145,15 @@ class UniversalGraphTransformer(AdaptiveModel):
         return self.dropout(self.embedding(nodes))
 
 
-def _conv(config: UniversalGraphTransformerConfig) -> ConvAsAttention:
-    """Return the layer of DGL that takes the place of attention."""
+def _neighbour_layer(
+    config: UniversalGraphTransformerConfig,
+) -> ConvAsAttention | MessageAggregation:
+    """Return the layer in the place of plain attention: a layer of DGL, or one with messages."""
     feats, heads = config.d_model, config.num_heads
     if config.layer == "gat":
         dropped = config.attention_dropout
         return ConvAsAttention(dgl.nn.GATConv(feats, feats // heads, heads, 0.0, dropped), feats)
-    return ConvAsAttention(dgl.nn.GINConv(nn.Linear(feats, feats)), feats)
+    if config.layer == "gin":
+        return ConvAsAttention(dgl.nn.GINConv(nn.Linear(feats, feats)), feats)
+    attention = make_attention(config) if config.layer == "attention" else None
+    return MessageAggregation(feats, config.messages.split("+"), attention=attention)

@@ -23,37 +23,42 @@ from graphut.nn.signals import Signal
 from graphut.nn.transition import Transition
 
 
-def make_recurrence(
-    config: ModelConfig,
-    *,
-    causal: bool = False,
-    cross_attention: bool = False,
-    extra_nodes: bool = False,
-    make_attention: Callable[[], Any] | None = None,
-) -> AdaptiveRecurrence:
-    """Make the adaptive recurrence of an encoder or a decoder.
-
-    In a `causal` one, a transition reads earlier tokens alone. With `cross_attention` it also
-    attends to the output of another recurrence; `extra_nodes` are no tokens, and read none of it.
-    `make_attention` makes a layer in the place of attention.
-    """
-    attention = partial(
-        MultiHeadAttention,
+def make_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
+    """Make an attention layer of a configuration, with further options of the layer."""
+    return MultiHeadAttention(
         config.d_model,
         config.num_heads,
         attn_drop=config.attention_dropout,
         scale_by_degree=config.scale_by_degree,
         symmetric_init=config.symmetric_init,
         bias=config.attention_bias,
+        **options,
     )
+
+
+def make_recurrence(
+    config: ModelConfig,
+    *,
+    causal: bool = False,
+    cross_attention: bool = False,
+    extra_nodes: bool = False,
+    attention_layer: Callable[[], Any] | None = None,
+) -> AdaptiveRecurrence:
+    """Make the adaptive recurrence of an encoder or a decoder.
+
+    In a `causal` one, a transition reads earlier tokens alone. With `cross_attention` it also
+    attends to the output of another recurrence; `extra_nodes` are no tokens, and read none of it.
+    `attention_layer` makes a layer in the place of attention.
+    """
+    attention = partial(make_attention, config)
 
     def step(is_last: bool = True) -> UniversalTransformerStep:
         # Extra nodes see no source; the sentence graph has checked that all tokens do.
         cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
             attention(geometric=config.geometric_attention and not causal)
-            if make_attention is None
-            else make_attention(),
+            if attention_layer is None
+            else attention_layer(),
             _transition(config, causal=causal),
             cross_attention=cross,
             norm=config.norm,

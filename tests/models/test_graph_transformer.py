@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphut import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.attention import as_layout
-from graphut.nn import dense_recurrence
+from graphut.nn import MessageAggregation, dense_recurrence
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import randomised
 
@@ -178,11 +178,53 @@ def test_graph_transformer_names_a_node_without_in_edge() -> None:
             {"num_kinds": 2, "classes": 2, "layer": "gin", "attention_dropout": 0.5},
             "attention_dropout must be 0 where layer is 'gin'; got 0.5",
         ),
+        ({"num_kinds": 2, "classes": 2, "layer": "none"}, "messages must be 'max' or 'sum' where"),
+        (
+            {"num_kinds": 2, "classes": 2, "layer": "gin", "messages": "max"},
+            "messages must be 'none' where layer is 'gin'; got 'max'",
+        ),
+        (
+            {"num_kinds": 2, "classes": 2, "step_loss": "second_half"},
+            "step_loss must be another than 'second_half' where nodes halt in training",
+        ),
+        (
+            {"num_kinds": 2, "classes": 2, "change_penalty": 0.1},
+            r"change_penalty must be 0 where nodes halt in training: .*; got 0\.1",
+        ),
+        (
+            {"num_kinds": 2, "classes": 2, "change_scale": 0.0},
+            r"change_scale must be positive; got 0\.0",
+        ),
+        (
+            {"num_kinds": 2, "classes": 2, "depth_modulus": 1},
+            "depth_modulus must be 0 or at least 2; got 1",
+        ),
+        (
+            {"num_kinds": 2, "classes": 2, "depth_modulus": 3},
+            "depth_modulus must be 0 where step_loss is 'none'; got 3",
+        ),
     ],
 )
 def test_graph_transformer_config_quotes_bad_values(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         UniversalGraphTransformerConfig(**options)
+
+
+@pytest.mark.parametrize("messages", ["max", "sum", "max+sum"])
+@pytest.mark.parametrize("layer", ["attention", "none"])
+def test_graph_transformer_has_messages(layer: str, messages: str, tmp_path: Path) -> None:
+    model = build(layer=layer, messages=messages, halted="frozen")
+    [found] = [part for part in model.modules() if isinstance(part, MessageAggregation)]
+    assert found.aggregators == tuple(messages.split("+"))
+    assert (found.attention is None) == (layer == "none")
+    first = model.embedding.weight[NODES] * 8**0.5
+    states, steps, *_ = dense_recurrence(model.encoder, graph(), first)
+    out = model(graph(), NODES)
+    assert_same([out.logits], [plain_logits(model, states)])
+    assert torch.equal(out.ponder.steps, steps)
+    model.save_pretrained(tmp_path)
+    again = UniversalGraphTransformer.from_pretrained(tmp_path)
+    assert torch.equal(again(graph(), NODES).logits, out.logits)
 
 
 @pytest.mark.parametrize("layer", ["gat", "gin"])

@@ -46,7 +46,9 @@ class BatchGradient:
             shared = DistributedDataParallel(self._loss)
             self._loss, self._apart = shared, shared.no_sync
 
-    def add(self, batch: list[Any], ponder_weight: float) -> tuple[list[str], Tensor]:
+    def add(
+        self, batch: list[Any], ponder_weight: float, late_share: float = 1.0
+    ) -> tuple[list[str], Tensor]:
         """Add the gradient to that of the parameters.
 
         Return the names of the model's parts, such as "encoder", and the batch's `update_numbers`.
@@ -59,7 +61,7 @@ class BatchGradient:
         all_numbers = []
         for index, part in enumerate(computed, 1):
             with nullcontext() if index == len(computed) else self._apart():
-                names, loss, numbers = self._loss(part, counts, ponder_weight)
+                names, loss, numbers = self._loss(part, counts, ponder_weight, late_share)
                 # DistributedDataParallel takes the mean over processes.
                 torch.autograd.backward(factor * num_processes() * loss)
             all_numbers.append(factor * numbers)
@@ -76,12 +78,16 @@ class _PartLoss(nn.Module):
         self._config = config
 
     def forward(
-        self, part: list[Any], counts: Mapping[str, int] | None, ponder_weight: float
+        self,
+        part: list[Any],
+        counts: Mapping[str, int] | None,
+        ponder_weight: float,
+        late_share: float = 1.0,
     ) -> tuple[list[str], Tensor, Tensor]:
         device, config = self.model.device.type, self._config
         with torch.autocast(device, torch.bfloat16, enabled=config.autocasts(device)):
             outcome = self._learner.outcome(self.model, part, config.label_smoothing)
-        loss = outcome.total_loss(ponder_weight, counts)
+        loss = outcome.total_loss(ponder_weight, counts, late_share)
         return [*outcome.ponders], loss, update_numbers(loss, outcome)
 
 

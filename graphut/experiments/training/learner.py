@@ -39,6 +39,8 @@ class Outcome:
     ponders: Mapping[str, Ponder]  # of the nodes of each part, such as "encoder" and "decoder"
     # Losses that are added, by name, each with the number of things that it is the mean of.
     added: Mapping[str, tuple[Tensor, int]] = field(default_factory=dict)
+    # The same for losses whose weight rises during training: see `late_share`.
+    late: Mapping[str, tuple[Tensor, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -56,21 +58,28 @@ class Outcome:
     def counts(self) -> dict[str, int]:
         """Return how many labels each loss is the mean of, and how many nodes each part has."""
         learned = self.labels if self.learned is None else self.learned
-        added = {name: number for name, (_, number) in self.added.items()}
+        added = {name: number for name, (_, number) in {**self.added, **self.late}.items()}
         nodes = {name: ponder.steps.numel() for name, ponder in self.ponders.items()}
         return {"loss": learned, **added, **nodes}
 
-    def total_loss(self, ponder_weight: float, counts: Mapping[str, int] | None = None) -> Tensor:
+    def total_loss(
+        self,
+        ponder_weight: float,
+        counts: Mapping[str, int] | None = None,
+        late_share: float = 1.0,
+    ) -> Tensor:
         """Return the losses plus the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
-        The cost of each part is the mean over its nodes. If the batch is a part of a larger one,
-        with these `counts`, return what it adds to the means of that one.
+        The losses in `late` are multiplied by `late_share`. The cost of each part is the mean over
+        its nodes. If the batch is a part of a larger one, with these `counts`, return what it adds
+        to the means of that one.
         """
         own = self.counts
         share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
         added = sum(share[name] * loss for name, (loss, _) in self.added.items())
+        late = sum(share[name] * loss for name, (loss, _) in self.late.items())
         cost = sum(share[name] * ponder.cost for name, ponder in self.ponders.items())
-        return share["loss"] * self.loss + added + ponder_weight * cost
+        return share["loss"] * self.loss + added + late_share * late + ponder_weight * cost
 
 
 class ExampleAnswer(NamedTuple):

@@ -49,3 +49,16 @@ def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
         return (done + 1) / warmup
     progress = (done - warmup) / max(updates - warmup, 1)
     return (1 + cos(pi * min(progress, 1.0))) / 2
+
+
+def late_share(done: float) -> float:
+    """Return the share of the weight of late losses, after a share of all updates is `done`.
+
+    It is 0 in the first 20% of the updates, and then rises linearly to 1 at 50%.
+
+    Examples
+    --------
+    >>> [round(late_share(done), 3) for done in (0.1, 0.2, 0.35, 0.5, 0.9)]
+    [0.0, 0.0, 0.5, 1.0, 1.0]
+    """
+    return min(max(done - 0.2, 0.0) / 0.3, 1.0)

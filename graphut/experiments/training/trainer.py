@@ -26,7 +26,12 @@ from graphut.experiments.training.evaluation import Evaluation, progress_bar
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
-from graphut.experiments.training.optimization import make_optimizer, make_schedule, update_rate
+from graphut.experiments.training.optimization import (
+    late_share,
+    make_optimizer,
+    make_schedule,
+    update_rate,
+)
 from graphut.experiments.training.processes import (
     all_reduce_sum,
     barrier,
@@ -301,7 +306,8 @@ class Trainer:
             torch.manual_seed(int(stream.generate_state(1)[0]))
         self.optimizer.zero_grad()
         with self._advising(), self._drawn_max_steps():
-            parts, numbers = self._gradient.add(batch, self._ponder_weight())
+            done = self.progress.update / (self.config.epochs * self.updates)
+            parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(done))
         self.progress.totals.add(parts, self._step(numbers))
         self.progress.update += 1
         self.progress.batch += 1

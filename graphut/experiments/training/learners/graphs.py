@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from math import exp, isnan, nan
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,11 @@ _RANGES = [*pairwise((0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 1
 Column = NDArray[np.float64]
 
 
+def _depth(graph: LabelledGraph) -> NDArray[np.int64]:
+    """Return the depth of each node, or -1."""
+    return np.full(len(graph.nodes), -1) if graph.depth is None else graph.depth
+
+
 @dataclass(frozen=True)
 class GraphBatch:
     """Graphs as one."""
@@ -45,6 +50,7 @@ class GraphBatch:
     positions: Tensor | None  # (N, k)
     labels: Tensor  # by node, by graph or by edge
     asked: Tensor  # (A,), the nodes, or the graphs, that are asked
+    depth: Tensor  # (N,), the depth that each node needs; -1 where it is not known
 
     @classmethod
     def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
@@ -67,7 +73,13 @@ class GraphBatch:
             asked=target[labels == 1].unique()
             if answer_at == "edge"
             else (labels >= 0).argwhere()[:, 0],
+            depth=torch.from_numpy(np.concatenate([*map(_depth, graphs)])),
         )
+
+    @property
+    def num_known(self) -> int:
+        """The number of nodes whose depth is known."""
+        return int((self.depth >= 0).sum())
 
     def run(self, model: UniversalGraphTransformer, **asked: bool) -> GraphOutput:
         """Return the output of a model, with what is asked for as of its `forward`."""
@@ -103,47 +115,106 @@ class GraphBatch:
         tiny = torch.finfo(likely.dtype).tiny
         return -likely[asked].clamp_min(tiny).log(), (best_right == best)[asked]
 
+    def judge_depth(
+        self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
+    ) -> Tensor | float:
+        """Return the summed cross-entropy of the auxiliary target for states `(A, d)` of nodes."""
+        if model.auxiliary is None:
+            return 0.0
+        depth = self.depth.to(states.device)[nodes]
+        is_known = depth >= 0
+        target = depth[is_known] % model.config.depth_modulus
+        return cross_entropy(model.auxiliary(states[is_known]), target, reduction="sum")
+
+
+class StepLosses(NamedTuple):
+    """Losses that read the states after every step; each is a scalar."""
+
+    answers: Tensor  # of the answers, the mean over the steps that `step_loss` names
+    halting: Tensor  # of the halting probabilities
+    depth: Tensor  # of the auxiliary target
+    change: Tensor  # the penalty on change
+
 
 def step_losses(
     model: UniversalGraphTransformer,
     batch: GraphBatch,
     steps: Sequence[FrontierRows],
     label_smoothing: float = 0.0,
-) -> tuple[Tensor, Tensor]:
-    """Return the loss of the answers after every step, and that of the halting probabilities.
+) -> StepLosses:
+    """Return the losses of the states after each step.
 
     A node counts in each step in which it is active, with the loss of its answer, or of its
-    graph's. Its losses are added up and divided by `max_steps`; but where `step_loss` is "weighted"
-    (arXiv 2107.05407, Eq. 7), those of its answers have the weights of its states in the output.
-    Then the mean is taken over the nodes that are asked. A halting probability should be that of an
-    answer which is right, now or for good, as `halting_target` says; no gradient flows through its
-    target.
+    graph's. Its losses are added up and divided by the number of steps that count: `max_steps`, or
+    the second half of them. If `step_loss` is "weighted" (arXiv 2107.05407, Eq. 7), the losses of
+    its answers have the weights of its states in the output instead. Then the mean is taken over
+    the nodes that are asked. The halting probability is trained to predict that the answer is
+    right, now or for good, as `halting_target` says; no gradient flows through this target. The
+    auxiliary target counts in the same steps as the answers.
     """
-    answer_of_node = batch.answer_of_node(model.config.answer_at).to(model.device)
+    config, answer_of_node = model.config, batch.answer_of_node(model.config.answer_at)
+    answer_of_node = answer_of_node.to(model.device)
     layout, states = batch.layout.to(model.device), steps[0].states
-    weighted = model.config.step_loss == "weighted"
+    weighted, has_halting = config.step_loss == "weighted", steps[0].probability is not None
     asked = max(1, int((answer_of_node >= 0).sum()))
-    losses, logits, rights = [], [], []
-    for rows in steps:
+    first = {"none": len(steps) + 1, "second_half": model.max_steps // 2 + 1}.get(
+        config.step_loss, 1
+    )
+    losses, logits, rights, depths = [states.new_zeros(())], [], [], []
+    for number, rows in enumerate(steps, 1):
         is_all = len(rows.nodes) == len(states)
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
+        if number < first and not has_halting:
+            continue
         loss, right = batch.judge(model, model.read_out(layout, states), label_smoothing)
         answer = answer_of_node[rows.nodes]
         here = answer >= 0
-        loss = loss[answer[here]]
-        losses.append((loss * rows.weights[here] if weighted else loss).sum())
+        if number >= first:
+            loss = loss[answer[here]]
+            losses.append((loss * rows.weights[here] if weighted else loss).sum())
+            depths.append(batch.judge_depth(model, rows.states, rows.nodes))
         if rows.probability is not None:
             logits.append((torch.logit(rows.probability[here], eps=1e-6), answer[here]))
             rights.append(right)
-    total, every = torch.stack(losses).sum(), asked * model.max_steps
-    if model.config.halting_target == "stays_right":
+    counted = max(1, model.max_steps - first + 1)
+    if config.halting_target == "stays_right":
         rights = [*accumulate(reversed(rights), torch.logical_and)][::-1]
-    halting = [
+    halting = sum(
         binary_cross_entropy_with_logits(logit, right[answer].to(logit.dtype), reduction="sum")
         for (logit, answer), right in zip(logits, rights, strict=True)
-    ]
-    learned = torch.stack(halting).sum() / every if halting else total.new_zeros(())
-    return total / (asked if weighted else every), learned
+    )
+    zero = states.new_zeros(())
+    return StepLosses(
+        answers=torch.stack(losses).sum() / (asked if weighted else asked * counted),
+        halting=zero + halting / (asked * model.max_steps),
+        depth=zero + sum(depths) / (max(1, batch.num_known) * counted),
+        change=change_penalty(steps, config.change_scale) if config.change_penalty else zero,
+    )
+
+
+def change_penalty(steps: Sequence[FrontierRows], scale: float) -> Tensor:
+    r"""Return the penalty on change of states, which makes waiting nodes come to rest.
+
+    It is the mean over the nodes and the steps after the first of :math:`c / (c + \tau^2)`, where
+    :math:`c` is the mean square change of the state of a node and :math:`\tau` the `scale`. Large
+    changes cost at most 1 each, so that a node may change its state once when news arrives, but
+    changes at every step are costly. This is the Geman-McClure function of robust statistics
+    (Geman and McClure, 1987).
+
+    Examples
+    --------
+    >>> steps = [
+    ...     FrontierRows(torch.arange(2), torch.tensor(states), torch.ones(2), None)
+    ...     for states in ([[9.0, 9.0], [0.0, 0.0]], [[9.0, 9.0], [1.0, 3.0]])
+    ... ]
+    >>> change_penalty(steps, 1.0)  # c is 0 for the first node, (1 + 9) / 2 for the second
+    tensor(0.4167)
+    """
+    changes = [(after.states - before.states).square().mean(1) for before, after in pairwise(steps)]
+    if not changes:
+        return steps[0].states.new_zeros(())
+    change = torch.stack(changes)
+    return (change / (change + scale**2)).mean()
 
 
 @dataclass(frozen=True)
@@ -268,20 +339,26 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     ) -> Outcome:
         """Return the loss of the answers."""
         union, config = GraphBatch.of(batch, model.config.answer_at), model.config
-        output = union.run(model, get_steps=config.step_loss != "none" or config.halting_loss > 0)
+        reads_steps = config.step_loss != "none" or config.halting_loss > 0
+        reads_steps = reads_steps or config.change_penalty > 0 or config.depth_modulus > 0
+        output = union.run(model, get_steps=reads_steps)
         loss, right = union.judge(model, output.logits, label_smoothing)
-        total = loss.sum() / max(1, len(loss))  # of graphs in which nothing is asked, 0
-        halting = total.new_zeros(())
+        total = loss.sum() / max(1, len(loss))  # 0 for graphs without labels
+        zero = total.new_zeros(())
+        by_step = StepLosses(total, zero, zero, zero)
         if output.steps is not None:
-            by_step, halting = step_losses(model, union, output.steps, label_smoothing)
-            total = total if config.step_loss == "none" else by_step
+            by_step = step_losses(model, union, output.steps, label_smoothing)
         learned, nodes = self._learned(model, union)
         return Outcome(
-            loss=total,
+            loss=total if config.step_loss == "none" else by_step.answers,
             right=right.sum(),
             labels=len(loss),
             learned=learned,
-            added={"halting": (config.halting_loss * halting, nodes)},
+            added={
+                "halting": (config.halting_loss * by_step.halting, nodes),
+                "depth": (by_step.depth, union.num_known),
+            },
+            late={"change": (config.change_penalty * by_step.change, len(union.nodes))},
             ponders={"encoder": output.ponder},
         )
 
@@ -291,7 +368,13 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         """Count what is asked, and the nodes."""
         union = GraphBatch.of(batch, model.config.answer_at)
         learned, nodes = self._learned(model, union)
-        return {"loss": learned, "halting": nodes, "encoder": len(union.nodes)}
+        return {
+            "loss": learned,
+            "halting": nodes,
+            "depth": union.num_known,
+            "change": len(union.nodes),
+            "encoder": len(union.nodes),
+        }
 
     @staticmethod
     def _learned(model: UniversalGraphTransformer, batch: GraphBatch) -> tuple[int, int]:
@@ -403,9 +486,7 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     at = first_nodes[batch.asked] if model.config.answer_at == "graph" else batch.asked
     columns = np.full((2, int(lengths.sum())), np.nan)
     columns[:, at.numpy()] = right, -loss
-    depth = np.concatenate(
-        [np.full(len(g.nodes), -1) if g.depth is None else g.depth for g in graphs]
-    )
+    depth = batch.depth.numpy()
     return GraphScores(
         right=columns[0],
         log_probability=columns[1],

@@ -147,7 +147,7 @@ def test_step_losses_learn_when_an_answer_stays_right() -> None:
     for model, target in ((now, right), (later, wanted)):
         p = torch.stack([rows.probability for rows in steps])
         expected = -torch.where(target, p, 1 - p).log().mean()
-        torch.testing.assert_close(step_losses(model, batch, steps)[1], expected)
+        torch.testing.assert_close(step_losses(model, batch, steps).halting, expected)
 
 
 def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
@@ -157,8 +157,48 @@ def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
     batch = GraphBatch.of(task.test, "node")
     steps = batch.run(both, get_steps=True).steps
     assert steps is not None
-    _, halting = step_losses(both, batch, steps)
+    halting = step_losses(both, batch, steps).halting
     torch.testing.assert_close(outcomes[1].total_loss(0.0), outcomes[0].loss + 0.5 * halting)
+
+
+@pytest.mark.parametrize("max_steps", [4, 5])
+def test_losses_of_late_rounds_auxiliary_target_and_change(max_steps: int) -> None:
+    """All are means over nodes; the first two over steps 3 to the last, the third from 2 on."""
+    model = make_model(
+        TASKS["edge"],
+        adaptive=False,
+        step_loss="second_half",
+        max_steps=max_steps,
+        depth_modulus=3,
+        change_penalty=0.7,
+        change_scale=0.2,
+    )
+    first, *others = TASKS["edge"].test
+    assert first.depth is not None
+    graphs = [first._replace(depth=np.r_[-1, first.depth[1:]]), *others]  # one is not known
+    batch = GraphBatch.of(graphs, "edge")
+    steps = batch.run(model, get_steps=True).steps
+    assert steps is not None and len(steps) == max_steps
+    losses, auxiliary, change = [], [], []
+    for number, rows in enumerate(steps):
+        logs = model.auxiliary(rows.states).log_softmax(1)
+        for node, depth in enumerate(batch.depth.tolist()):
+            if number >= 2 and depth >= 0:
+                auxiliary.append(-logs[node, depth % 3])
+            if number >= 1:
+                c = sum((rows.states[node] - steps[number - 1].states[node]) ** 2) / 16
+                change.append(c / (c + 0.04))
+        if number >= 2:
+            losses.append(batch.judge(model, model.read_out(batch.layout, rows.states))[0])
+    outcome = LEARNER.outcome(model, graphs, 0.0)
+    assert outcome.counts == LEARNER.counts(model, graphs)
+    assert outcome.counts["depth"] == outcome.counts["change"] - 1 == len(batch.depth) - 1
+    means = [torch.stack(each).mean() for each in (losses, auxiliary, change)]
+    for share in (0.0, 0.5, 1.0):
+        wanted = means[0] + means[1] + share * 0.7 * means[2]
+        torch.testing.assert_close(outcome.total_loss(0.0, late_share=share), wanted)
+    outcome.total_loss(0.0).backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in model.auxiliary.parameters())
 
 
 def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
