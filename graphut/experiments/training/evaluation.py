@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from graphut._files import write_json
+from graphut._files import with_checksum, write_json
 from graphut._version import __version__
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.processes import all_gather, is_first, shard
@@ -80,8 +80,8 @@ def save_evaluation(
 ) -> None:
     """Write the evaluation on a set of `count` examples into the folder of a run.
 
-    The file is `evaluation-<name>.json`; it has the details beside the metrics.
+    The file `evaluation-<name>.json` has the metrics, the details and a checksum.
     """
     head = {"graphut": __version__, "set": name, "examples": count}
     record = {**head, **evaluation.metrics, **details}
-    write_json(Path(folder, f"evaluation-{name}.json"), record)
+    write_json(Path(folder, f"evaluation-{name}.json"), with_checksum(record))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,15 @@ from typing import Any
 import torch
 import yaml
 
-from graphut._files import is_path, read_json, reraise_for_file, write_atomically, write_json
+from graphut._files import (
+    is_path,
+    read_checked_json,
+    reraise_for_file,
+    warn_unchecked,
+    with_checksum,
+    write_atomically,
+    write_json,
+)
 from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
@@ -45,7 +53,8 @@ class Run:
     folder: Path
     task_name: str  # a key of `TASKS`
     task_options: dict[str, Any]  # the fields of the task
-    vocabulary_names: list[str]  # of `Task.vocabularies`; each is in `<name>_vocabulary.json`
+    # SHA-256 of `<name>_vocabulary.json` for each of `Task.vocabularies`; None in old runs.
+    vocabulary_digests: dict[str, str | None]
     training: TrainingConfig
     version: str  # of graphut, which began it
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
@@ -65,24 +74,24 @@ class Run:
 
         The folder is locked for that time, if `lock` does not hold it already.
         """
-        run = cls(
-            folder=Path(folder),
-            task_name=task.name,
-            task_options=asdict(task),
-            vocabulary_names=list(task.vocabularies),
-            training=training,
-            version=__version__,
-            digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
-            history=list(history),
-        )
+        folder = Path(folder)
         with lock or FolderLock(folder):
-            if is_run(folder) or (run.folder / CHECKPOINT).exists():
+            if is_run(folder) or (folder / CHECKPOINT).exists():
                 raise FileExistsError(f"there is a run in {folder} already")
             for name, vocabulary in task.vocabularies.items():
-                vocabulary.save(run._vocabulary_file(name))
-            model.save_pretrained(run.folder)
-            run.write()
-        return run
+                vocabulary.save(_vocabulary_file(folder, name))
+            model.save_pretrained(folder)
+            run = cls(
+                folder=folder,
+                task_name=task.name,
+                task_options=asdict(task),
+                vocabulary_digests=dict.fromkeys(task.vocabularies),
+                training=training,
+                version=__version__,
+                digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+                history=list(history),
+            )
+            return run.write()
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -94,24 +103,32 @@ class Run:
         if not is_run(folder):
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
         path = Path(folder, RUN)
-        state = read_json(path)
+        state, has_checksum = read_checked_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
-            # An option that came since the run began is what it was before there was one.
+            # A new option has its default, which is what older versions did.
             task = TASKS[state["task"]](**state["task_options"])
-            names = list(state["vocabularies"])
+            vocabularies = state["vocabularies"]
+            if isinstance(vocabularies, list):  # an older version wrote it
+                vocabularies = dict.fromkeys(vocabularies)
+            elif not has_checksum:
+                raise ValueError("its checksum was removed")
+            names = list(vocabularies)
             needed = task.vocabulary_names
             if not {*needed} <= {*names} or not all(name.isidentifier() for name in names):
                 raise ValueError(f"its vocabularies are {names}, and should be {[*needed]}")
-            return cls(
+            run = cls(
                 Path(folder),
                 state["task"],
                 asdict(task),
-                names,
+                dict(vocabularies),
                 TrainingConfig(**state["training"]),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
                 list(state.get("history", [])),
             )
+        if not has_checksum:
+            warn_unchecked(path)
+        return run
 
     @property
     def learner(self) -> AnyLearner:
@@ -149,18 +166,22 @@ class Run:
         write_atomically(
             self.folder / OPTIONS, f"{_HEAD.format(task=self.task_name)}{text}".encode()
         )
+        digests: dict[str, str | None] = {
+            name: digest or digest_of(_vocabulary_file(self.folder, name))
+            for name, digest in self.vocabulary_digests.items()
+        }
         description = {
             "graphut": self.version,
             "task": self.task_name,
             "task_options": self.task_options,
-            "vocabularies": self.vocabulary_names,
+            "vocabularies": digests,
             "training": asdict(self.training),
             "digests": self.digests,
             "history": self.history,
         }
-        # Last, since it is what makes the folder a run.
-        write_json(self.folder / RUN, description)
-        return self
+        # Written last, because this file makes the folder a run.
+        write_json(self.folder / RUN, with_checksum(description))
+        return replace(self, vocabulary_digests=digests)
 
     def _check_data(self, task: Task) -> None:
         for option, path in asdict(task).items():
@@ -207,11 +228,17 @@ class Run:
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabularies of the task when the run began."""
-        kind = self.task(check_data=False).vocabulary_kind
-        return {name: kind.load(self._vocabulary_file(name)) for name in self.vocabulary_names}
+        kind, found = self.task(check_data=False).vocabulary_kind, {}
+        for name, digest in self.vocabulary_digests.items():
+            path = _vocabulary_file(self.folder, name)
+            found[name] = kind.load(path)
+            if digest not in (None, digest_of(path)):
+                raise ValueError(f"{path} is damaged: {RUN} has another checksum of it")
+        return found
 
-    def _vocabulary_file(self, name: str) -> Path:
-        return self.folder / f"{name}_vocabulary.json"
+
+def _vocabulary_file(folder: Path, name: str) -> Path:
+    return folder / f"{name}_vocabulary.json"
 
 
 def is_run(folder: str | Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphut._files import read_json, write_json
+from graphut._files import read_checked_json, read_json, with_checksum, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import Sort, babi, lambada
 from graphut.experiments.tasks.files import DataSet
@@ -309,10 +309,10 @@ def test_eval_of_other_translations_needs_no_data(
 ) -> None:
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "none"))
     (tmp_path / "own.tsv").write_text("a man\tein Mann\n")
-    state = read_json(translation_run / "run.json")
+    state, _ = read_checked_json(translation_run / "run.json")
     gone = {**state, "task_options": {**state["task_options"], "data": str(tmp_path / "gone")}}
     folder = shutil.copytree(translation_run, tmp_path / "run")
-    write_json(folder / "run.json", gone)
+    write_json(folder / "run.json", with_checksum(gone))
     assert main(["eval", str(folder), "--data", str(tmp_path / "own.tsv")]) == 0
     assert "own.tsv, 1 sentence: BLEU " in capsys.readouterr().out
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import resource
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 
+from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.results.records import add_run
 from graphut.experiments.tasks import TASK_PRESETS
@@ -204,9 +204,9 @@ def test_train_trains_a_finished_run_longer(
 
 def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: Path) -> None:
     path = Path(copytree(finished_run, tmp_path / "run"), "run.json")
-    state = json.loads(path.read_text())
+    state, _ = read_checked_json(path)
     del state["task_options"]["fixed"]
-    path.write_text(json.dumps(state))
+    write_json(path, with_checksum(state))
     assert main(["train", "sort", "--out", str(path.parent), "--resume"]) == 0
 
 

@@ -6,7 +6,7 @@ from shutil import copytree
 
 import pytest
 
-from graphut._files import read_json, write_json
+from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.results.run_card import run_card
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.training import Run
@@ -35,11 +35,11 @@ def test_run_card_of_data_of_ones_own_names_no_folder(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = copytree(runs["small"], tmp_path / "run")
-    state = read_json(folder / "run.json")
+    state, _ = read_checked_json(folder / "run.json")
     data = tmp_path / "pairs.tsv"
     data.write_text("a\tb\n")
     state |= {"task": "pairs", "task_options": {"data": str(data)}}
-    write_json(folder / "run.json", state)
+    write_json(folder / "run.json", with_checksum(state))
     card = run_card(Run.open(folder), "ann/pairs")
     assert "--data DATA/pairs.tsv" in card and str(tmp_path) not in card
     assert "`DATA/` stands for the folder of your copy" in card

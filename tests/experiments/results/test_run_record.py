@@ -17,7 +17,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.results.run_record import MOST_EPOCHS, RunRecord, rounded, thinned
 from graphut.experiments.training import Run
-from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.training.run_files import METRICS, read_machines, read_metrics
 from tests.experiments.results.tiny import make_record
 
 
@@ -51,9 +51,8 @@ def test_run_record_from_dict_reads_to_dict(runs: dict[str, Path]) -> None:
 
 def test_run_record_of_a_stopped_run(runs: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(copytree(runs["small"], tmp_path / "run"))
-    [first, _] = (folder / METRICS).read_text().splitlines()
-    line = {**json.loads(first), "seconds": 61.0}
-    (folder / METRICS).write_text(json.dumps(line) + "\n")
+    [first, _] = read_metrics(folder / METRICS)
+    (folder / METRICS).write_text(json.dumps({**first, "seconds": 61.0}) + "\n")
     record = RunRecord.of(folder)
     assert (record.end, record.epochs) == (None, 1)
     train, judge = record.commands
@@ -158,7 +157,7 @@ def test_run_record_from_dict_refuses_bad_records(
 
 def test_run_record_has_all_machines(runs: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(copytree(runs["small"], tmp_path / "run"))
-    machines = read_json(folder / "machines.json")
+    machines = read_machines(folder)
     write_json(folder / "machines.json", [*machines, {**machines[0], "gpu": "Loom 1"}])
     assert [m["gpu"] for m in RunRecord.of(folder).machines] == [None, "Loom 1"]
 

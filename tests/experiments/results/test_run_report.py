@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut._files import read_json
+from graphut._files import read_checked_json, read_json, with_checksum, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.results.run_record import RunRecord
 from graphut.experiments.results.run_report import run_report
@@ -174,9 +174,9 @@ def test_run_report_of_questions_and_of_passages(
 
 def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_path: Path) -> None:
     folder = copytree(runs["small"], tmp_path / "run")
-    state = read_json(folder / "run.json")
+    state, _ = read_checked_json(folder / "run.json")
     state["training"]["epochs"] = 9
-    (folder / "run.json").write_text(json.dumps(state))
+    write_json(folder / "run.json", with_checksum(state))
     text = " ".join(report_of(folder)[1].text.split())
     assert "was stopped before its end, 9 epochs" in text and "--epochs 9 " in text
 

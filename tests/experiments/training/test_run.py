@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from graphut._files import read_json, write_json
+from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.tasks import Copy, PairTask
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
@@ -28,6 +30,13 @@ def write_pairs(path: Path, symbol: str) -> Pairs:
     return Pairs(path)
 
 
+def change(folder: Path, **fields: Any) -> None:
+    """Change fields of `run.json`, with a checksum that matches; remove a field that is None."""
+    state = read_checked_json(folder / RUN)[0] | fields
+    kept = {name: value for name, value in state.items() if value is not None}
+    write_json(folder / RUN, with_checksum(kept))
+
+
 def test_run_open_reads_what_create_has_written(tmp_path: Path) -> None:
     task = Copy(mean_length=4)
     created = create(tmp_path / "run", task)
@@ -37,11 +46,6 @@ def test_run_open_reads_what_create_has_written(tmp_path: Path) -> None:
     assert run.task() == task
     assert run.training == TrainingConfig(epochs=3)
     assert run.vocabularies == task.vocabularies
-
-
-def test_run_model_comes_back(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    run = create(tmp_path, Copy())
     first, second = run.model().state_dict(), run.model().state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -63,16 +67,17 @@ def test_run_task_finds_pairs_from_another_folder(
 
 
 def test_run_task_refuses_pairs_that_have_changed(tmp_path: Path) -> None:
-    create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
-    lines = (tmp_path / "pairs.tsv").read_text().splitlines(keepends=True)
-    (tmp_path / "pairs.tsv").write_text("".join([*lines[1:], lines[0]]))  # the same symbols
-    with pytest.raises(ValueError, match=r"pairs\.tsv has changed since the run in .*run began"):
+    path = tmp_path / "pairs.tsv"
+    create(tmp_path / "run", write_pairs(path, "y"))
+    lines = path.read_text().splitlines(keepends=True)
+    for changed in ("".join([*lines[1:], lines[0]]), "a\tz x\n"):  # the same symbols, and others
+        path.write_text(changed)
+        with pytest.raises(ValueError, match=r"pairs\.tsv has changed since the run in .*run beg"):
+            Run.open(tmp_path / "run").task()
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"there is no .*pairs\.tsv any more"):
         Run.open(tmp_path / "run").task()
-    write_pairs(tmp_path / "pairs.tsv", "z")
-    run = Run.open(tmp_path / "run")
-    assert run.vocabularies["target"].symbols == ("x", "y")
-    with pytest.raises(ValueError, match=r"pairs\.tsv has changed"):
-        run.task()
+    assert Run.open(tmp_path / "run").vocabularies["target"].symbols == ("x", "y")
 
 
 def test_run_task_refuses_a_folder_with_other_files(
@@ -87,21 +92,20 @@ def test_run_task_refuses_a_folder_with_other_files(
             Run.open(tmp_path / "run").task()
 
 
-def test_run_task_refuses_pairs_that_are_gone(tmp_path: Path) -> None:
-    create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
-    (tmp_path / "pairs.tsv").unlink()
-    with pytest.raises(FileNotFoundError, match=r"there is no .*pairs\.tsv any more, on which"):
-        Run.open(tmp_path / "run").task()
-
-
-def test_run_task_of_before_there_were_digests(tmp_path: Path) -> None:
-    create(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv", "y"))
-    state = read_json(tmp_path / "run" / RUN)
+def test_run_open_of_an_older_version_warns(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "pairs.tsv", "y")
+    run = create(tmp_path / "run", Pairs(tmp_path / "pairs.tsv"))
+    state, _ = read_checked_json(run.folder / RUN)
     del state["digests"]
-    write_json(tmp_path / "run" / RUN, state)
+    write_json(run.folder / RUN, {**state, "vocabularies": list(state["vocabularies"])})
+    with pytest.warns(UserWarning, match=r"damage to .*run\.json cannot be detected") as warned:
+        old = Run.open(run.folder)
+    assert len(warned) == 1
+    assert old.vocabularies == run.vocabularies
+    assert old.write() == Run.open(run.folder)
     write_pairs(tmp_path / "pairs.tsv", "z")
     with pytest.raises(ValueError, match=r"its data has changed since, or graphut has"):
-        Run.open(tmp_path / "run").task()
+        old.task()
 
 
 def test_run_open_without_a_run(tmp_path: Path) -> None:
@@ -110,42 +114,47 @@ def test_run_open_without_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("field", "value"),
     [
         ("task", "fly"),
-        ("task", None),
+        ("task", 5),
         ("task_options", {"wings": 2}),
         ("training", {"speed": 2}),
-        ("training", None),
+        ("training", 5),
+        ("vocabularies", None),
+        *(("vocabularies", names) for names in (["../secret"], ["source", "/etc/x"], ["source"])),
+        *(("vocabularies", names) for names in (5, [3], {"a/b": 1}, [""], [])),
     ],
 )
-def test_run_open_refuses_a_foreign_description(tmp_path: Path, key: str, value: object) -> None:
+def test_run_open_refuses_a_foreign_description(tmp_path: Path, field: str, value: object) -> None:
     create(tmp_path, Copy())
-    state = read_json(tmp_path / RUN)
-    write_json(tmp_path / RUN, state | {key: value})
+    change(tmp_path, **{field: value})
     with pytest.raises(ValueError, match=r"run\.json does not describe a run of this version"):
         Run.open(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "names", [["../secret"], ["source", "/etc/x"], [3], {"a/b": 1}, 5, [""], [], ["source"]]
-)
-def test_run_open_refuses_vocabularies_outside_the_folder_and_too_few(
-    tmp_path: Path, names: object
-) -> None:
+def test_run_open_detects_a_changed_digit(tmp_path: Path) -> None:
     create(tmp_path, Copy())
-    write_json(tmp_path / RUN, read_json(tmp_path / RUN) | {"vocabularies": names})
-    with pytest.raises(ValueError, match=r"run\.json does not describe a run of this version"):
+    path = tmp_path / RUN
+    path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 4'))
+    with pytest.raises(ValueError, match=r"run\.json does not match its checksum"):
         Run.open(tmp_path)
 
 
-def test_run_open_refuses_another_version(tmp_path: Path) -> None:
+def test_run_open_detects_a_removed_checksum(tmp_path: Path) -> None:
     create(tmp_path, Copy())
-    state = read_json(tmp_path / RUN)
-    del state["vocabularies"]
-    write_json(tmp_path / RUN, state)
-    with pytest.raises(ValueError, match=r"a run of this version: KeyError\('vocabularies'\)"):
+    write_json(tmp_path / RUN, read_checked_json(tmp_path / RUN)[0])
+    with pytest.raises(ValueError, match=r"run\.json .*: its checksum was removed"):
         Run.open(tmp_path)
+
+
+def test_run_vocabularies_detect_a_changed_symbol(tmp_path: Path) -> None:
+    run = create(tmp_path, Copy())
+    path = tmp_path / "source_vocabulary.json"
+    symbols = json.loads(path.read_text())
+    path.write_text(json.dumps([*symbols[1:], symbols[0]]))
+    with pytest.raises(ValueError, match=r"source_vocabulary\.json is damaged: run\.json has"):
+        _ = run.vocabularies
 
 
 def test_run_open_refuses_a_truncated_description(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 
+from graphut._files import write_json
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
 from graphut.experiments.training.run_files import (
     MACHINES,
+    METRICS,
     append_metrics,
     drop_metrics_after,
     own_files,
@@ -41,60 +43,88 @@ def test_remember_machine_adds_each_machine_once(
     monkeypatch.setattr(run_files, "describe_machine", lambda device: there)
     remember_machine(tmp_path, CPU)
     assert read_machines(tmp_path) == [here, there]
-
-
-def test_remember_machine_refuses_a_broken_file(tmp_path: Path) -> None:
-    (tmp_path / MACHINES).write_text("[{")
-    with pytest.raises(ValueError, match=r"machines\.json is not a JSON file"):
+    path = tmp_path / MACHINES
+    path.write_text(path.read_text().replace("Abacus 9", "Abacus 8"))
+    with pytest.raises(ValueError, match=r"machines\.json does not match its checksum"):
         remember_machine(tmp_path, CPU)
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("[{", "not a JSON file"), ("5", "JSON object")]
+    + [(text, "damaged: it must hold a list") for text in ("{}", "[3]", '{"machines": ["a"]}')],
+)
+def test_read_machines_names_a_damaged_file(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / MACHINES).write_text(text)
+    with pytest.raises(ValueError, match=rf"machines\.json .*{fault}"):
+        read_machines(tmp_path)
+
+
+def test_machines_and_metrics_of_older_versions_have_no_checksum(tmp_path: Path) -> None:
+    write_json(tmp_path / MACHINES, [{"cpu": "Abacus 9"}])
+    assert read_machines(tmp_path) == [{"cpu": "Abacus 9"}]
+    (tmp_path / METRICS).write_text('{"update": 3}\n')
+    assert read_metrics(tmp_path / METRICS) == [{"update": 3}]
+
+
 def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
+    path = tmp_path / METRICS
+    assert read_metrics(path) == []
     lines: list[dict[str, Any]] = [
         {"update": 3, "loss": 0.1},
         {"update": 6, "validation": {"x": 1}},
     ]
     for line in lines:
-        append_metrics(tmp_path / "metrics.jsonl", line)
-    assert read_metrics(tmp_path / "metrics.jsonl") == lines
-
-
-def test_read_metrics_of_no_file(tmp_path: Path) -> None:
-    assert read_metrics(tmp_path / "metrics.jsonl") == []
-
-
-def test_read_metrics_leaves_out_a_line_that_was_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    append_metrics(path, {"update": 3})
+        append_metrics(path, line)
     with path.open("a") as file:
-        file.write('{"update": 6, "lo')
-    assert read_metrics(path) == [{"update": 3}]
+        file.write('{"update": 9, "lo')  # the process was killed
+    assert read_metrics(path) == lines
 
 
 def test_read_metrics_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "metrics.jsonl")
+    os.mkfifo(tmp_path / METRICS)
     with pytest.raises(ValueError, match=r"metrics\.jsonl is not a plain file"):
-        read_metrics(tmp_path / "metrics.jsonl")
+        read_metrics(tmp_path / METRICS)
+
+
+def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
+    path = tmp_path / METRICS
+    append_metrics(path, {"update": 3})
+    other_digit = path.read_text().replace("3", "4", 1).rstrip()
+    for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3", other_digit):
+        path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
+        with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
+            read_metrics(path)
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_drop_metrics_after_keeps_lines_up_to_an_update_and_an_epoch(
+    tmp_path: Path, epochs: int
+) -> None:
+    path = tmp_path / METRICS
+    lines = [{"update": update, "seconds": 0.1 + update} for update in (2, 4, 6)]
+    for line in lines:
+        append_metrics(path, line)
+    before = path.read_text().splitlines()
+    assert drop_metrics_after(path, 4, epochs) == epochs
+    assert path.read_text().splitlines() == before[:epochs]
+    append_metrics(path, lines[2])
+    assert read_metrics(path) == [*lines[:epochs], lines[2]]
 
 
 def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
-    dead, alive = 2**22 + 1, os.getppid()
+    dead, alive, token = 2**22 + 1, os.getppid(), "0123456789abcdef"
     removed = {
-        f".checkpoint.safetensors.{dead}.tmp",
-        f".run.json.{dead}.0123456789abcdef.tmp",
-        f".evaluation-test.json.{dead}.tmp",
-        f".sweep-near-100.json.{dead}.tmp",
-        f".checkpoint.safetensors.{os.getpid()}.tmp",  # its number is used again
-        f"..model.safetensors.{dead}.tmp.{dead}.tmp",
-        f".model.safetensors.{dead}.tmp",
-        f"..model.safetensors.new.{dead}.tmp",  # of older versions
-        ".model.safetensors.new",
+        f".checkpoint.safetensors.{dead}.{token}.tmp",
+        f".run.json.{dead}.{token}.tmp",
+        f".model.safetensors.{dead}.tmp",  # of older versions
+        f".evaluation-test.json.{dead}.{token}.tmp",
+        f".checkpoint.safetensors.{os.getpid()}.{token}.tmp",  # its number is used again
     }
     kept = {
-        f".checkpoint.safetensors.{alive}.tmp",
-        f".model.safetensors.{alive}.0123456789abcdef.tmp",
-        f"..model.safetensors.{alive}.tmp.{alive}.tmp",
-        f".note.{dead}.tmp",
+        f".checkpoint.safetensors.{alive}.{token}.tmp",
+        f".model.safetensors.{alive}.tmp",
+        f".note.{dead}.{token}.tmp",
         "checkpoint.safetensors",
         ".hidden",
     }
@@ -104,41 +134,9 @@ def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == kept
 
 
-def test_own_files_are_those_of_a_run(tmp_path: Path) -> None:
+def test_own_files_are_the_files_of_a_run(tmp_path: Path) -> None:
     own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
     own.add("options.yaml")
     for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
         (tmp_path / name).touch()
     assert own_files(tmp_path) == own
-
-
-@pytest.mark.parametrize("text", ["{}", "5", "[3]", "null", '["a"]'])
-def test_read_machines_refuses_what_is_no_list_of_machines(tmp_path: Path, text: str) -> None:
-    (tmp_path / MACHINES).write_text(text)
-    with pytest.raises(ValueError, match=r"machines\.json is damaged: it is no list of machines"):
-        remember_machine(tmp_path, CPU)
-
-
-def test_drop_metrics_after_an_update(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    for update in (2, 4, 6):
-        append_metrics(path, {"update": update})
-    assert drop_metrics_after(path, 4, epochs=2) == 2
-    append_metrics(path, {"update": 5})
-    assert read_metrics(path) == [{"update": 2}, {"update": 4}, {"update": 5}]
-
-
-def test_drop_metrics_after_an_update_whose_epoch_was_not_done(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    for update in (2, 4):
-        append_metrics(path, {"update": update})
-    assert drop_metrics_after(path, 4, epochs=1) == 1
-    assert read_metrics(path) == [{"update": 2}]
-
-
-def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3", '"text"'):
-        path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
-        with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
-            read_metrics(path)
