@@ -1,4 +1,4 @@
-"""Graph layers with a depth of their own: attention, transitions, halting, the recurrence."""
+"""Graph layers: attention, transitions, halting, and the adaptive recurrence."""
 
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.conv_adapters import ConvAsAttention, EdgeIndexLayer, LayerAsConv, OutputOnly

@@ -18,13 +18,15 @@ from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.nn.checks import check_feat, check_one_feat
 
+# Number of in-edges at which `scale_by_degree` has no effect at first: the mean for causal
+# attention in sentences of up to 40 tokens.
 USUAL_DEGREE = 20
 
 Feat = Tensor | tuple[Tensor, Tensor]
 
 
 class MultiHeadAttention(nn.Module):
-    r"""Multi-head dot-product attention of each node over its in-edges.
+    r"""Multi-head dot-product attention over the in-edges of each node.
 
     .. math::
         \mathrm{MultiHead}(x)_i = W^O \, \Vert_h \sum_{j \in E(i)} a_{ij}^h W^V_h x_j, \qquad
@@ -33,61 +35,54 @@ class MultiHeadAttention(nn.Module):
     From "Attention Is All You Need" (arXiv 1706.03762, section 3.2), as in arXiv 1807.03819,
     Eqs. 1 to 3.
 
-    With `scale_by_degree` the scores of destination :math:`i` are multiplied by
-    :math:`s_h \log(1 + |E(i)|)`, :math:`s_h` a learned number a head: so that softmax over many
-    in-edges stays as sharp as over few (logits times log n: arXiv 2202.12172; times a learned
-    multiple of it: arXiv 2501.19399).
-
-    With `edge_dim` an edge has features :math:`e_{ij}`, and :math:`W^E e_{ij}` is added to the key
-    and to the value (arXiv 2009.03509, section 3.1).
-
-    With `geometric` a node looks for the nearest one that matches (arXiv 2110.07732): see
-    ``graphut.attention.geometric``. Its scores are :math:`\alpha\, q_i \cdot k_j + \beta\, d_{ij} +
-    \gamma` with learned numbers :math:`\alpha, \beta, \gamma`, and a map of :math:`x_i` gives
-    :math:`d_{ij}`, one for sources to the left and one for those to the right. A node that sees
-    none but itself gets zeros before :math:`W^O`.
-
     Parameters
     ----------
     in_feats : int or pair of int
-        Features of a node; `(source, destination)` where they differ.
+        Features of a node; `(source, destination)` if they differ.
     num_heads : int
         Number of heads.
     head_feats : int, optional
-        Features of a head; destination features by heads if not given.
+        Features of a head. The default is the number of destination features divided by
+        `num_heads`.
     out_feats : int, optional
-        Features of the result; the destination's if not given.
+        Features of the result. The default is the number of destination features.
     attn_drop : float
-        Probability that an attention weight is dropped in training.
+        Dropout probability of attention weights.
     allow_zero_in_degree : bool
-        Give a node without in-edges zeros before `W^O`, in place of an error.
+        Let the heads of a node without in-edges be zero, instead of raising an error.
     scale_by_degree : bool
-        Multiply scores by :math:`s_h \log(1 + |E(i)|)`. At first :math:`s_h` is `1 / log(1 + 20)`:
-        the factor is 1 at 20 in-edges, the mean of sentences of up to 40 tokens.
+        Multiply the scores of destination :math:`i` by :math:`s_h \log(1 + |E(i)|)`, with a learned
+        scalar :math:`s_h` for each head. Softmax over many in-edges then stays as sharp as over few
+        (arXiv 2202.12172, arXiv 2501.19399). The factor is initialized to 1 at 20 in-edges.
     symmetric_init : bool
-        Let the key's map begin as the query's: a node at first attends to those that are like it
-        (arXiv 2502.10927).
+        Initialize the key projection as a copy of the query projection, so that nodes first attend
+        to similar nodes (arXiv 2502.10927).
     edge_dim : int, optional
-        Features of an edge, given as `edge_feat` at each call.
+        Features of an edge, passed as `edge_feat` in each call. A learned linear map of them is
+        added to keys and values (arXiv 2009.03509, section 3.1).
     bias : bool
-        Add a learned number to each feature of queries, keys, values and results.
+        Use biases in the projections of queries, keys, values and results.
     geometric : bool
-        Look for the nearest node that matches, in place of softmax over all. Nodes must be in the
-        order of a sentence, and sources be the destinations.
+        Replace softmax by geometric attention (arXiv 2110.07732), which attends to the nearest
+        matching node: see ``graphut.attention.geometric``. The scores are
+        :math:`\alpha\, q_i \cdot k_j + \beta\, d_{ij} + \gamma` with learned scalars. The distance
+        term :math:`d_{ij}` is a linear function of :math:`x_i`, one for sources to the left and one
+        for sources to the right. Nodes must be in sentence order, and the sources must be the
+        destinations. The heads of a node whose only in-neighbour is itself are zero.
     backend : str
         See `graphut.attention.edge_attention`.
 
     Attributes
     ----------
     linear : bool
-        Leave the softmax out in training, as a "linear start" (arXiv 1503.08895, section 4.2):
-        :math:`o_i` is the mean over the in-edges of :math:`v_j`, each times its score.
+        If True, leave out the softmax in training, as a "linear start" (arXiv 1503.08895, section
+        4.2): :math:`o_i` is the mean of the values :math:`v_j` times their scores.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or `symmetric_init` or `geometric` is asked for where sources
-        and destinations differ in their features.
+        If a size or probability is out of range, or if sources and destinations have different
+        numbers of features and `symmetric_init` or `geometric` is set.
 
     Examples
     --------
@@ -116,26 +111,22 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
-        if min(src_feats, dst_feats) < 1:
-            raise ValueError(f"in_feats must be at least 1, got {in_feats}")
-        if num_heads < 1:
-            raise ValueError(f"num_heads must be at least 1, got {num_heads}")
+        sizes = {"in_feats": min(src_feats, dst_feats), "num_heads": num_heads}
+        for name, size in (sizes | {"head_feats": head_feats, "edge_dim": edge_dim}).items():
+            if size is not None and size < 1:
+                raise ValueError(f"{name} must be at least 1, got {size}")
         if head_feats is None and dst_feats % num_heads:
             raise ValueError(
                 f"{dst_feats} features do not divide into {num_heads} heads; choose another "
-                "number of heads or give head_feats"
+                "number of heads, or pass head_feats"
             )
-        if head_feats is not None and head_feats < 1:
-            raise ValueError(f"head_feats must be at least 1, got {head_feats}")
         if not 0.0 <= attn_drop < 1.0:
             raise ValueError(f"attn_drop must lie in [0, 1), got {attn_drop}")
-        if edge_dim is not None and edge_dim < 1:
-            raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         check_backend(backend)
-        for name, asked in {"symmetric_init": symmetric_init, "geometric": geometric}.items():
-            if asked and src_feats != dst_feats:
+        for name, is_set in {"symmetric_init": symmetric_init, "geometric": geometric}.items():
+            if is_set and src_feats != dst_feats:
                 raise ValueError(
-                    f"{name} needs sources and destinations with as many features, got "
+                    f"{name} needs sources and destinations with the same number of features, got "
                     f"in_feats={in_feats}"
                 )
         self.in_feats = (src_feats, dst_feats)
@@ -159,7 +150,7 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew: Xavier uniform for each of the maps, zero biases."""
+        """Draw new parameters: Xavier uniform for each linear map, zero for biases."""
         key, value = self.key_value.weight.chunk(2)
         for weight in (self.query.weight, key, value, self.output.weight):
             nn.init.xavier_uniform_(weight)
@@ -179,19 +170,19 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def has_softmax(self) -> bool:
-        """True if the weights are a softmax: adding one number to all scores changes none."""
+        """True if the attention weights are a softmax of the scores."""
         return self.direction is None and not (self.linear and self.training)
 
     @property
     def node_flops(self) -> int:
-        """Floating-point operations to make one destination's query and output."""
+        """Floating-point operations for the query and the output of one destination."""
         mapped = self.in_feats[1] + self.out_feats + 2 * (self.edge_dim or 0)
         direction = 0 if self.direction is None else 2 * self.direction.weight.numel()
         return 2 * self.num_heads * self.head_feats * mapped + direction
 
     @property
     def key_value_flops(self) -> int:
-        """Floating-point operations to make one source's key and value."""
+        """Floating-point operations for the key and the value of one source."""
         return 4 * self.num_heads * self.head_feats * self.in_feats[0]
 
     @property
@@ -214,32 +205,33 @@ class MultiHeadAttention(nn.Module):
         Parameters
         ----------
         graph : DGLGraph or EdgeLayout
-            Homogeneous, bipartite, or a block.
+            A homogeneous or bipartite graph, or a block.
         feat : Tensor or pair of Tensor
-            `(N, in_feats)`, or `((N_src, F_src), (N_dst, F_dst))`. One tensor for a block is its
-            sources', of which the first are its destinations.
+            `(N, in_feats)`, or `((N_src, F_src), (N_dst, F_dst))`. For a block, a single tensor
+            holds the features of its sources; the first of them are its destinations.
         frontier : Tensor, optional
-            `(A,)` sorted destination ids: only they are computed.
+            `(A,)` sorted ids of the destinations to compute; all by default.
         edge_bias : Tensor, optional
-            `(E,)` or `(E, num_heads)`, added to the scores: a linear map of edge features, or the
-            logarithm of edge weights (an edge of weight 2 counts as two edges, one of 0 as none).
+            `(E,)` or `(E, num_heads)`, added to the scores: for example a linear map of edge
+            features, or the logarithm of edge weights. An edge of weight 2 then counts as two
+            edges, and an edge of weight 0 as none.
         edge_feat : Tensor, optional
-            `(E, edge_dim)`, for a layer with `edge_dim`.
+            `(E, edge_dim)`, edge features, if the layer has an `edge_dim`.
         get_attention : bool
-            Also return the weights, `(E, num_heads)`.
+            Also return the attention weights.
 
         Returns
         -------
         Tensor
             `(N_dst, out_feats)` or `(A, out_feats)`
         Tensor
-            With `get_attention`: `(E, num_heads)`, by edge id; zero for edges into other nodes than
-            those in `frontier`.
+            With `get_attention`: `(E, num_heads)`, ordered by edge id. Edges into destinations
+            outside of `frontier` have weight zero.
 
         Raises
         ------
         TypeError, ValueError
-            If features do not fit the graph or the layer, or a node has no in-edge.
+            If the features do not fit the graph or the layer, or if a node has no in-edge.
         """
         layout = as_layout(graph)
         if isinstance(feat, tuple):
@@ -267,28 +259,28 @@ class MultiHeadAttention(nn.Module):
     plain_forward = forward  # for `is_hooked`
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Return keys and values side by side, `(N_src, 2 * num_heads * head_feats)`."""
+        """Return keys and values, concatenated to `(N_src, 2 * num_heads * head_feats)`."""
         return self.key_value(feat_src)
 
     @property
     def has_plain_projection(self) -> bool:
-        """True if `project` is the linear map of keys and values, and nothing else."""
-        own = type(self).project is MultiHeadAttention.project
-        return own and is_plain_linear(self.key_value)
+        """True if `project` only applies the linear map of keys and values."""
+        is_own = type(self).project is MultiHeadAttention.project
+        return is_own and is_plain_linear(self.key_value)
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
-        """Return a table for `attend` that is written in place, where backend and layer allow."""
+        """Return a key/value table that is updated in place, or None if that is not supported."""
         if (self.training and self.attn_drop) or not self.has_softmax:
             return None
-        if not self.has_plain_projection:  # what another one returns may have other readers
+        if not self.has_plain_projection:  # its result may be used elsewhere too
             return None
         return memory_for(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `attend` can do with a count of rows that only the device knows."""
-        empty = self.allow_zero_in_degree
+        """Return whether `attend` supports a `count` that only the device knows."""
+        allow_zero = self.allow_zero_in_degree
         return self.has_softmax and takes_counts(
-            self.backend, layout, self.num_heads, like, allow_zero_in_degree=empty
+            self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 
     def attend(
@@ -304,32 +296,42 @@ class MultiHeadAttention(nn.Module):
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend with destination rows `(A, in_feats)` over keys and values from `project`.
+        """Attend from destination rows `(A, in_feats)` to keys and values from `project`.
 
-        `value_shift`, `(num_heads * head_feats,)`, is added to every value. `count`, on the
-        device, is the number of active nodes, where the layer `takes_counts`; the ids of the others
-        are past the last destination.
+        Parameters
+        ----------
+        layout : EdgeLayout
+            The edges.
+        rows : Tensor
+            `(A, in_feats)`, features of the destinations in `frontier`, or of all.
+        key_value : Tensor or KeyValueMemory
+            From `project` or `in_place_key_value`.
+        count : Tensor, optional
+            Number of active nodes, on the device, if the layer `takes_counts`. The remaining ids in
+            `frontier` are past the last destination.
+        value_shift : Tensor, optional
+            `(num_heads * head_feats,)`, added to every value.
+        frontier, edge_bias, edge_feat, get_attention
+            See `forward`.
 
         Returns
         -------
         tuple of Tensor and Tensor or None
-            `(A, out_feats)`, and with `get_attention` the weights, `(E, num_heads)`.
+            The result, `(A, out_feats)`, and with `get_attention` the weights, `(E, num_heads)`.
         """
         dropout = self.attn_drop if self.training else 0.0
-        # Weights that sum to one move the result by the same vector as every value.
-        sum_to_one = self.has_softmax and not (dropout or layout.has_empty_rows)
-        sum_to_one = sum_to_one and edge_bias is None
-        shift_after = value_shift if sum_to_one else None
-        query = self._queries(layout, rows, frontier)
+        # If the weights of every node sum to one, shifting all values shifts all results.
+        sum_to_one = self.has_softmax and not dropout and not layout.has_empty_rows
+        shift_after = value_shift if sum_to_one and edge_bias is None else None
+        query, weights = self._queries(layout, rows, frontier), None
         by_head = (self.num_heads, self.head_feats)
-        of_edges = features_of_edges(edge_feat, self.edge, by_head)
-        weights = None
+        edge_options = edge_feature_options(edge_feat, self.edge, by_head)
         if isinstance(key_value, KeyValueMemory):
             attended = key_value.attend(layout, query, frontier, self.head_feats**-0.5)
         else:
-            key, value = key_value.unflatten(1, (2, self.num_heads, self.head_feats)).unbind(1)
+            key, value = key_value.unflatten(1, (2, *by_head)).unbind(1)
             if value_shift is not None and shift_after is None:
-                value = value + value_shift.view(self.num_heads, self.head_feats)
+                value = value + value_shift.view(by_head)
             if count is not None:
                 assert frontier is not None and not get_attention
                 assert edge_bias is None and edge_feat is None
@@ -337,12 +339,14 @@ class MultiHeadAttention(nn.Module):
                     layout, query, key, value, frontier=frontier, dropout=dropout
                 )
             else:
-                options: dict[str, Any] = {"edge_bias": edge_bias, **of_edges}
+                options: dict[str, Any] = {"edge_bias": edge_bias, **edge_options}
                 options["allow_zero_in_degree"] = self.allow_zero_in_degree
                 if not self.has_softmax:
                     if edge_bias is not None or edge_feat is not None:
-                        raise ValueError("without softmax there is no edge_bias and no edge_feat")
-                    options |= self._without_softmax(layout, rows, query, key, frontier)
+                        raise ValueError(
+                            "attention without softmax does not support edge_bias and edge_feat"
+                        )
+                    options |= self._options_without_softmax(layout, rows, query, key, frontier)
                 result: Any = edge_attention(  # type: ignore[call-overload]
                     layout,
                     query,
@@ -359,26 +363,27 @@ class MultiHeadAttention(nn.Module):
         return self.output(out), weights
 
     def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
-        """Return queries `(A, num_heads, head_feats)`, scaled by degree where the layer does so.
+        """Return queries `(A, num_heads, head_feats)`, multiplied by the degree factor if set.
 
-        Queries are scaled, not scores, so that no backend has to know of it.
+        The factor multiplies queries instead of scores, so that backends need not support it.
         """
         query: Tensor = self.query(rows).unflatten(1, (self.num_heads, self.head_feats))
         if self.degree_scale is None:
             return query
         degrees = layout.in_degrees
-        if frontier is not None:  # an id past the last stands for no node
+        if frontier is not None:  # ids past the last destination are padding
             degrees = degrees[frontier.clamp_max(len(degrees) - 1)]
-        growth = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
-        return (query * growth[:, :, None]).to(query.dtype)
+        factor = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
+        return (query * factor[:, :, None]).to(query.dtype)
 
-    def _without_softmax(
+    def _options_without_softmax(
         self, layout: EdgeLayout, rows: Tensor, query: Tensor, key: Tensor, frontier: Tensor | None
     ) -> dict[str, Any]:
-        """Return arguments of `edge_attention` by which its softmax gives the weights of the layer.
+        """Return options with which `edge_attention` computes geometric or linear attention.
 
-        Scores of 0 leave the bias alone: the softmax of logarithms is their numbers, normalised;
-        the softmax of zeros is a mean, and factors after it are free.
+        With `scale=0` the softmax is over the bias alone. Geometric attention passes the logarithm
+        of its weights as bias. Linear attention passes no bias, which makes all weights equal, and
+        multiplies them by the scores.
         """
         wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
         query, key = query.to(wide), key.to(wide)
@@ -389,7 +394,7 @@ class MultiHeadAttention(nn.Module):
             return {"scale": 0.0, "edge_weight": by_edge.index_copy(0, edge, score)}
         if not torch.equal(layout.src_lengths, layout.dst_lengths):
             raise ValueError(
-                "geometric attention is for graphs whose sources are their destinations; this one "
+                "geometric attention needs a graph whose sources are its destinations; this one "
                 f"has {layout.num_src} sources and {layout.num_dst} destinations"
             )
         alpha, beta, gamma = self.score_terms
@@ -406,16 +411,17 @@ class MultiHeadAttention(nn.Module):
         )
 
 
-def features_of_edges(
+def edge_feature_options(
     feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
 ) -> dict[str, Tensor]:
-    """Return arguments of `edge_attention` for features of edges that a layer maps to keys.
+    """Return the options of `edge_attention` for edge features that `layer` maps to keys.
 
-    The weight of a plain map of this `kind`, without bias, is handed on; other layers are called.
+    If `layer` is a plain linear map of this `kind` without bias, its weight is passed on, and
+    `edge_attention` need not store the mapped features of all edges.
     """
     if (feat is None) != (layer is None):
         raise ValueError(
-            "a layer with edge_dim needs features of edges, and one without takes none; got "
+            "edge features are required if the layer has an edge_dim, and refused otherwise; got "
             f"{'no edge_dim' if layer is None else 'edge_dim'} and "
             f"{'no features' if feat is None else f'features of shape {tuple(feat.shape)}'}"
         )
@@ -428,19 +434,17 @@ def features_of_edges(
 
 
 def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
-    """Return whether a call of `layer` is `linear` with its weight, and nothing else.
-
-    A wrapper, a hook or a parametrization of the `kind` may do anything.
-    """
+    """Return whether `layer` is of this `kind` and not wrapped, hooked or parametrized."""
     return type(layer) is kind and not is_hooked(layer)
 
 
 def is_hooked(layer: nn.Module) -> bool:
-    """Return whether a call of `layer` is more than the `forward` that its class is known by.
+    """Return whether a call of `layer` does more than the `forward` of its class.
 
-    A class whose parts are also called one by one names it as `plain_forward`, so that a subclass
-    with another `forward` is seen. Hooks for all modules, as by `register_module_forward_hook`, do
-    not count: torch's counter of operations is one, and must not change what it counts.
+    The adaptive loop calls the parts of some layers directly. These classes store their `forward`
+    as `plain_forward` too, so that a subclass that overrides `forward` is recognised. Global hooks,
+    as by `register_module_forward_hook`, are ignored: the FLOP counter of torch is one, and would
+    otherwise change the operations that it counts.
     """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
     kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)

@@ -1,4 +1,4 @@
-"""Checks of graphs and of the features of nodes."""
+"""Checks of graphs, node features and modules."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from graphut.attention.checks import has_no_numbers
 
 
 def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
-    """Raise unless `feat` is `(nodes, width)`, with dtype and device of the layer's parameters.
+    """Raise unless `feat` is `(nodes, width)` in dtype and on the device of the layer.
 
-    `side` says in words which nodes they are: `"source"` or `"destination"`.
+    `side` is `"source"` or `"destination"`, for the message.
     """
     _check_tensor(feat, side)
     weight = first_weight(layer, feat)
     if feat.shape != (nodes, width):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "
-            f"{tuple(feat.shape)}; give one row of {width} features a node"
+            f"{tuple(feat.shape)}; pass one row of {width} features for each node"
         )
     if feat.device != weight.device:
         raise ValueError(
             f"features of {side} nodes are on {feat.device}, but the layer is on {weight.device}; "
             "move one of them with .to(device)"
         )
-    # Under autocast the maps choose their own dtype.
+    # Under autocast linear maps cast their input.
     fits = feat.dtype == weight.dtype or torch.is_autocast_enabled(feat.device.type)
     if not (feat.is_floating_point() and fits):
         raise TypeError(
@@ -39,38 +39,37 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
 
 
 def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
-    """Return a floating-point parameter of the layer, or another tensor where it has none."""
+    """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
     return next((w for w in layer.parameters() if w.is_floating_point()), otherwise)
 
 
-def check_one_a_row(probability: Tensor, rows: int) -> None:
-    """Raise unless halting probabilities are `(rows,)` numbers."""
+def check_probability_shape(probability: Tensor, rows: int) -> None:
+    """Raise unless halting probabilities are `(rows,)` and floating point."""
     if probability.shape != (rows,) or not probability.is_floating_point():
         raise ValueError(
             f"the halting module returned {tuple(probability.shape)} of {probability.dtype} for "
-            f"{rows} rows; it must return ({rows},) floating-point probabilities, one a row (of "
-            "a column, take [:, 0])"
+            f"{rows} rows; it must return ({rows},) floating-point probabilities, one for each row "
+            "(take [:, 0] of a column)"
         )
 
 
 def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
-    """Raise for a bipartite graph: nodes that take steps must be seen by their neighbours.
+    """Raise for a bipartite graph, since neighbours read the states of the nodes that take steps.
 
-    Homogeneous graphs and blocks pass. So does a layout, which does not say whether its sources
-    are its destinations.
+    Homogeneous graphs, blocks and layouts are accepted.
     """
     if types := _two_types(graph):
         raise ValueError(
-            f"the graph's edges go from {types}; a step needs a graph over one type of nodes, or "
-            "a block (other sources go into a decoder's cross=)"
+            f"the graph's edges go from {types}; a step needs a graph with one node type, or a "
+            "block (pass other sources as cross= of a decoder)"
         )
 
 
 def check_one_feat(graph: DGLGraph | EdgeLayout) -> None:
-    """Raise for a bipartite graph, for which one tensor of features is not enough."""
+    """Raise for a bipartite graph, which needs a pair of features."""
     if types := _two_types(graph):
         raise ValueError(
-            f"the graph's edges go from {types}; give the features of both, as a pair: "
+            f"the graph's edges go from {types}; pass a pair of features: "
             "(source features, destination features)"
         )
 
@@ -96,7 +95,7 @@ def check_sharding(*parts: nn.Module | None) -> None:
 
 
 def _two_types(graph: DGLGraph | EdgeLayout) -> str:
-    """Return the node types of a bipartite graph in words; nothing for another graph."""
+    """Return the node types of a bipartite graph for a message, or "" for another graph."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
         return ""  # `as_layout` refuses a graph with several edge types
     source, _, target = graph.canonical_etypes[0]
@@ -104,9 +103,9 @@ def _two_types(graph: DGLGraph | EdgeLayout) -> str:
 
 
 def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-    """Return the features of sources, given alone or in a pair with those of destinations.
+    """Return the source features from a tensor or from a pair (sources, destinations).
 
-    `dgl.nn.HeteroGraphConv` hands over such pairs. The destinations must be the first sources.
+    `dgl.nn.HeteroGraphConv` passes such pairs. The destinations must be the first sources.
     """
     if not isinstance(feat, tuple):
         _check_tensor(feat, "source")
@@ -114,8 +113,9 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     sources, destinations = feat
     if not (has_no_numbers() or torch.equal(sources[: len(destinations)], destinations)):
         raise ValueError(
-            f"features of {len(sources)} sources and of {len(destinations)} other destinations: "
-            "nodes that take steps must be the first sources (others go into a decoder's cross=)"
+            f"got features of {len(sources)} sources and of {len(destinations)} other "
+            "destinations, but in a step the destinations must be the first sources (pass other "
+            "sources as cross= of a decoder)"
         )
     return sources
 
@@ -124,7 +124,7 @@ def _check_tensor(feat: object, side: str) -> None:
     if not isinstance(feat, Tensor):
         advice = "convert them with torch.as_tensor"
         if isinstance(feat, (DGLGraph, EdgeLayout)):
-            advice = "the graph comes first, and then the features"
+            advice = "pass the graph first, then the features"
         raise TypeError(
             f"features of {side} nodes must be a tensor, got {type(feat).__name__}; {advice}"
         )

@@ -14,38 +14,40 @@ from graphut.attention.backends import check_backend
 
 
 class DotGATConv(nn.Module):
-    r"""Dot-product attention that is made and called as `dgl.nn.GATConv`.
+    r"""Dot-product attention with the constructor and the call of `dgl.nn.GATConv`.
 
     .. math::
         h_i^{(l+1)} = \sum_{j \in E(i)} a_{ij} W h_j, \qquad
         a_{ij} = \mathrm{softmax}_{j \in E(i)} \frac{W h_i \cdot W h_j}{\sqrt{d}}
 
-    for each head, as in `dgl.nn.DotGatConv`, whose parameters it can load; with the residual, bias,
-    activation, dropout and edge weights of `dgl.nn.GATConv`.
+    for each head. The formula is that of `dgl.nn.DotGatConv`, whose parameters can be loaded.
+    Residual, bias, activation, dropout and edge weights work as in `dgl.nn.GATConv`.
 
     Parameters
     ----------
     in_feats : int or pair of int
-        Features of a node; of sources and of destinations, which then have maps of their own.
+        Features of a node. A pair gives sources and destinations a linear map each.
     out_feats : int
         Features of a head, `D`.
     num_heads : int
         Number of heads, `H`.
     feat_drop, attn_drop : float
-        Probabilities that a feature and an attention weight are dropped in training.
+        Dropout probabilities of features and of attention weights.
     negative_slope : float
-        Not used, since dot products have no LeakyReLU; other arguments have `GATConv`'s places.
+        Ignored, since dot products have no LeakyReLU. The argument keeps the order of arguments in
+        `GATConv`.
     residual : bool
-        Add the destination's features, mapped where they are not `H * D` wide.
+        Add the destination's features, projected to `H * D` features if necessary.
     activation : callable, optional
         Applied to the result.
     allow_zero_in_degree : bool
-        Let a node without in-edges attend to nothing, in place of an error.
+        Return zeros for a node without in-edges, before residual and bias, instead of raising an
+        error.
     bias : bool
         Add a learned bias.
     share_projection : bool
-        Make key and value by one map; it makes the query too where `in_feats` is one number. If
-        not, query, key and value have maps of their own, as in `MultiHeadAttention`.
+        Use the same linear map for keys and values, and for queries too if `in_feats` is an int. If
+        False, queries, keys and values have separate maps, as in `MultiHeadAttention`.
     backend : str
         See `graphut.attention.edge_attention`.
 
@@ -98,7 +100,7 @@ class DotGATConv(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew: Xavier uniform for each map, a bias of zero."""
+        """Draw new parameters: Xavier uniform for each linear map, zero for the bias."""
         for name, weight in self.named_parameters():
             if name == "bias":
                 nn.init.zeros_(weight)
@@ -107,7 +109,7 @@ class DotGATConv(nn.Module):
                 nn.init.xavier_uniform_(part)
 
     def set_allow_zero_in_degree(self, set_value: bool) -> None:
-        """Set whether a node may be without in-edges."""
+        """Set whether nodes without in-edges are accepted."""
         self.allow_zero_in_degree = set_value
 
     def forward(
@@ -122,12 +124,12 @@ class DotGATConv(nn.Module):
         Parameters
         ----------
         graph : DGLGraph or EdgeLayout
-            Homogeneous, bipartite, or a block.
+            A homogeneous or bipartite graph, or a block.
         feat : Tensor or pair of Tensor
-            `(N, *, in_feats)`, of sources and destinations if a pair. One tensor for a block is
-            its sources', of which the first are its destinations.
+            `(N, *, in_feats)`, or a pair for sources and destinations. For a block, a single tensor
+            holds the features of its sources; the first of them are its destinations.
         edge_weight : Tensor, optional
-            `(E,)`, factors of the attention weights after the softmax.
+            `(E,)`, multiplied to the attention weights after the softmax.
         get_attention : bool
             Also return the attention weights.
 
@@ -141,21 +143,21 @@ class DotGATConv(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If features do not fit the graph or the layer, or a node has no in-edge.
+            If the features do not fit the graph or the layer, or if a node has no in-edge.
         """
         layout = as_layout(graph)
         feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, None)
         feat_src = self.feat_drop(feat_src)
-        # A block's destinations are its first sources; elsewhere the two are the same nodes.
-        of_sources = feat_dst is None
+        # A block's destinations are its first sources; in other graphs they are all sources.
+        is_single = feat_dst is None
         feat_dst = feat_src[: layout.num_dst] if feat_dst is None else self.feat_drop(feat_dst)
-        of_source, of_target = (self.fc,) * 2 if hasattr(self, "fc") else (self.fc_src, self.fc_dst)
-        parts = self._heads(of_source(feat_src))
-        key, value = parts[0], parts[-1]  # one part if they share the map
-        if of_sources and of_source is of_target:
+        has_one_map = hasattr(self, "fc")
+        parts = self._heads((self.fc if has_one_map else self.fc_src)(feat_src))
+        key, value = parts[0], parts[-1]  # the same part if they share a map
+        if has_one_map and is_single:
             query = key[: layout.num_dst]
         else:
-            query = self._heads(of_target(feat_dst))[0]
+            query = self._heads((self.fc if has_one_map else self.fc_dst)(feat_dst))[0]
         result: Any = edge_attention(  # type: ignore[call-overload]
             layout,
             query,
@@ -178,7 +180,7 @@ class DotGATConv(nn.Module):
         return out if weights is None else (out, weights.unflatten(1, by_head[:-1])[..., None])
 
     def _heads(self, projected: Tensor) -> list[Tensor]:
-        """Return parts `(N, heads, D)` of `(N, *, width)`: dimensions between are heads too."""
+        """Split `(N, *, width)` into parts `(N, heads, D)`, with the middle dimensions as heads."""
         heads, feats = self.by_head
         parts = projected.unflatten(-1, (-1, feats)).split(heads, -2)
         return [part.flatten(1, -2) for part in parts]

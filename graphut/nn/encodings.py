@@ -1,4 +1,4 @@
-"""Position encodings of graphs that are no sequences: Laplacian eigenvectors, random walks."""
+"""Position encodings for general graphs: Laplacian eigenvectors and random walks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from graphut._dgl import DGLGraph, dgl
 def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
     """Return eigenvectors of the normalised Laplacian with the smallest non-trivial eigenvalues.
 
-    From "Benchmarking Graph Neural Networks" (arXiv 2003.00982), by `dgl.lap_pe`. Add a linear map
-    of them to the features of nodes. An eigenvector has no sign of its own: here its largest
-    entry is positive, where DGL draws the sign. Each graph of a batch is taken on its own, and
-    work grows with the cube of its nodes.
+    From "Benchmarking Graph Neural Networks" (arXiv 2003.00982), computed by `dgl.lap_pe`. Add a
+    linear map of them to the node features. The sign of an eigenvector is arbitrary and random in
+    DGL; here the entry with the largest magnitude is positive. The graphs of a batch are handled
+    one by one, in time cubic in their nodes.
 
     Parameters
     ----------
     graph : DGLGraph
-        Homogeneous, every edge with its reverse (`dgl.to_bidirected`).
+        A homogeneous graph that has the reverse of every edge (`dgl.to_bidirected`).
     size : int
-        Number of eigenvectors; those that a small graph does not have are zero.
+        Number of eigenvectors. Columns that a small graph cannot fill are zero.
 
     Returns
     -------
@@ -34,8 +34,7 @@ def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
     Raises
     ------
     ValueError
-        If `size` is not positive, an edge has no reverse, or there are several types of nodes or
-        edges.
+        If `size` is not positive, an edge has no reverse, or the graph is heterogeneous.
 
     Examples
     --------
@@ -48,7 +47,7 @@ def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
         sources, targets = part.edges()
         if not bool(part.has_edges_between(targets, sources).all()):
             raise ValueError(
-                "the graph has an edge without its reverse, and a Laplacian needs both; use "
+                "the graph has an edge without its reverse, which a Laplacian needs; use "
                 "dgl.to_bidirected(graph)"
             )
         vectors: Tensor = dgl.lap_pe(part, size, padding=True)
@@ -59,16 +58,16 @@ def laplacian_encoding(graph: DGLGraph, size: int) -> Tensor:
 
 
 def random_walk_encoding(graph: DGLGraph, size: int) -> Tensor:
-    """Return the chance that a random walk is at its first node after 1, 2, ..., `size` steps.
+    """Return the probability that a random walk is back at its start after 1, ..., `size` steps.
 
     From "Graph Neural Networks with Learnable Structural and Positional Representations" (arXiv
-    2110.07875), by `dgl.random_walk_pe`. Add a linear map of them to the features of nodes. Each
-    graph of a batch is taken on its own, and work grows with the cube of its nodes.
+    2110.07875), computed by `dgl.random_walk_pe`. Add a linear map of them to the node features.
+    The graphs of a batch are handled one by one, in time cubic in their nodes.
 
     Parameters
     ----------
     graph : DGLGraph
-        Homogeneous.
+        A homogeneous graph.
     size : int
         Number of steps.
 
@@ -80,7 +79,7 @@ def random_walk_encoding(graph: DGLGraph, size: int) -> Tensor:
     Raises
     ------
     ValueError
-        If `size` is not positive, or there are several types of nodes or edges.
+        If `size` is not positive, or the graph is heterogeneous.
 
     Examples
     --------
@@ -93,10 +92,10 @@ def random_walk_encoding(graph: DGLGraph, size: int) -> Tensor:
 
     def encode(part: DGLGraph) -> Tensor:
         with warnings.catch_warnings():
-            # DGL hands torch an array of NumPy's that must not be written to; it is copied below.
+            # DGL wraps a read-only NumPy array in a tensor; `clone` makes it writable.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            chances: Tensor = dgl.random_walk_pe(part, size)
-        return chances.clone()
+            probabilities: Tensor = dgl.random_walk_pe(part, size)
+        return probabilities.clone()
 
     return _by_graph(graph, size, encode)
 
@@ -105,8 +104,6 @@ def _by_graph(graph: DGLGraph, size: int, encode: Callable[[DGLGraph], Tensor]) 
     if size < 1:
         raise ValueError(f"size must be at least 1, got {size}")
     if not graph.is_homogeneous:
-        raise ValueError(
-            "the graph has several types of nodes or edges; give one with a single one"
-        )
+        raise ValueError("the graph has several types of nodes or edges; pass a homogeneous graph")
     parts = dgl.unbatch(graph)
     return torch.cat([encode(p) if p.num_nodes() else torch.zeros(0, size) for p in parts])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.nn.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.attention import is_hooked, is_plain_linear
-from graphut.nn.checks import check_one_a_row
+from graphut.nn.checks import check_probability_shape
 from graphut.nn.finite_checks import AsyncFiniteChecks
 from graphut.nn.frontier import DeviceFrontier
 from graphut.nn.halting import HaltingUnit
@@ -74,7 +74,7 @@ class FusedFrontier(DeviceFrontier):
         if self._unit is None:
             assert seen is not None
             probability = self._halting(seen, self.existing_nodes, step)
-            check_one_a_row(probability, len(seen))
+            check_probability_shape(probability, len(seen))
             seen, probability = None, probability.to(self._spent.dtype).contiguous()
         self._unit, self._out, self._remainder, wrong, *moved = _EndStep.apply(  # type: ignore[no-untyped-call]
             seen,

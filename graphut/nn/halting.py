@@ -1,4 +1,4 @@
-"""Halting probabilities: learned from the state, or set by a schedule."""
+"""Halting probabilities: learned from the state, or given by a schedule."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from graphut.attention.transforms import outside_autocast
 
 
 class HaltingUnit(nn.Module):
-    r"""The probability that a node halts, :math:`p_i = \sigma(w \cdot u_i + b)`.
+    r"""Learned halting probability of each node, :math:`p_i = \sigma(w \cdot u_i + b)`.
 
-    From "Adaptive Computation Time" (arXiv 1603.08983, Eq. 5). Computed in float32 or wider,
-    whatever the rest of the model runs in.
+    From "Adaptive Computation Time" (arXiv 1603.08983, Eq. 5). It is computed in float32 or wider,
+    also under autocast and in models with a narrower dtype.
 
     Parameters
     ----------
     in_feats : int
         Features of a node.
     bias_init : float
-        First value of `b`. Below zero, or a model learns to stop at once.
+        Initial value of `b`. It should be negative, since a model that halts early at first may
+        not learn to take more steps.
     gain : float
-        Scale of the first values of `w`, of Xavier's. With 0 all nodes halt alike at first: no
-        node begins with a probability so near 0 or 1 that it can not learn another.
+        Gain of the Xavier initialization of `w`. With 0 all nodes have the same halting probability
+        at first, and the sigmoid is saturated for none of them.
     norm : bool
-        Normalise the state first, by a LayerNorm, as DGL's tutorial does.
+        Apply a LayerNorm to the state first, as in the code of DGL's tutorial.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class HaltingUnit(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew and set the bias to `bias_init`."""
+        """Draw new weights and set the bias to `bias_init`."""
         nn.init.xavier_uniform_(self.linear.weight, self.gain)
         nn.init.constant_(self.linear.bias, self.bias_init)
         if self.norm is not None:
@@ -62,14 +63,14 @@ class HaltingUnit(nn.Module):
         feat : Tensor
             `(A, in_feats)`, the rows of the active nodes.
         nodes : Tensor, optional
-            `(A,)`, which nodes they are; not looked at here.
+            `(A,)`, their ids; ignored.
         step : int
-            The step, from 1; not looked at here.
+            Number of the step, from 1; ignored.
 
         Returns
         -------
         Tensor
-            `(A,)` in float32 or wider.
+            `(A,)`, float32 or wider.
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
         with outside_autocast(feat.device.type):
@@ -84,7 +85,7 @@ class HaltingUnit(nn.Module):
 
 
 def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
-    """Call a layer with its weights and buffers in the dtype of `rows`."""
+    """Call a layer with weights and buffers cast to the dtype of `rows`."""
     named = chain(layer.named_parameters(), layer.named_buffers())
     narrow = {name: x for name, x in named if x.is_floating_point() and x.dtype != rows.dtype}
     out: Tensor
@@ -96,22 +97,22 @@ def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ScheduledHalting(nn.Module):
-    """Halting at given steps: a depth for each node that is set, not learned.
+    """Halting probabilities that let each node halt at a given step.
 
     Parameters
     ----------
     steps : Tensor
         `(N,)` int64, the step at which each node halts.
     share : float, optional
-        The halting probability of a node at each step before its last. The default is 0.01, or less
-        if a node has more than 50 steps: the probabilities before the last step sum to at most 0.5.
-        A recurrence refuses a sum that reaches the threshold of its `ACT` rule.
+        The halting probability at each step before the last. The default is 0.01, or less if a node
+        has more than 50 steps, so that these probabilities sum to at most 0.5. A recurrence refuses
+        a sum that reaches the threshold of its `ACT` rule.
 
     Raises
     ------
     TypeError, ValueError
-        If `steps` is not int64, or a step is below 1; and, in a call, if there are not as many rows
-        as nodes.
+        If `steps` is not int64 or contains a step below 1. A call raises `ValueError` if the number
+        of rows is not the number of nodes.
 
     Examples
     --------
@@ -134,7 +135,7 @@ class ScheduledHalting(nn.Module):
         self.register_buffer("steps", steps)
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Return 1 for the rows whose step has come, `share` for the others; `(A,)`."""
+        """Return `(A,)`: 1 for the rows that halt at this step or before, else `share`."""
         steps = self.steps if nodes is None else self.steps[nodes]
         if steps.shape != feat.shape[:1]:
             raise ValueError(

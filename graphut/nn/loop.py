@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention.checks import has_no_numbers
-from graphut.nn.checks import check_one_a_row
+from graphut.nn.checks import check_probability_shape
 from graphut.nn.context import AttentionContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
@@ -254,7 +254,7 @@ class _Run:
         if loop.halting is not None and (loop.rule.uses_probability or self.rows is not None):
             seen = before if loop.halt_from == "input" else after
             probability = loop.halting(seen, existing_nodes, step)
-            check_one_a_row(probability, len(after))
+            check_probability_shape(probability, len(after))
             self.checks.check_probability(probability, nodes, step)
         is_last = step == loop.max_steps
         halts = self.state.update(StepRows(before, after, probability, step, is_last), active)

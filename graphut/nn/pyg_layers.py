@@ -1,4 +1,4 @@
-"""For code on PyG: its `TransformerConv` on graphut's kernels. It needs `torch_geometric`."""
+"""PyG's `TransformerConv` with graphut's kernels; it needs `torch_geometric`."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 from torch import Tensor
 
 from graphut.attention import edge_attention
-from graphut.nn.attention import features_of_edges
+from graphut.nn.attention import edge_feature_options
 from graphut.nn.edge_index import from_edge_index
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # PyG uses what torch deprecates
+    warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch
     from torch_geometric import EdgeIndex
     from torch_geometric import nn as pyg
     from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 
 class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
-    """PyG's `TransformerConv`, with its arguments and parameters, on graphut's kernels.
+    """PyG's `TransformerConv` on graphut's kernels, with the same arguments and parameters.
 
-    From "Masked Label Prediction" (arXiv 2009.03509). What needs messages of single edges goes
-    PyG's own way: explanations, hooks on messages, other aggregations than sums, `SparseTensor`.
+    From "Masked Label Prediction" (arXiv 2009.03509). PyG's own message passing is used if the
+    messages of single edges are needed: for explanations, hooks on messages, aggregations other
+    than sums, and `SparseTensor`.
 
     Parameters
     ----------
     *args, **kwargs
-        As of `torch_geometric.nn.TransformerConv`.
+        Arguments of `torch_geometric.nn.TransformerConv`.
 
     Examples
     --------
@@ -38,7 +39,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
     torch.Size([3, 10])
     """
 
-    _returns_weights = False  # whether the present call does
+    _returns_weights = False  # set by each call
 
     def forward(
         self,
@@ -53,27 +54,27 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         Parameters
         ----------
         x : Tensor or pair of Tensor
-            `(N, in_channels)`, or the features of sources and of targets. Of `(x, None)`, the
-            targets' features are zeros.
+            `(N, in_channels)`, or a pair with the features of sources and of targets. With
+            `(x, None)` the targets' features are zero.
         edge_index : Tensor or SparseTensor
             `(2, E)`, or the transposed adjacency matrix.
         edge_attr : Tensor, optional
-            `(E, edge_dim)`; if not given, a sparse matrix's values of more than one feature.
+            `(E, edge_dim)`. The default is the values of a sparse matrix, if they are vectors.
         return_attention_weights : bool, optional
-            If given, the edges and their weights, `(E, heads)`, are returned too, as PyG does.
+            If not None, also return the edges and their weights, `(E, heads)`, as PyG does.
         size : pair of int, optional
-            Number of sources and targets. `(x, None)` needs it.
+            Numbers of sources and targets, required with `(x, None)`.
 
         Returns
         -------
         Tensor
-            `(N, heads * out_channels)`, or `(N, out_channels)` without `concat`.
+            `(N, heads * out_channels)`, or `(N, out_channels)` with `concat=False`.
 
         Raises
         ------
         ValueError
-            If the number of nodes is not known or is another one, or features of edges are given
-            to a layer without `edge_dim`, or not given to one with it.
+            If `size` is missing or does not fit `x`, or if edge features are given to a layer
+            without `edge_dim` or missing for a layer with it.
         """
         source, target = x if isinstance(x, tuple) else (x, x)
         if target is None:
@@ -90,7 +91,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         return super().forward((source, target), edge_index, edge_attr, return_attention_weights)
 
     def propagate(self, edge_index: Any, size: Any = None, **features: Any) -> Any:
-        """Return the sums of weighted messages, `(N, heads, out_channels)`."""
+        """Return the weighted sum of the values for each target, `(N, heads, out_channels)`."""
         if not self._is_attention(edge_index):
             return pyg.MessagePassing.propagate(self, edge_index, size, **features)
         edge_attr = features["edge_attr"]
@@ -108,7 +109,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
             query,
             key,
             features["value"],
-            **features_of_edges(edge_attr, self.lin_edge, by_head, pyg.Linear),
+            **edge_feature_options(edge_attr, self.lin_edge, by_head, pyg.Linear),
             dropout=self.dropout if self.training else 0.0,
             get_attention=self._returns_weights,
             allow_zero_in_degree=True,
@@ -118,13 +119,13 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         return result
 
     def _is_attention(self, edge_index: Any) -> bool:
-        """Return whether a call is attention, with nothing done to messages of single edges."""
+        """Return whether the call needs no messages of single edges."""
         hooks = (
             vars(self)[f"_{part}_forward_{kind}hooks"]
             for part in ("propagate", "message", "aggregate")
             for kind in ("", "pre_")
         )
-        # PyG returns weights before dropout.
+        # PyG returns the weights before dropout.
         dropped = self._returns_weights and self.training and self.dropout > 0
         return (
             isinstance(edge_index, Tensor)

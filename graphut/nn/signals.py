@@ -1,4 +1,4 @@
-"""Signals of position and step: what every step adds to the states of nodes."""
+"""Position and step signals, which every step adds to the states of nodes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from graphut.attention.transforms import in_transform, outside_transforms
 from graphut.nn.attention import is_hooked
 
 Signal: TypeAlias = Callable[[Tensor], Tensor]
-"""Gives rows `(n, d)` for coordinates `(n,)`, or `(n, k)` where a node has several."""
+"""Function from coordinates `(n,)`, or `(n, k)` for `k` coordinates of each node, to `(n, d)`."""
 
 
 class SinusoidalSignal(nn.Module):
-    """Sines and cosines of a coordinate: see `coordinate_signal`.
+    """Sines and cosines of a coordinate, see `coordinate_signal`.
 
     Parameters
     ----------
     dim : int
         Features of the signal.
     count_from : int
-        The number in place of the first position or step: 1 (arXiv 1807.03819), or 0.
+        Number of the first position or step in the formula: 1 (arXiv 1807.03819) or 0. Callers
+        count from 1 in both cases.
 
     Examples
     --------
     >>> SinusoidalSignal(4, count_from=0)(torch.tensor([1])).tolist()
     [[0.0, 1.0, 0.0, 1.0]]
-    >>> SinusoidalSignal(4)(torch.tensor([[0, 0], [1, 0]]))  # coordinates side by side
+    >>> SinusoidalSignal(4)(torch.tensor([[0, 0], [1, 0]]))  # two coordinates for each node
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0000, 1.0000]], dtype=torch.float64)
     """
@@ -43,10 +44,10 @@ class SinusoidalSignal(nn.Module):
         self.count_from = count_from
 
     def forward(self, coordinates: Tensor) -> Tensor:
-        """Return float64 rows `(n, dim)` for coordinates `(n,)`, or `(n, k)`.
+        """Return float64 rows `(n, dim)` for coordinates `(n,)` or `(n, k)`.
 
-        Those of one node, such as row and column of a grid, stand side by side: each takes
-        `dim / k` features. Raise `ValueError` if `k` does not divide `dim`.
+        Several coordinates of a node, such as row and column of a grid, take `dim / k` features
+        each. Raise `ValueError` if `k` does not divide `dim`.
         """
         several = 1 if coordinates.dim() == 1 else coordinates.shape[1]
         if several < 1 or self.dim % several:
@@ -61,9 +62,9 @@ class SinusoidalSignal(nn.Module):
 
 
 class LearnedSignal(nn.Embedding):
-    """A learned row for each coordinate.
+    """Table with a learned row for each coordinate.
 
-    It looks at the coordinates before it uses them: on a GPU the host waits for them.
+    It checks the coordinates in every call, for which the host waits for the GPU.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class LearnedSignal(nn.Embedding):
     dim : int
         Features of the signal.
     first : int
-        The coordinate of the first row; positions and steps are counted from 1.
+        Coordinate of the first row; positions and steps are counted from 1.
 
     Examples
     --------
@@ -109,7 +110,10 @@ class LearnedSignal(nn.Embedding):
 def make_signal(
     which: Signal | str | None, name: str, dim: int, size: int | None = None
 ) -> Signal | None:
-    """Return the signal that the argument `name` asks for; a learned one has `size` rows."""
+    """Return the signal for the value `which` of the argument `name`.
+
+    The value "learned" is accepted if the number of rows, `size`, is given.
+    """
     if which is None or callable(which):
         return which
     if which in ("sinusoidal", "sinusoidal0"):
@@ -118,50 +122,50 @@ def make_signal(
         return LearnedSignal(size, dim)
     raise ValueError(
         f"{name} must be 'sinusoidal', 'sinusoidal0', None, or a function from coordinates to "
-        f"rows, such as LearnedSignal(size, {dim}); got {which!r}"
+        f"rows, such as LearnedSignal(size, {dim}), got {which!r}"
     )
 
 
 def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
-    """Return a signal's rows `(n, d)` in the width and dtype of `like`.
+    """Return the rows of a signal, `(n, d)`, in the dtype of `like`, `(m, d)`.
 
     Raises
     ------
     ValueError
-        If the signal gives rows of another shape.
+        If the signal returns rows of another shape.
     """
     if coordinates.dim() > 1:
-        return _rows_of(signal, coordinates, like)
-    return _for_each_once(lambda each: _rows_of(signal, each, like), coordinates)
+        return _call_signal(signal, coordinates, like)
+    return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
-    """Return the signals of steps 1, 2, ..., `(steps, d)`, in width, dtype and device of `like`."""
+    """Return the signals of the steps 1 to `steps`, in width, dtype and device of `like`."""
     if (
         type(signal) is SinusoidalSignal
         and signal.dim == like.shape[1]
         and not (is_compiling() or is_hooked(signal))
     ):
-        return _sinusoids(signal.count_from, steps, signal.dim, like.dtype, like.device)
-    return _rows_of(signal, torch.arange(1, steps + 1, device=like.device), like)
+        return _cached_sinusoids(signal.count_from, steps, signal.dim, like.dtype, like.device)
+    return _call_signal(signal, torch.arange(1, steps + 1, device=like.device), like)
 
 
 @lru_cache(maxsize=16)
-def _sinusoids(
+def _cached_sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Return sinusoids of `first`, `first + 1`, ...; every forward pass uses them."""
+    """Return the sinusoids of `first`, `first + 1`, ...; each forward pass needs the same ones."""
     with outside_transforms(), torch.no_grad():
         return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
 
 
-def _rows_of(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
+def _call_signal(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     rows = signal(coordinates)
     wanted = (coordinates.shape[0], like.shape[1])
     if rows.shape != wanted:
         raise ValueError(
-            f"a signal gave rows of shape {tuple(rows.shape)} for {len(coordinates)} coordinates; "
-            f"give one row of {wanted[1]} features each"
+            f"a signal returned rows of shape {tuple(rows.shape)} for {len(coordinates)} "
+            f"coordinates; it must return one row of {wanted[1]} features for each"
         )
     return rows.to(like.dtype)
 
@@ -169,15 +173,15 @@ def _rows_of(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
 def coordinate_signal(
     values: Tensor | float, dim: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    r"""Return the sinusoid of a coordinate.
+    r"""Return the sinusoidal encoding of coordinates.
 
-    From arXiv 1807.03819, Eqs. 6 and 7, one of two terms:
+    One of the two terms in arXiv 1807.03819, Eqs. 6 and 7:
 
     .. math::
         S(x)_{2j} = \sin(x / 10000^{2j/d}), \qquad S(x)_{2j+1} = \cos(x / 10000^{2j/d})
 
     The signal of position `pos` at step `t` is :math:`P(pos, t) = S(pos) + S(t)`. Angles are
-    taken in float64 and no table is kept: position 10^6 is as exact as position 1.
+    computed in float64 and not read from a table, so position 10^6 is as exact as position 1.
 
     Parameters
     ----------
@@ -186,12 +190,12 @@ def coordinate_signal(
     dim : int
         Features of the signal.
     dtype : torch.dtype
-        Of the result.
+        Dtype of the result.
 
     Returns
     -------
     Tensor
-        The shape of `values` with `dim` behind it.
+        The shape of `values`, followed by `dim`.
 
     Raises
     ------
@@ -207,19 +211,20 @@ def coordinate_signal(
     """
     if dim < 1:
         raise ValueError(f"dim must be at least 1, got {dim}")
-    # Sines are slow.
-    return _for_each_once(lambda each: _sinusoid(each, dim, dtype), torch.as_tensor(values))
+    # Sines take long.
+    return _call_with_unique(lambda unique: _sinusoid(unique, dim, dtype), torch.as_tensor(values))
 
 
-def _for_each_once(rows_of: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return `rows_of(values)`. Positions repeat in a batch: it is asked for each once if it can.
+def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Return `function(values)`, computed once for equal values, as the positions in a batch are.
 
-    A GPU would wait to find out how many differ, and `unique` has no derivative.
+    On a GPU the host would wait for the number of unique values, and `unique` has no derivative:
+    there, all values are computed.
     """
     if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
-        return rows_of(values)
+        return function(values)
     unique, inverse = torch.unique(values, return_inverse=True)
-    return rows_of(unique)[inverse]
+    return function(unique)[inverse]
 
 
 def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:

@@ -1,4 +1,4 @@
-"""Transitions: the map of each node after attention."""
+"""Transitions: the feed-forward layers that follow attention in a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphut.attention import EdgeLayout, as_layout
 
 
 class _Transition(nn.Module):
-    """The part of both transitions: two linear maps with an activation and dropout between."""
+    """Base class: two linear maps with an activation and dropout between them."""
 
     def __init__(
         self, in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
@@ -25,7 +25,7 @@ class _Transition(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
+        """Draw new parameters."""
         for layer in self._maps():
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -40,7 +40,7 @@ class _Transition(nn.Module):
 
 
 class PositionwiseTransition(_Transition):
-    r"""Two linear maps with an activation between, for each node on its own.
+    r"""Feed-forward network with one hidden layer, applied to each node separately.
 
     .. math:: \mathrm{Transition}(c) = W_2 \, \phi(W_1 c + b_1) + b_2
 
@@ -49,13 +49,13 @@ class PositionwiseTransition(_Transition):
     Parameters
     ----------
     in_feats : int
-        Features of a node, in and out.
+        Features of a node, in the input and in the output.
     hidden_feats : int
-        Features between the two maps.
+        Features of the hidden layer.
     activation : Module, optional
-        ReLU if not given.
+        The activation; ReLU by default.
     dropout : float
-        Of the hidden features.
+        Dropout probability of the hidden features.
 
     Examples
     --------
@@ -79,16 +79,16 @@ class PositionwiseTransition(_Transition):
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
-        """Return the transition of all nodes, or of those in `frontier`.
+        """Apply the network to all nodes, or to the nodes in `frontier`.
 
         Parameters
         ----------
         graph : DGLGraph or EdgeLayout
-            Not looked at: nodes do not meet here.
+            Ignored: the result for a node does not depend on other nodes.
         feat : Tensor
             `(N, in_feats)`
         frontier : Tensor, optional
-            `(A,)` node ids.
+            `(A,)` ids of the nodes to compute; all by default.
 
         Returns
         -------
@@ -101,31 +101,31 @@ class PositionwiseTransition(_Transition):
 
 
 class SeparableConvTransition(_Transition):
-    r"""A separable convolution along each sentence, an activation, and a linear map.
+    r"""Separable convolution along each sentence, an activation, and a linear map.
 
     .. math::
         \mathrm{Transition}(c)_i = W_2 \, \phi(W_1 \sum_k f_k \odot c_{i+k} + b_1) + b_2
 
-    The separable-convolution transition of arXiv 1807.03819, section 2.1: depthwise along the
-    sentence, then pointwise. It never reads across two sentences; beyond an end it reads zeros.
+    The separable-convolution transition of arXiv 1807.03819, section 2.1: a depthwise convolution,
+    then a pointwise one. Each sentence is padded with zeros at both ends.
 
     Parameters
     ----------
     in_feats, hidden_feats : int
-        Features of a node, and between the two maps.
+        Features of a node, and of the hidden layer.
     kernel_size : int
-        Tokens that the filter spans; odd unless `causal`.
+        Number of tokens under the filter; odd unless `causal`.
     causal : bool
-        Span the token and those to its left, in place of both sides.
+        Let the filter end at the token, instead of centering it there.
     activation : Module, optional
-        ReLU if not given.
+        The activation; ReLU by default.
     dropout : float
-        Of the hidden features.
+        Dropout probability of the hidden features.
 
     Raises
     ------
     ValueError
-        If `kernel_size` is not positive, or even where the filter spans both sides.
+        If `kernel_size` is below 1, or even without `causal`.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class SeparableConvTransition(_Transition):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
+        """Draw new parameters."""
         bound = self.kernel_size**-0.5
         nn.init.uniform_(self.depthwise, -bound, bound)
         super().reset_parameters()
@@ -168,23 +168,23 @@ class SeparableConvTransition(_Transition):
 
     @property
     def offsets(self) -> range:
-        """Positions that the filter reads, relative to the node."""
+        """Positions under the filter, relative to the node."""
         left = self.kernel_size - 1 if self.causal else self.kernel_size // 2
         return range(-left, self.kernel_size - left)
 
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
-        """Return the transition of all nodes, or of those in `frontier`.
+        """Apply the layer to all nodes, or to the nodes in `frontier`.
 
         Parameters
         ----------
         graph : DGLGraph or EdgeLayout
-            Its batch says where sentences begin and end.
+            The graph; each graph of a batch is a sentence.
         feat : Tensor
-            `(N, in_feats)`, of all nodes: a node reads its neighbours'.
+            `(N, in_feats)`, features of all nodes.
         frontier : Tensor, optional
-            `(A,)` node ids.
+            `(A,)` ids of the nodes to compute; all by default.
 
         Returns
         -------
@@ -194,14 +194,14 @@ class SeparableConvTransition(_Transition):
         Raises
         ------
         ValueError
-            If there is not one row a node, or some nodes of the topology are no tokens. Graphs that
-            `dgl.batch` has joined do not say so, and all their nodes count as tokens.
+            If the number of rows is not the number of nodes, or if the topology has nodes that are
+            not tokens. In a graph made by `dgl.batch`, all nodes count as tokens.
         """
         layout = as_layout(graph).to(feat.device)
         if layout.extra_nodes:
             raise ValueError(
-                "a convolution runs along tokens alone, and this topology has nodes that are "
-                "not tokens: take PositionwiseTransition, or a topology without them"
+                "a convolution needs a sequence of tokens, and this topology has nodes that are "
+                "not tokens: use PositionwiseTransition, or another topology"
             )
         if feat.shape[0] != layout.num_dst:
             raise ValueError(f"feat has {feat.shape[0]} rows; the graph has {layout.num_dst} nodes")
@@ -216,7 +216,7 @@ class SeparableConvTransition(_Transition):
     plain_forward = forward  # for `is_hooked`
 
     def convolve(self, window: Tensor) -> Tensor:
-        """Return the transition from `(A, kernel_size, in_feats)` rows under the filter."""
+        """Apply the layer to windows of rows, `(A, kernel_size, in_feats)`."""
         return self.layers((window * self.depthwise).sum(1))
 
     def extra_repr(self) -> str:
@@ -225,18 +225,19 @@ class SeparableConvTransition(_Transition):
 
 
 class CopyGate(_Transition):
-    r"""Two linear maps with an activation between, and a sigmoid: which features are new.
+    r"""Gate that decides for each feature of a node whether it is updated or copied.
 
     .. math:: g(c) = \sigma(W_2 \, \phi(W_1 c + b_1) + b_2)
 
-    The gate of arXiv 2110.07732, Eq. 5; `b_2` is -3 at first, so that most is copied.
+    From arXiv 2110.07732, Eq. 5. The bias :math:`b_2` is initialized to -3, so that most features
+    are copied at first.
 
     Parameters
     ----------
     in_feats : int
-        Features of a node, and between the two maps.
+        Features of a node, and of the hidden layer.
     dropout : float
-        Of the hidden features.
+        Dropout probability of the hidden features.
 
     Examples
     --------
@@ -250,17 +251,17 @@ class CopyGate(_Transition):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
+        """Draw new parameters."""
         super().reset_parameters()
         nn.init.constant_(self._maps()[-1].bias, -3.0)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the share of each feature of rows `(A, in_feats)` that is new."""
+        """Return the gate of each feature, from 0 (copied) to 1 (updated), for `(A, in_feats)`."""
         return self.layers(rows).sigmoid()
 
 
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
-    """Return which sentence of the batch each destination belongs to, `(num_dst,)`."""
+    """Return the index of each destination's sentence in the batch, `(num_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
 
 

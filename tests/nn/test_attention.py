@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.nn import MultiHeadAttention
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.attention.naive import ON_CPU
 from tests.attention.test_geometric import naive_weights
 from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of, relative_error
 from tests.nn.cases import randomised
@@ -65,7 +63,7 @@ def test_attention_a_pair_of_features_on_a_bipartite_graph() -> None:
 
 def test_attention_a_bipartite_graph_needs_features_of_both_sides() -> None:
     graph = dgl.heterograph({("user", "likes", "film"): ([0, 3, 2], [0, 1, 1])})
-    with pytest.raises(ValueError, match="'user' to 'film' nodes; give the features of both"):
+    with pytest.raises(ValueError, match="'user' to 'film' nodes; pass a pair of features"):
         build()(graph, normal(4, 8))
 
 
@@ -114,12 +112,9 @@ GRAPHS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["auto", "dense", "dgl", "torch"])
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-def test_attention_scores_are_scaled_by_degree_head_by_head(
-    graph: EdgeLayout, backend: str
-) -> None:
-    layer, feat = build(scale_by_degree=True, backend=backend), normal(graph.num_dst, 8)
+def test_attention_scores_are_scaled_by_degree_head_by_head(graph: EdgeLayout) -> None:
+    layer, feat = build(scale_by_degree=True), normal(graph.num_dst, 8)
     assert layer.degree_scale[0] != layer.degree_scale[1]
     degree = torch.zeros(graph.num_dst).double()
     for _, target in pairs_of(graph):
@@ -144,15 +139,6 @@ def test_attention_scores_are_scaled_by_degree_head_by_head(
     assert_same(gradients([found], inputs), gradients([expected], inputs))
 
 
-def test_attention_the_gradient_of_the_scale_is_the_slope() -> None:
-    layer, feat, graph = build(scale_by_degree=True), normal(5, 8), Causal().layout([5])
-
-    def out(scale: Tensor) -> Tensor:
-        return functional_call(layer, {"degree_scale": scale}, (graph, feat))
-
-    assert torch.autograd.gradcheck(out, layer.degree_scale.detach().requires_grad_())
-
-
 def test_attention_the_first_scale_is_1_at_20_in_edges() -> None:
     torch.manual_seed(0)
     layer, feat = MultiHeadAttention(8, 2, scale_by_degree=True), normal(20, 8).float()
@@ -163,12 +149,6 @@ def test_attention_the_first_scale_is_1_at_20_in_edges() -> None:
     layer.degree_scale.data.zero_()
     layer.reset_parameters()
     assert layer.degree_scale.tolist() == pytest.approx([1 / math.log(21)] * 2)
-
-
-def test_attention_a_node_without_in_edges_has_no_scale_to_speak_of() -> None:
-    layer = build(scale_by_degree=True, allow_zero_in_degree=True)
-    found = layer(layout_of([(0, 0), (1, 2)], 3, 3), normal(3, 8))
-    assert_same([found[1]], [layer.output.bias])
 
 
 def test_attention_with_keys_like_queries_scores_do_not_tell_source_from_destination() -> None:
@@ -183,8 +163,6 @@ def test_attention_with_keys_like_queries_scores_do_not_tell_source_from_destina
     layer(Complete().layout([5]), feat).square().sum().backward()
     key = layer.key_value.weight.grad.chunk(2)[0]  # type: ignore[union-attr]
     assert not torch.equal(key, layer.query.weight.grad)  # from here on they go their own ways
-    with pytest.raises(ValueError, match=r"as many features, got in_feats=\(3, 4\)"):
-        MultiHeadAttention((3, 4), 2, symmetric_init=True)
 
 
 def test_attention_half_precision_keeps_its_dtype() -> None:
@@ -282,8 +260,10 @@ def test_attention_dropout_in_training_alone() -> None:
     assert_same([out(0)], [build()(graph, feat)])
 
 
-def test_attention_a_node_without_in_edges() -> None:
-    layer, feat, graph = build(), normal(3, 8), layout_of([(0, 0), (1, 2)], 3, 3)
+@pytest.mark.parametrize("scale_by_degree", [False, True])
+def test_attention_a_node_without_in_edges(scale_by_degree: bool) -> None:
+    layer, feat = build(scale_by_degree=scale_by_degree), normal(3, 8)
+    graph = layout_of([(0, 0), (1, 2)], 3, 3)
     with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
         layer(graph, feat)
     layer.allow_zero_in_degree = True
@@ -306,54 +286,40 @@ def test_attention_parameters_are_drawn_anew_each_map_on_its_own() -> None:
     assert not any(linear.bias.any() for linear in layer.children())
 
 
-def test_attention_heads_that_do_not_divide_the_features() -> None:
-    with pytest.raises(ValueError, match="8 features do not divide into 3 heads"):
-        MultiHeadAttention(8, 3)
-    assert MultiHeadAttention(8, 3, head_feats=5).head_feats == 5
-    with pytest.raises(ValueError, match="num_heads must be at least 1, got 0"):
-        MultiHeadAttention(8, 0)
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("in_feats", "options", "message"),
     [
-        ({"head_feats": 0}, "head_feats must be at least 1, got 0"),
-        ({"attn_drop": 1.5}, r"attn_drop must lie in \[0, 1\), got 1.5"),
-        ({"backend": "cuda"}, "unknown backend 'cuda'"),
+        (8, {"num_heads": 3}, "8 features do not divide into 3 heads"),
+        (8, {"num_heads": 0}, "num_heads must be at least 1, got 0"),
+        ((8, 0), {}, "in_feats must be at least 1, got 0"),
+        (8, {"head_feats": 0}, "head_feats must be at least 1, got 0"),
+        (8, {"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
+        (8, {"attn_drop": 1.5}, r"attn_drop must lie in \[0, 1\), got 1.5"),
+        (8, {"backend": "cuda"}, "unknown backend 'cuda'"),
+        ((3, 4), {"symmetric_init": True}, r"symmetric_init needs .* got in_feats=\(3, 4\)"),
+        ((3, 4), {"geometric": True}, r"geometric needs .* same number .* got in_feats=\(3, 4\)"),
     ],
 )
-def test_attention_options_out_of_range(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MultiHeadAttention(8, 2, **options)
-
-
-@pytest.mark.parametrize(
-    ("frontier", "error", "words"),
-    [
-        ([1, 2], TypeError, r"a tensor of destination ids, got \[1, 2\]"),
-        (torch.tensor([1, 25]), ValueError, "names destination 25; the graph has 3"),
-        (torch.tensor([0.0]), TypeError, "torch.float32"),
-    ],
-)
-def test_attention_a_frontier_is_checked_before_it_is_used(
-    frontier: Any, error: type[Exception], words: str
+def test_attention_refuses_options_out_of_range(
+    in_feats: Any, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(error, match=words):
-        MultiHeadAttention(8, 2)(Complete().layout([3]), torch.zeros(3, 8), frontier=frontier)
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(in_feats, **{"num_heads": 2, **options})
 
 
-def test_attention_repr() -> None:
-    layer = MultiHeadAttention(8, 2, attn_drop=0.1, backend="dgl")
-    assert "num_heads=2, attn_drop=0.1, backend='dgl'" in repr(layer)
+def test_attention_checks_a_frontier_before_using_it() -> None:
+    layer, feat = MultiHeadAttention(8, 2), torch.zeros(3, 8)
+    with pytest.raises(ValueError, match="names destination 25; the graph has 3"):
+        layer(Complete().layout([3]), feat, frontier=torch.tensor([1, 25]))
+    with pytest.raises(TypeError, match=r"a tensor of destination ids, got \[1, 2\]"):
+        layer(Complete().layout([3]), feat, frontier=[1, 2])
 
 
-@pytest.mark.parametrize("backend", ["auto", "dense", "dgl", "torch", "native"])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_attention_scores_that_overflow_are_refused(sign: int, backend: str) -> None:
-    layer = MultiHeadAttention(8, 2, backend=backend)
+def test_attention_refuses_scores_that_overflow() -> None:
+    layer = MultiHeadAttention(8, 2)
     feat = torch.zeros(4, 8).index_fill(0, torch.tensor(2), 1.0)
-    for maps, number in ((layer.query, 1e20), (layer.key_value, sign * 1e20)):
-        maps.weight.data.fill_(number)
+    for linear_map in (layer.query, layer.key_value):
+        linear_map.weight.data.fill_(1e20)
     layer.key_value.weight.data[8:] = 1.0
     self_loops = layout_of([(i, i) for i in range(4)], 4, 4)
     with pytest.raises(ValueError, match=r"score of .*destination 2[, ].*float32: make queries"):
@@ -408,7 +374,7 @@ def test_attention_features_of_edges_under_autocast_are_summed_in_float32() -> N
 @pytest.mark.parametrize(
     ("edge_dim", "edge_feat", "words"),
     [
-        (3, None, "a layer with edge_dim needs features of edges.* got edge_dim and no features"),
+        (3, None, "required if the layer has an edge_dim.* got edge_dim and no features"),
         (None, torch.ones(7, 3), r"got no edge_dim and features of shape \(7, 3\)"),
         (
             3,
@@ -424,16 +390,11 @@ def test_attention_features_of_edges_that_do_not_fit(
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         build(edge_dim=edge_dim)(GRAPHS["rows"], normal(5, 8), edge_feat=edge_feat)
-    with pytest.raises(ValueError, match="edge_dim must be at least 1, got 0"):
-        build(edge_dim=0)
 
 
-@pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("topology", [Complete(), Causal(), Window(1), Comb(2)], ids=str)
-def test_attention_geometric_takes_the_nearest_that_matches(
-    topology: Topology, backend: str
-) -> None:
-    layer, feat = build(geometric=True, backend=backend), normal(6, 8)
+def test_attention_geometric_takes_the_nearest_that_matches(topology: Topology) -> None:
+    layer, feat = build(geometric=True), normal(6, 8)
     layout, heads = topology.layout([6]), (2, 4)
     assert layer.direction is not None and layer.score_terms is not None
     alpha, beta, gamma = layer.score_terms
@@ -456,20 +417,17 @@ def test_attention_geometric_takes_the_nearest_that_matches(
 
 
 def test_attention_geometric_is_among_the_tokens_of_sentences() -> None:
-    with pytest.raises(ValueError, match=r"geometric needs .* as many features, got in_feats=\(5,"):
-        build((5, 8), geometric=True)
     layer, feat = build(geometric=True), normal(4, 8)
-    with pytest.raises(
-        ValueError, match=r"whose sources are their destinations; .* 4 sources and 2"
-    ):
+    with pytest.raises(ValueError, match=r"whose sources are its destinations; .* 4 sources and 2"):
         layer(Complete().layout([2], [4]), (feat, feat[:2]))
-    with pytest.raises(ValueError, match="no edge_bias and no edge_feat"):
+    with pytest.raises(ValueError, match="does not support edge_bias and edge_feat"):
         layer(Complete().layout([4]), feat, edge_bias=torch.zeros(16).double())
-    assert "geometric=True" in repr(layer) and "geometric" not in repr(build())
+    assert "num_heads=2, attn_drop=0.0, geometric=True, backend='auto'" in repr(layer)
+    assert "geometric" not in repr(build())
 
 
-@pytest.mark.parametrize("backend", ON_CPU)
-def test_attention_linear_leaves_out_the_softmax_in_training_alone(backend: str) -> None:
+@pytest.mark.parametrize("backend", ["auto", "dense"])
+def test_attention_linear_leaves_out_the_softmax_in_training_only(backend: str) -> None:
     layer, feat, heads = build(backend=backend), normal(6, 8), (2, 4)
     layout = Causal().layout([4, 2])
     softmax = layer(layout, feat)

@@ -26,9 +26,9 @@ FEAT, SOURCE = normal(4, 8), normal(2, 6)
 WRONG = {
     "too-few": (FEAT[:3], ValueError, "4 {} nodes, but their features have shape (3, 8)"),
     "too-many": (normal(5, 8), ValueError, "4 {} nodes, but their features have shape (5, 8)"),
-    "flat": (FEAT[:, 0], ValueError, "shape (4,); give one row of 8 features a node"),
+    "flat": (FEAT[:, 0], ValueError, "shape (4,); pass one row of 8 features for each node"),
     "heads": (normal(4, 2, 4), ValueError, "shape (4, 2, 4)"),
-    "wide": (normal(4, 9), ValueError, "shape (4, 9); give one row of 8 features a node"),
+    "wide": (normal(4, 9), ValueError, "shape (4, 9); pass one row of 8 features for each node"),
     "single": (
         FEAT.float(),
         TypeError,
@@ -136,7 +136,7 @@ def test_checks_papers_take_steps_among_papers_and_look_at_their_authors() -> No
 
 def test_checks_steps_ask_for_one_type_of_nodes() -> None:
     graph = papers_and_authors()
-    with pytest.raises(ValueError, match="'author' to 'paper' nodes; a step needs a graph over"):
+    with pytest.raises(ValueError, match="'author' to 'paper' nodes; a step needs a graph"):
         recurrence()(graph["writes"], normal(3, 8))
 
 

@@ -90,7 +90,7 @@ def test_transformer_conv_targets_without_features_are_zeros() -> None:
 def test_transformer_conv_features_of_edges_that_do_not_fit(
     edge_dim: int | None, edge_attr: Tensor | None, got: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"with edge_dim needs features.* got {got}"):
+    with pytest.raises(ValueError, match=f"required if the layer has an edge_dim.* got {got}"):
         TransformerConv(6, 4, edge_dim=edge_dim)(torch.ones(4, 6), EDGES, edge_attr)
 
 

@@ -539,7 +539,7 @@ def test_recurrence_settings_out_of_range() -> None:
         case.layer.rule = "act"
     with pytest.raises(TypeError, match="an EdgeLayout, got Tensor: a topology has"):
         case.layer((torch.tensor([0]), torch.tensor([0])), case.feat)
-    with pytest.raises(TypeError, match="got DGLGraph; the graph comes first"):
+    with pytest.raises(TypeError, match="got DGLGraph; pass the graph first"):
         case.layer(case.feat, dgl.graph(([0], [0])))
     with pytest.raises(TypeError, match=r"got GINConv.*ConvAsAttention\(layer, feats\)"):
         UniversalTransformerStep(dgl.nn.GINConv(), PositionwiseTransition(8, 16))

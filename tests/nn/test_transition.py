@@ -111,7 +111,7 @@ def test_transition_a_convolution_reads_all_nodes() -> None:
 def test_transition_a_convolution_runs_along_tokens_alone(graph: DGLGraph | EdgeLayout) -> None:
     step = UniversalTransformerStep(MultiHeadAttention(6, 2), SeparableConvTransition(6, 9))
     layer = AdaptiveRecurrence(step.double(), max_steps=2)
-    with pytest.raises(ValueError, match="nodes that are not tokens: take PositionwiseTransition"):
+    with pytest.raises(ValueError, match="nodes that are not tokens: use PositionwiseTransition"):
         layer(graph, normal(7, 6))
 
 
