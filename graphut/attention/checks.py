@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf, isfinite, prod
+from threading import local
 
 import torch
 from torch import Tensor
@@ -102,6 +104,37 @@ def _check_floating(**given: Tensor | None) -> None:
             if name == "edge_bias" and tensor.dtype == torch.bool:
                 remedy = "for a mask, give torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)"
             raise TypeError(f"{name} must be floating point, got {tensor.dtype}; {remedy}")
+
+
+_skipping = local()
+
+
+@contextmanager
+def skip_checks(skip: bool = True) -> Iterator[None]:
+    """Let `edge_attention` skip its checks, which read whole tables.
+
+    It is for a caller that repeats a checked call with other rows.
+    """
+    before = checks_are_skipped()
+    _skipping.value = before or skip
+    try:
+        yield
+    finally:
+        _skipping.value = before
+
+
+def checks_are_skipped() -> bool:
+    """Return whether `skip_checks` is active in this thread.
+
+    Examples
+    --------
+    >>> with skip_checks():
+    ...     checks_are_skipped()
+    True
+    >>> checks_are_skipped()
+    False
+    """
+    return getattr(_skipping, "value", False)
 
 
 def has_no_numbers() -> bool:

@@ -12,7 +12,13 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention.backends import check_backend, choose
 from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_call, check_edge_feat, check_features, check_live
+from graphut.attention.checks import (
+    check_call,
+    check_edge_feat,
+    check_features,
+    check_live,
+    checks_are_skipped,
+)
 from graphut.attention.dropout import drawn_seed
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
@@ -172,13 +178,15 @@ def edge_attention(
     torch.Size([2, 4, 8])
     """
     layout = as_layout(graph)
-    check_backend(backend)
-    bias = (edge_bias, relative_bias, edge_weight)
-    check_call(layout, query, key, value, frontier, *bias, scale, dropout)
-    if edge_feat is not None:
-        check_edge_feat(layout, query, value, edge_feat, edge_map)
-    elif edge_map is not None:
-        raise ValueError("edge_map is for features of edges: give edge_feat too")
+    checked = not checks_are_skipped()
+    if checked:
+        check_backend(backend)
+        bias = (edge_bias, relative_bias, edge_weight)
+        check_call(layout, query, key, value, frontier, *bias, scale, dropout)
+        if edge_feat is not None:
+            check_edge_feat(layout, query, value, edge_feat, edge_map)
+        elif edge_map is not None:
+            raise ValueError("edge_map is for features of edges: give edge_feat too")
     if isinstance(scale, Tensor):
         query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
     call = AttentionCall(
@@ -197,11 +205,11 @@ def edge_attention(
     )
     if edge_feat is not None:
         call = _with_edge_feat(call, edge_feat, edge_map)
-    if not allow_zero_in_degree:
+    if checked and not allow_zero_in_degree:
         check_live(call)
     chosen = choose(backend, call)
     # A GPU is not waited for.
-    if query.device.type == "cpu":
+    if checked and query.device.type == "cpu":
         check_features(call, fast_bounds)
     with outside_autocast(query.device.type):
         out, weights = chosen.attend(call)

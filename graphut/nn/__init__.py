@@ -10,12 +10,14 @@ from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.presets import HALTING_PRESETS
+from graphut.nn.quantized import Quantized
 from graphut.nn.recurrence import AdaptiveRecurrence
-from graphut.nn.reference import dense_recurrence
+from graphut.nn.reference import dense_event_driven, dense_recurrence
 from graphut.nn.rules import (
     ACT,
     Convergence,
     Decision,
+    EventDriven,
     FixedDepth,
     Global,
     HaltingRule,
@@ -40,6 +42,7 @@ __all__ = [
     "Decision",
     "DotGATConv",
     "EdgeIndexLayer",
+    "EventDriven",
     "FixedDepth",
     "Global",
     "HaltingRule",
@@ -54,6 +57,7 @@ __all__ = [
     "PonderNet",
     "PositionwiseTransition",
     "Quantile",
+    "Quantized",
     "Sampled",
     "ScheduledHalting",
     "SeparableConvTransition",
@@ -61,6 +65,7 @@ __all__ = [
     "Threshold",
     "UniversalTransformerStep",
     "coordinate_signal",
+    "dense_event_driven",
     "dense_recurrence",
     "from_edge_index",
     "laplacian_encoding",

@@ -86,6 +86,7 @@ class GraphContext:
     # What self-attention reads, (N_src, d), if it is called as a module to project it by itself.
     sources: Tensor | None = None
     in_place: KeyValueMemory | None = None  # where the backend reads them without a copy a step
+    owns_table: bool = False  # whether keys and values may be written in place without gradients
     frontier: Tensor | None = None
     count: Tensor | None = None
     value_shift: Tensor | None = None
@@ -140,6 +141,11 @@ class GraphContext:
         self.work.projections.append((self.num_src, nodes))
         if self.in_place is not None:
             self.in_place.write(nodes, key_value)
+        elif self.owns_table and nodes is not None:
+            assert self.key_value is not None
+            self.key_value.index_copy_(0, nodes, key_value)
+        elif self.owns_table:  # the layer may keep the tensor that it returned
+            self.key_value = key_value.clone()
         else:
             self.key_value = _updated(self.key_value, nodes, key_value)
 

@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 from graphut.nn.context import existing
 from graphut.nn.finite_checks import AsyncFiniteChecks
-from graphut.nn.noise import DrawnNoise, with_noise
+from graphut.nn.noise import Noise, with_noise
 
 
 class Split(NamedTuple):
@@ -37,13 +37,13 @@ class Frontier:
     """
 
     count: Tensor | None = None  # the device has no count of its own
-    noise: DrawnNoise | None = None
 
     def __init__(self, feat: Tensor, encodings: Tensor | None, num_dst: int) -> None:
         self.nodes: Tensor | None = None  # ids of the active nodes; None for all
         self.last_nodes: Tensor | None = None  # ids of those that were active before
         self.num_dst = self.num_active = num_dst  # how many are active: 0 when all have halted
         self.step = 1  # that comes next
+        self.noise: Noise = {}
         self._encodings = encodings
         self._rows = self._table = feat
         self._active_rows: Tensor | None = None
@@ -66,6 +66,11 @@ class Frontier:
     def active(self) -> Tensor:
         """Return states, encodings and noise of the present frontier."""
         rows = self.last()
+        return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
+
+    def active_states(self) -> Tensor:
+        """Return the states of the present frontier, without encodings and noise."""
+        rows = self._rows
         return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
     def everyone(self, num_src: int) -> Tensor:

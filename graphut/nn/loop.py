@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from graphut.attention.checks import has_no_numbers
+from graphut.attention.checks import has_no_numbers, skip_checks
 from graphut.nn.checks import check_probability_shape
-from graphut.nn.context import AttentionContext
+from graphut.nn.context import AttentionContext, GraphContext
 from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
 from graphut.nn.frontier import DeviceFrontier, Frontier, HaltedOutputs, add_encoding
 from graphut.nn.halted import HALTED_NODES, Copied, HaltedNodes, StepInput
-from graphut.nn.noise import DrawnNoise, InputNoise, with_noise
+from graphut.nn.noise import InputNoise, Noise, draw_noise, with_noise
+from graphut.nn.ponder import WakingRecord
+from graphut.nn.quantized import Quantized
 from graphut.nn.rules.act import ACT
 from graphut.nn.rules.base import FixedDepth, GraphMembers, HaltingRule, RuleState, StepRows
+from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.signals import Signal, encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.waking import Start, WakingFrontier, squared_change
 
 if TYPE_CHECKING:
     from graphut.nn.fused_act import FusedFrontier
@@ -34,7 +38,7 @@ class StepAdditions(NamedTuple):
 
     encodings: Tensor | None  # (N_src, d): position signals and injected states
     signals: Tensor | None  # (max_steps, d), those of steps
-    noise: DrawnNoise | None
+    noise: Noise
     # (max_steps,) of what the signals add to every value, where one launch makes all of them
     value_shifts: Sequence[Tensor] = ()
 
@@ -50,6 +54,7 @@ class LoopOutput(NamedTuple):
     steps: Tensor  # (N,) int64
     remainder: Tensor  # (N,)
     cost: Tensor  # (N,) ponder cost of each node
+    waking: WakingRecord | None = None
 
 
 class FrontierRows(NamedTuple):
@@ -59,6 +64,9 @@ class FrontierRows(NamedTuple):
     states: Tensor  #: (A, d) after the step, and after the output norm where there is one
     weights: Tensor  #: (A,) of these states in the output, as the rule says
     probability: Tensor | None  #: (A,) of halting; None without a halting module
+    #: (A,) mean square difference from the state before; with `norm="pre"` relative to the mean
+    #: square of that state. Its gradient serves a penalty on change.
+    change: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,9 @@ class AdaptiveLoop:
     position_signal: Signal | None
     step_signal: Signal | None
     inject_input: bool
-    noise: InputNoise | None
+    noise: Sequence[InputNoise]  # none in evaluation
+    quantize: Quantized | None
+    state_noise: float  # standard deviation before states are quantized
     checkpoint_steps: bool
 
     def run(
@@ -91,6 +101,7 @@ class AdaptiveLoop:
         checks: FiniteChecks | None = None,
         settle: bool = False,
         rows: list[FrontierRows] | None = None,
+        start: Start | None = None,
     ) -> LoopOutput:
         """Repeat the step, and return the result of the first `num_dst` nodes.
 
@@ -100,20 +111,78 @@ class AdaptiveLoop:
         attention that takes such counts. With `settle` it goes on until keys and values are those
         of step `max_steps`, for nodes to come that take more steps: a decoding cache needs it. The
         frontier of each step is added to `rows`, if given. `members` are the nodes' graphs, for a
-        rule that needs them.
+        rule that needs them. An event-driven run begins at `start`, if given.
         """
         checks = FiniteChecks() if checks is None else checks
         feat, added = self.begin(feat, positions)
+        if isinstance(self.rule, EventDriven):
+            return self._run_events(self.rule, context, feat, added, members, rows, start)
         first = feat[: context.num_dst]
         state = RuleState(self.rule, first, members)
         run = _Run(self, context, feat, added, num_dst, state, checks, rows, settle)
         if self.halted == "running" or isinstance(self.rule, FixedDepth) or not first.shape[0]:
             result = run.over_everyone()
             if result.steps.shape[0] > num_dst:  # nobody was left for the last blocks
-                result = LoopOutput(*(part[:num_dst] for part in result))
+                out, steps, remainder, cost = (part[:num_dst] for part in result[:4])
+                result = LoopOutput(out, steps, remainder, cost)
         else:
             result = run.over_frontier()
         return result._replace(out=self.readout(result.out))
+
+    def _run_events(
+        self,
+        rule: EventDriven,
+        context: AttentionContext,
+        feat: Tensor,
+        added: StepAdditions,
+        members: GraphMembers | None,
+        rows: list[FrontierRows] | None,
+        start: Start | None,
+    ) -> LoopOutput:
+        """Compute nodes when something that they read has changed."""
+        if not isinstance(context, GraphContext):
+            raise ValueError("EventDriven needs a graph; a decoder cannot wake earlier tokens")
+        step, track = self.step(1), torch.is_grad_enabled()
+        context.owns_table = not (track or self.calls_steps)
+        if start is not None:
+            feat = torch.cat([start.shown, feat[len(start.shown) :]])
+        frontier = WakingFrontier(
+            context,
+            rule,
+            feat,
+            None if start is None else start.frontier,
+            added.encodings,
+            added.noise,
+            members,
+            relative=step.norm == "pre",
+            track=track,
+        )
+        for t in range(1, (rule.max_rounds or self.max_steps) + 1):
+            if not frontier.num_active:
+                break
+            nodes = frontier.nodes
+            before = frontier.refresh_keys_and_values(step, t)
+            # What is wrong with the arguments of attention shows in the first round.
+            with skip_checks(t > 1 and context.owns_table):
+                new = self.update(before, context, added.noise, t)
+            change, moved = frontier.end_round(new, t)
+            if rows is not None:
+                everyone = torch.arange(context.num_dst, device=feat.device)
+                nodes = everyone if nodes is None else nodes
+                states = self.readout(frontier.shown.index_select(0, nodes))
+                weights = torch.zeros_like(change).index_fill(0, moved, 1.0)
+                rows.append(FrontierRows(nodes, states, weights, None, change))
+        record = frontier.record()
+        wide = torch.promote_types(record.shown.dtype, torch.float32)
+        zeros = record.shown.new_zeros(context.num_dst, dtype=wide)
+        return LoopOutput(self.readout(record.shown), record.updates, zeros, zeros, record)
+
+    def update(self, rows: Tensor, context: AttentionContext, noise: Noise, t: int) -> Tensor:
+        """Return the new states of the frontier's rows, quantized where the recurrence does so."""
+        new = self.step(t).update(rows, context)
+        if self.quantize is None:
+            return new
+        return self.quantize.round(with_noise(noise, "quantized", new, context.frontier, t))
 
     @property
     def is_hooked(self) -> bool:
@@ -123,7 +192,7 @@ class AdaptiveLoop:
     @property
     def is_fusable(self) -> bool:
         """True if `FusedFrontier` can end the steps."""
-        noisy = self.noise is not None and self.noise.on == "every_step"
+        noisy = any(kind.on == "every_step" for kind in self.noise)
         return type(self.rule) is ACT and self.rule.weighting == "sum" and not noisy
 
     @property
@@ -142,10 +211,11 @@ class AdaptiveLoop:
             encodings = encode(self.position_signal, positions, feat)
         if self.step_signal is not None:
             signals = step_signals(self.step_signal, self.max_steps, feat)
-        noise = None if self.noise is None else self.noise.draw()
+        noise = draw_noise(self.noise, self.state_noise)
         if self.inject_input:
             encodings = add_encoding(with_noise(noise, "injected", feat), encodings)
-        return with_noise(noise, "first", feat), StepAdditions(encodings, signals, noise)
+        first = feat if self.quantize is None else self.quantize.round(feat)
+        return with_noise(noise, "first", first), StepAdditions(encodings, signals, noise)
 
     @property
     def halted_nodes(self) -> HaltedNodes:
@@ -188,14 +258,15 @@ class _Run:
                 before = before[: frontier.restrict(context.num_dst)]
                 self.state.keep_first(frontier.num_active)
             context.frontier, context.count = frontier.nodes, frontier.count
-            end.end_step(before, loop.step(t).update(before, context), t)
+            end.end_step(before, loop.update(before, context, self.added.noise, t), t)
             if not frontier.num_active:
                 break
         if self.settle:
             more = loop.halted_nodes.steps_to_settle(loop.step(t), loop.max_steps)
             for later in range(t + 1, min(t + more, loop.max_steps) + 1):
                 self._bring_up_to_date(later)
-        return LoopOutput(*end.result())
+        out, steps, remainder, cost = end.result()
+        return LoopOutput(out, steps, remainder, cost)
 
     def _first_frontier(self) -> _Run | FusedFrontier:
         """Begin the frontier of step 1; return what ends its steps, as rule and device allow."""
@@ -230,7 +301,8 @@ class _Run:
     def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
         """Let nodes halt, from the states before and after a step, and go on with the others."""
         frontier, state = self.frontier, self.state
-        halts = self._decide(before, after, step, frontier.nodes, frontier.existing_nodes)
+        shown = frontier.active_states() if self.rows is not None else after
+        halts = self._decide(before, after, shown, step, frontier.nodes, frontier.existing_nodes)
         split = frontier.advance(after, halts)
         self.outputs.add(split, state.out, state.remainder, state.cost, step)
         if frontier.num_active:
@@ -244,12 +316,16 @@ class _Run:
         self,
         before: Tensor,
         after: Tensor,
+        shown: Tensor,
         step: int,
         nodes: Tensor | None,
         existing_nodes: Tensor | None,
         active: Tensor | None = None,
     ) -> Tensor:
-        """Return which rows, of `nodes` or of all, halt; those outside `active` have halted."""
+        """Return which rows, of `nodes` or of all, halt; those outside `active` have halted.
+
+        `shown` are the states of the rows before the step, without signals.
+        """
         loop, probability = self.loop, None
         if loop.halting is not None and (loop.rule.uses_probability or self.rows is not None):
             seen = before if loop.halt_from == "input" else after
@@ -260,7 +336,8 @@ class _Run:
         halts = self.state.update(StepRows(before, after, probability, step, is_last), active)
         if self.rows is not None:
             nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
-            own = FrontierRows(nodes, loop.readout(after), self.state.weight, probability)
+            change = squared_change(after, shown, relative=loop.step(step).norm == "pre")
+            own = FrontierRows(nodes, loop.readout(after), self.state.weight, probability, change)
             if active is not None:
                 own = FrontierRows._make(x if x is None else x[active] for x in own)
             self.rows.append(own)
@@ -277,6 +354,7 @@ class _Run:
         )
         for t in range(1, loop.max_steps + 1):
             context.begin_step(t)
+            last = states
             before, states = self._step_of_everyone(states, t)
             if context.num_dst < active.shape[0]:  # destinations of sampled blocks become fewer
                 active, steps, remainder, cost = (
@@ -289,7 +367,8 @@ class _Run:
             nodes = None
             if len(states) < len(feat):
                 nodes = torch.arange(len(states), device=feat.device)
-            halts = self._decide(before, states, t, nodes, nodes, None if all_run else active)
+            last = last[: len(states)]
+            halts = self._decide(before, states, last, t, nodes, nodes, None if all_run else active)
             if all_run:
                 continue
             remainder = torch.where(halts, state.remainder, remainder)
@@ -315,14 +394,14 @@ class _Run:
             shown = torch.cat([shown, self._shown(self.feat[others], others, signal, noise)])
         context.write(None, step.project(shown))
         before = shown[: context.num_dst]
-        return before, step.update(before, context)
+        return before, self.loop.update(before, context, self.added.noise, t)
 
     def _shown(self, states: Tensor, nodes: slice, signal: int, noise: int) -> Tensor:
         """Return the states of `nodes` with the signal and the noise of these steps."""
         added = self.added
         encodings = None if added.encodings is None else added.encodings[nodes]
         rows, ids = add_encoding(states, encodings), None
-        if added.noise is not None and nodes.start:
+        if added.noise and nodes.start:
             ids = torch.arange(nodes.start, nodes.stop, device=states.device)
         rows = with_noise(added.noise, "every_step", rows, ids, noise)
         return add_encoding(rows, added.signal(signal))

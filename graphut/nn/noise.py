@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -56,7 +58,7 @@ class InputNoise:
 
     def draw(self) -> DrawnNoise:
         """Return the noise of a new seed."""
-        return DrawnNoise(self.std, self.on, int(drawn_seed(torch.device("cpu"))))
+        return DrawnNoise(self.std, int(drawn_seed(torch.device("cpu"))))
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,6 @@ class DrawnNoise:
     """The noise of one call of a recurrence."""
 
     std: float
-    on: str
     seed: int
 
     def add(self, rows: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
@@ -76,11 +77,29 @@ class DrawnNoise:
         return rows + self.std * _quantiles(rows.dtype, rows.device)[bits >> 16]
 
 
+Noise: TypeAlias = Mapping[str, DrawnNoise]
+"""The noise of one call of a recurrence, for each place that has some."""
+
+
+def draw_noise(kinds: Iterable[InputNoise], before_rounding: float) -> Noise:
+    """Draw a seed for each kind of noise, and for noise before states are quantized if any.
+
+    Examples
+    --------
+    >>> list(draw_noise([InputNoise(0.1)], before_rounding=0.3))
+    ['first', 'quantized']
+    """
+    drawn = {kind.on: kind.draw() for kind in kinds}
+    if before_rounding:
+        drawn["quantized"] = InputNoise(before_rounding).draw()
+    return drawn
+
+
 def with_noise(
-    noise: DrawnNoise | None, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
+    noise: Noise, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
 ) -> Tensor:
-    """Return rows with the noise for a place, or as they are if there is none for it."""
-    return rows if noise is None or noise.on != place else noise.add(rows, nodes, step)
+    """Return rows with the noise for a place, or the same rows if there is none for it."""
+    return noise[place].add(rows, nodes, step) if place in noise else rows
 
 
 @lru_cache(maxsize=8)

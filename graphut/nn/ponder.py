@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +24,32 @@ class Work:
     # For each attention: its edges, and the `(A,)` ids of its destinations, `None` for all.
     attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
     cross_attended: list[tuple[EdgeLayout, Tensor | None]] = field(default_factory=list)
+    # Sums over calls that are no longer in the lists.
+    projected: int | Tensor = 0
+    computed: int | Tensor = 0
+    edges: int | Tensor = 0
+
+    def fold(self) -> None:
+        """Empty the lists of one round of a single graph, and keep the number of projected rows."""
+        for size, nodes in self.projections:
+            self.projected += size if nodes is None else len(nodes)
+        self.projections.clear()
+        self.attended.clear()
+
+    def add(self, *, computed: Tensor, edges: Tensor) -> None:
+        """Add computed nodes and their in-edges that are in no list."""
+        self.computed, self.edges = self.computed + computed, self.edges + edges
+
+
+class WakingRecord(NamedTuple):
+    """What an event-driven run did."""
+
+    shown: Tensor  # (N_dst, d) the last shown states, before the output norm
+    updates: Tensor  # (N_dst,) how often each node computed
+    last_change: Tensor  # (N_dst,) the last round in which its shown state changed, or 0
+    rounds: Tensor  # (G,) rounds of each graph with a non-empty frontier
+    quiescent: Tensor  # (G,) whether nothing in the graph can change any more
+    frontier_sizes: list[int]  # of each round
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,7 +59,8 @@ class Ponder:
     Parameters
     ----------
     steps : Tensor
-        `(N,)` int64, the step `N_i` at which each node halted.
+        `(N,)` int64, the step `N_i` at which each node halted; by `EventDriven` the number of times
+        that the node computed.
     remainder : Tensor
         `(N,)`, the remainder `R_i`, for rules that have one; else zero.
     cost : Tensor
@@ -57,6 +85,8 @@ class Ponder:
     halting : Tensor, optional
         With them: `(steps done, N)`, the halting probabilities, NaN where a node had halted. `None`
         without a halting module.
+    waking : WakingRecord, optional
+        The record of `EventDriven`.
 
     Examples
     --------
@@ -87,6 +117,27 @@ class Ponder:
     attention: AttentionRecord | None = None
     cross_attention: AttentionRecord | None = None
     halting: Tensor | None = None
+    waking: WakingRecord | None = None
+
+    @property
+    def last_change(self) -> Tensor | None:
+        """By `EventDriven`: `(N,)` int64, the last round that changed each node; 0 for none."""
+        return None if self.waking is None else self.waking.last_change
+
+    @property
+    def rounds(self) -> Tensor | None:
+        """By `EventDriven`: `(G,)` int64, the rounds of each graph with a non-empty frontier."""
+        return None if self.waking is None else self.waking.rounds
+
+    @property
+    def quiescent(self) -> Tensor | None:
+        """By `EventDriven`: `(G,)` bool, False for graphs that were cut off at the last round."""
+        return None if self.waking is None else self.waking.quiescent
+
+    @property
+    def shown(self) -> Tensor | None:
+        """By `EventDriven`: `(N, d)`, the last shown states, which `resume` continues from."""
+        return None if self.waking is None else self.waking.shown
 
     @property
     def mean_steps(self) -> Tensor:
@@ -95,25 +146,30 @@ class Ponder:
 
     @property
     def frontier_sizes(self) -> Tensor:
-        """`(max_steps,)`, how many nodes are active at each step."""
+        """Number of active nodes, `(max_steps,)`; by `EventDriven` one entry for each round."""
+        if self.waking is not None:
+            return torch.tensor(self.waking.frontier_sizes, dtype=torch.int64)
         step = torch.arange(1, self.max_steps + 1, device=self.steps.device)
         return (self.steps[:, None] >= step).sum(0)
 
     @property
     def computed(self) -> Tensor:
         """Number of nodes that were computed, summed over steps."""
-        return self._sum(_count(layout.num_dst, nodes) for layout, nodes in self.work.attended)
+        listed = (_count(layout.num_dst, nodes) for layout, nodes in self.work.attended)
+        return self._sum([self.work.computed, *listed])
 
     @property
     def projected(self) -> Tensor:
         """Number of nodes that were projected to keys and values, summed over steps."""
-        return self._sum(_count(size, nodes) for size, nodes in self.work.projections)
+        listed = (_count(size, nodes) for size, nodes in self.work.projections)
+        return self._sum([self.work.projected, *listed])
 
     @property
     def edges(self) -> Tensor:
         """In-edges attended over, those of cross-attention included, summed over steps."""
         attended = [*self.work.attended, *self.work.cross_attended]
-        return self._sum(_count_edges(layout, nodes) for layout, nodes in attended)
+        listed = (_count_edges(layout, nodes) for layout, nodes in attended)
+        return self._sum([self.work.edges, *listed])
 
     @property
     def all_edges(self) -> Tensor:

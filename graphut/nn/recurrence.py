@@ -23,11 +23,13 @@ from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.loop import AdaptiveLoop, FrontierRows, LoopOutput
 from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import AttentionRecord, Ponder
-from graphut.nn.rules import ACT, FixedDepth, GraphMembers, HaltingRule
+from graphut.nn.quantized import Quantized
+from graphut.nn.rules import ACT, EventDriven, FixedDepth, GraphMembers, HaltingRule
 from graphut.nn.rules.base import graph_members, states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import CalledStep, UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
+from graphut.nn.waking import Start, check_event_driven, start_of_changes
 
 HALTED = ("copied", "frozen", "stale", "running")
 
@@ -77,8 +79,11 @@ class AdaptiveRecurrence(nn.Module):
         a step does not know its number, and "copied" is "frozen".
     inject_input : bool
         Add the first states again at every step: :math:`y_i = x_i + P(pos_i, t) + x^0_i`.
-    noise : InputNoise, optional
-        Noise on the first states, or on those that are added again, in training.
+    noise : InputNoise or sequence of InputNoise, optional
+        Noise in training, for each place at most once.
+    quantize : Quantized, optional
+        Round every state to a few values. The first states are rounded too, and the injected ones
+        are not; noise on first states is added after rounding.
     checkpoint_steps : bool
         Keep only the states between steps for the backward pass, which does each step again
         (arXiv 1604.06174): less memory for more time. Each step projects all nodes and the
@@ -121,7 +126,8 @@ class AdaptiveRecurrence(nn.Module):
         position_signal: Signal | str | None = "sinusoidal",
         step_signal: Signal | str | None = "sinusoidal",
         inject_input: bool = False,
-        noise: InputNoise | None = None,
+        noise: InputNoise | Sequence[InputNoise] | None = None,
+        quantize: Quantized | None = None,
         checkpoint_steps: bool = False,
     ) -> None:
         super().__init__()
@@ -139,8 +145,11 @@ class AdaptiveRecurrence(nn.Module):
                 f"the halting unit reads {halting.in_feats} features, but the step's states have "
                 f"{width}"
             )
-        if noise is not None and noise.on != "first" and not inject_input:
-            raise ValueError(f"noise on {noise.on!r} states needs inject_input=True")
+        places = [kind.on for kind in kinds_of_noise(noise)]
+        if len(set(places)) < len(places):
+            raise ValueError(f"noise is given twice for one place: {', '.join(places)}")
+        if not inject_input and set(places) - {"first"}:
+            raise ValueError(f"noise on {places[-1]!r} states needs inject_input=True")
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
@@ -149,6 +158,7 @@ class AdaptiveRecurrence(nn.Module):
         self.step_signal = make_signal(step_signal, "step_signal", width, max_steps)
         self.inject_input = inject_input
         self.noise = noise
+        self.quantize = quantize
         self.checkpoint_steps = checkpoint_steps
         self._set_rules(rule, evaluation_rule)
 
@@ -257,7 +267,8 @@ class AdaptiveRecurrence(nn.Module):
             )
         if not isinstance(self.active_rule, FixedDepth):
             check_sharding(self.step, self.halting)
-        halts = not (isinstance(self.active_rule, FixedDepth) or self.halted == "running")
+        runs_all = self.halted == "running" and not isinstance(self.active_rule, EventDriven)
+        halts = not (isinstance(self.active_rule, FixedDepth) or runs_all)
         if halts and is_capturing():
             raise RuntimeError(
                 "a CUDA graph cannot record how many nodes halt at each step: let the rule be "
@@ -273,7 +284,107 @@ class AdaptiveRecurrence(nn.Module):
             options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "graph_ids": graph_ids}
             options |= {"get_attention": get_attention, "get_steps": get_steps}
             return _uncompiled(self, graph, feat, **options)
-        feat = sources_of(feat)
+        of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat}
+        return self._run(
+            graph,
+            sources_of(feat),
+            None,
+            positions=positions,
+            cross=cross,
+            graph_ids=graph_ids,
+            get_attention=get_attention,
+            get_steps=get_steps,
+            **of_edges,
+        )
+
+    plain_forward = forward  # for `is_hooked`
+
+    def resume(
+        self,
+        shown: Tensor,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        changed: Tensor | None = None,
+        edges_into: Tensor | None = None,
+        **options: Any,
+    ) -> tuple[Any, ...]:
+        """Continue an event-driven run after its graph or its features have changed.
+
+        The first round computes the nodes with new features, new nodes, their out-neighbours, and
+        the destinations of changed edges. Other nodes compute only if a change reaches them. A
+        model finds the same states as in a new run if its fixed point does not depend on where it
+        starts; training from random first states (`InputNoise(2.0)`) helps.
+
+        Making keys and values of all nodes takes one projection of each node; after that, a round
+        costs what its frontier costs.
+
+        Parameters
+        ----------
+        shown : Tensor
+            `(M, d)`, `Ponder.shown` of the earlier call, without the rows of removed nodes. Nodes
+            of the graph from `M` on are new.
+        graph, feat
+            The present graph, and the features of all its nodes, as in `forward`.
+        changed : Tensor, optional
+            Ids, int64, of nodes whose features, positions or injected states are new.
+        edges_into : Tensor, optional
+            Ids, int64, of the destinations of edges that were added, removed or changed.
+        **options
+            The other arguments of `forward`.
+
+        Returns
+        -------
+        tuple
+            As `forward`; the record counts the work of this call only.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the active rule is not `EventDriven`, `shown` or an id does not fit the graph, or
+            `forward` would raise.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from graphut.nn import EventDriven, MultiHeadAttention, PositionwiseTransition
+        >>> from graphut.nn import Quantized, UniversalTransformerStep
+        >>> from graphut.topology import Window
+        >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+        >>> layer = AdaptiveRecurrence(step, rule=EventDriven(max_rounds=1000), step_signal=None,
+        ...                            inject_input=True, quantize=Quantized(levels=1))
+        >>> graph, x = Window(1).graph([100]), torch.randn(100, 8)
+        >>> out, ponder = layer(graph, x)
+        >>> x[50] = torch.randn(8)
+        >>> out, ponder = layer.resume(ponder.shown, graph, x, changed=torch.tensor([50]))
+        >>> ponder.frontier_sizes[0]
+        tensor(3)
+        """
+        if not isinstance(self.active_rule, EventDriven):
+            raise ValueError(
+                f"resume is for the rule EventDriven, but the rule is {self.active_rule}"
+            )
+        if isinstance(graph, Sequence):
+            raise ValueError("resume takes one graph, not a list of blocks")
+        layout = as_layout(graph).to(feat.device)
+        start = start_of_changes(layout, shown, feat, changed, edges_into)
+        return self._run(graph, feat, start, **options)
+
+    def _run(
+        self,
+        graph: DGLGraph | EdgeLayout | Sequence[DGLGraph | EdgeLayout],
+        feat: Tensor,
+        start: Start | None,
+        *,
+        positions: Tensor | None = None,
+        cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
+        edge_bias: Any = None,
+        edge_feat: Any = None,
+        graph_ids: Tensor | None = None,
+        get_attention: bool = False,
+        get_steps: bool = False,
+    ) -> tuple[Any, ...]:
+        """Repeat the step on checked arguments."""
         loop = adaptive_loop(self)
         context = self._context(loop, graph, feat, positions, cross, edge_bias, edge_feat)
         context.get_attention = get_attention
@@ -295,6 +406,7 @@ class AdaptiveRecurrence(nn.Module):
             members=self._members(context, graph_ids),
             checks=checks,
             rows=rows,
+            start=start,
         )
         checks.close()
         ponder = self._ponder(loop.step(1), context, found)
@@ -302,8 +414,6 @@ class AdaptiveRecurrence(nn.Module):
             ponder = replace(ponder, **_seen_inside(context, rows or []))
         asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
         return found.out, ponder, *asked
-
-    plain_forward = forward  # for `is_hooked`
 
     def _context(
         self,
@@ -318,6 +428,8 @@ class AdaptiveRecurrence(nn.Module):
         """Return the context of the first step, all arguments checked."""
         step, blocks = loop.step(1), []
         if isinstance(graph, Sequence):
+            if isinstance(loop.rule, EventDriven):
+                raise ValueError(f"{loop.rule} needs one graph, not a list of blocks")
             of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat}
             blocks = _block_layouts(graph, step, self.max_steps, of_edges, feat.device)
             layout = blocks[0]
@@ -339,7 +451,8 @@ class AdaptiveRecurrence(nn.Module):
         by_edge = context.edge_bias is not None or context.edge_feat is not None
         if context.blocks or by_edge or context.get_attention or loop.calls_steps:
             return FiniteChecks()
-        if all(step.takes_counts(context, feat) for step in loop.steps):
+        events = isinstance(loop.rule, EventDriven)
+        if not events and all(step.takes_counts(context, feat) for step in loop.steps):
             return AsyncFiniteChecks(self, context.num_src, context.num_dst)
         # Steps with weights of their own may differ, such as in training and evaluation.
         tables = [s.attention.in_place_key_value(context.layout, feat) for s in loop.steps]
@@ -348,28 +461,35 @@ class AdaptiveRecurrence(nn.Module):
 
     def _members(self, context: GraphContext, graph_ids: Tensor | None) -> GraphMembers | None:
         """Return the graphs of the nodes, if the rule needs them."""
-        if not self.active_rule.needs_members:
+        rule = self.active_rule
+        if isinstance(rule, EventDriven):  # one graph needs no record by graph
+            if graph_ids is None and len(context.layout.dst_lengths) == 1:
+                return None
+        elif not rule.needs_members:
             return None
         if context.blocks:
-            raise ValueError(f"{self.active_rule} needs whole graphs, and got sampled blocks")
+            raise ValueError(f"{rule} needs whole graphs, and got sampled blocks")
         members = context.layout.derive(graph_members)
         return members if graph_ids is None else members.renamed(graph_ids)
 
     def _ponder(
         self, step: UniversalTransformerStep, context: GraphContext, found: LoopOutput
     ) -> Ponder:
+        record = found.waking
+        repetitions = self.max_steps if record is None else len(record.frontier_sizes)
         return Ponder(
             steps=found.steps,
             remainder=found.remainder,
             cost=found.cost.mean() if found.cost.shape[0] else found.cost.sum(),
-            max_steps=self.max_steps,
+            max_steps=repetitions if record is not None else self.max_steps,
             work=context.work,
-            layouts=tuple(context.blocks) or (context.layout,) * self.max_steps,
+            layouts=tuple(context.blocks) or (context.layout,) * repetitions,
             cross_layout=context.cross_layout,
             node_flops=step.node_flops,
             key_value_flops=step.attention.key_value_flops,
             edge_flops=step.attention.edge_flops,
             encoded_flops=0 if context.encoded is None else context.encoded.flops,
+            waking=record,
         )
 
     @property
@@ -409,6 +529,8 @@ class AdaptiveRecurrence(nn.Module):
                 )
             if each.uses_probability and self.halting is None:
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
+            if isinstance(each, EventDriven):
+                check_event_driven(each, self.step, self.halting, self.step_signal)
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
                 raise ValueError(f"steps with weights of their own are all done: {each} cannot act")
         if self.halting is not None and len(states_read(given)) > 1:
@@ -442,6 +564,7 @@ class AdaptiveRecurrence(nn.Module):
         return (
             f"max_steps={self.max_steps}, halted={self.halted!r}, {rules}, "
             f"inject_input={self.inject_input}, noise={self.noise}"
+            + (f", quantize={self.quantize}" if self.quantize else "")
         )
 
 
@@ -465,6 +588,8 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
         _check_schedule(layer.halting, rule, layer.max_steps)
     # Also under a rule without probabilities, the halting module reads what it learned from.
     readers = [r for r in (rule, layer.rule, layer.evaluation_rule) if r.uses_probability]
+    if isinstance(rule, EventDriven):
+        check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
     return AdaptiveLoop(
         steps=steps,  # type: ignore[arg-type]
         halting=layer.halting,
@@ -475,9 +600,18 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
         position_signal=layer.position_signal,
         step_signal=layer.step_signal,
         inject_input=layer.inject_input,
-        noise=layer.noise if layer.training else None,
+        noise=kinds_of_noise(layer.noise) if layer.training else (),
+        quantize=layer.quantize,
+        state_noise=layer.quantize.noise if layer.quantize and layer.training else 0.0,
         checkpoint_steps=layer.checkpoint_steps and torch.is_grad_enabled() and not is_compiling(),
     )
+
+
+def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[InputNoise]:
+    """Return the noise argument of a recurrence as a sequence."""
+    if noise is None:
+        return ()
+    return (noise,) if isinstance(noise, InputNoise) else tuple(noise)
 
 
 def _check_schedule(halting: ScheduledHalting, rule: ACT, max_steps: int) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.messages import MessageAggregation
-from graphut.nn.noise import with_noise
-from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop
-from graphut.nn.rules.base import StepRows, graph_members
+from graphut.nn.noise import Noise, draw_noise, with_noise
+from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop, kinds_of_noise
+from graphut.nn.rules import EventDriven
+from graphut.nn.rules.base import GraphMembers, StepRows, graph_members
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -57,14 +58,8 @@ def dense_recurrence(
     >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5)
     True
     """
-    drawn = layer.noise.draw() if layer.noise is not None and layer.training else None
-    state = with_noise(drawn, "first", feat)
-    place, noise = torch.zeros_like(feat), torch.zeros_like(feat)
-    if positions is not None and layer.position_signal is not None:
-        place = layer.position_signal(positions).to(feat.dtype)
-    if layer.inject_input:
-        place = place + with_noise(drawn, "injected", feat)
-    edges = None
+    drawn, state, place = _begin(layer, feat, positions)
+    noise, edges = torch.zeros_like(feat), None
     if edge_feat is not None:
         graph, ends = _one_source_an_edge(graph)
         edges = ends, edge_feat
@@ -91,7 +86,7 @@ def dense_recurrence(
         shown = torch.where(moves[:, None], now, shown)
         step = loop.step(t)
         new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer, edges)
-        combined = offered
+        new, combined = _quantized(layer, drawn, new, t), offered
         source = now if rule.halt_from == "input" else new
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
@@ -114,6 +109,124 @@ def dense_recurrence(
             cost = torch.where(halts, found.cost, cost)
         active = active & ~halts
     return loop.step(layer.max_steps).readout(out), steps, remainder, cost.mean()
+
+
+def dense_event_driven(
+    layer: AdaptiveRecurrence,
+    graph: Graph,
+    feat: Tensor,
+    *,
+    positions: Tensor | None = None,
+    edge_bias: Tensor | None = None,
+    edge_feat: Tensor | None = None,
+    graph_ids: Tensor | None = None,
+    shown: Tensor | None = None,
+    frontier: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Compute what a layer with the rule `EventDriven` must return, without dropout.
+
+    Every node computes in every round, and masks keep the shown states of nodes that are not in
+    the frontier or change too little.
+
+    Parameters
+    ----------
+    layer : AdaptiveRecurrence
+        The layer, whose `active_rule` is `EventDriven`.
+    graph, feat, positions, edge_bias, edge_feat, graph_ids
+        The arguments of `AdaptiveRecurrence.forward`.
+    shown : Tensor, optional
+        `(M, d)`, shown states of the first nodes, from an earlier call.
+    frontier : Tensor, optional
+        Ids of the destinations that compute in the first round; all by default.
+
+    Returns
+    -------
+    tuple of Tensor
+        `(N, d)` output; `(N,)` updates, and the last round in which each node changed; `(G,)`
+        rounds of each graph, and whether it is quiescent.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.nn import EventDriven, MultiHeadAttention, PositionwiseTransition
+    >>> from graphut.nn import UniversalTransformerStep
+    >>> from graphut.topology import Window
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> layer = AdaptiveRecurrence(step, rule=EventDriven(0.5), step_signal=None)
+    >>> graph, x = Window(1).graph([4, 3]), torch.randn(7, 8)
+    >>> out, updates, _, rounds, quiescent = dense_event_driven(layer, graph, x)
+    >>> torch.allclose(out, layer(graph, x)[0], atol=1e-5), rounds.shape
+    (True, torch.Size([2]))
+    """
+    rule, layout = layer.active_rule, as_layout(graph)
+    assert isinstance(rule, EventDriven)
+    drawn, state, place = _begin(layer, feat, positions)
+    if shown is not None:
+        state = torch.cat([shown, state[len(shown) :]])
+    loop, edges, num_dst = adaptive_loop(layer), None, layout.num_dst
+    step, copies = loop.step(1), _copies(graph, edge_bias)
+    if edge_feat is not None:
+        by_edge, ends = _one_source_an_edge(graph)
+        graph, edges, copies = by_edge, (ends, edge_feat), _copies(by_edge, edge_bias)
+    reads = _copies(layout)[0].double()
+    members = graph_members(layout)
+    members = members if graph_ids is None else members.renamed(graph_ids)
+    rounds = torch.zeros(members.num_graphs, dtype=torch.int64)
+    updates, last_change = torch.zeros(2, num_dst, dtype=torch.int64)
+    awake = torch.ones(num_dst, dtype=torch.bool)
+    if frontier is not None:
+        awake = torch.zeros_like(awake).index_fill(0, frontier, True)
+    for t in range(1, (rule.max_rounds or layer.max_steps) + 1):
+        if not awake.any():
+            break
+        now = with_noise(drawn, "every_step", state + place, step=t)
+        own = now[:num_dst]
+        new, _ = _step(step, graph, copies, own, now, own, awake, None, layer, edges)
+        new, before = _quantized(layer, drawn, new, t), state[:num_dst]
+        distance = (new - before).square().mean(1).sqrt()
+        if step.norm == "pre":
+            size = before.square().mean(1).sqrt()
+            distance = distance / size.clamp_min(torch.finfo(size.dtype).eps)
+        changed = awake & (distance > rule.tol)
+        updates = updates + awake
+        last_change = torch.where(changed, t, last_change)
+        rounds = rounds + _any_by_graph(awake, members)
+        state = torch.cat([torch.where(changed[:, None], new, before), state[num_dst:]])
+        awake = changed | (reads[:, :num_dst] @ changed.double() > 0)
+    quiescent = ~_any_by_graph(awake, members)
+    return step.readout(state[:num_dst]), updates, last_change, rounds, quiescent
+
+
+def _any_by_graph(nodes: Tensor, members: GraphMembers) -> Tensor:
+    """Return, for each graph, whether the mask holds for one of its nodes."""
+    count = torch.zeros(members.num_graphs, dtype=torch.int64)
+    return count.index_add(0, members.graph, nodes.long()) > 0
+
+
+def _begin(
+    layer: AdaptiveRecurrence, feat: Tensor, positions: Tensor | None
+) -> tuple[Noise, Tensor, Tensor]:
+    """Return the noise of a call, the first states, and what is added to states at every step."""
+    drawn: Noise = {}
+    if layer.training:
+        drawn = draw_noise(
+            kinds_of_noise(layer.noise), layer.quantize.noise if layer.quantize else 0
+        )
+    place = torch.zeros_like(feat)
+    if positions is not None and layer.position_signal is not None:
+        place = layer.position_signal(positions).to(feat.dtype)
+    if layer.inject_input:
+        place = place + with_noise(drawn, "injected", feat)
+    first = feat if layer.quantize is None else layer.quantize.round(feat)
+    return drawn, with_noise(drawn, "first", first), place
+
+
+def _quantized(layer: AdaptiveRecurrence, drawn: Noise, new: Tensor, t: int) -> Tensor:
+    if layer.quantize is None:
+        return new
+    smooth = with_noise(drawn, "quantized", new, step=t).tanh()
+    levels = layer.quantize.levels
+    return (smooth * levels).round().detach() / levels + (smooth - smooth.detach())
 
 
 def _step(
@@ -185,7 +298,7 @@ def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
 
 
 def _attend(
-    layer: MultiHeadAttention | MessageAggregation,
+    layer: nn.Module,
     graph: Graph,
     copies: Tensor,
     rows: Tensor,
@@ -198,6 +311,9 @@ def _attend(
         if layer.attention is None:
             return out
         return out + _attend(layer.attention, graph, copies, rows, source, edge_feat)
+    if not isinstance(layer, MultiHeadAttention):
+        own: Tensor = layer(as_layout(graph), source)
+        return own
 
     def heads(x: Tensor) -> Tensor:
         return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)

@@ -312,10 +312,12 @@ class CalledStep:
     """
 
     has_linear_projection = False
+    is_hooked = True
 
     def __init__(self, step: UniversalTransformerStep, *, checkpointed: bool) -> None:
         self.step = step
         self.readout = step.readout
+        self.norm = step.norm
         self.checkpointed = checkpointed
 
     def project(self, rows: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from graphut.nn.rules.base import (
     parse_rule,
 )
 from graphut.nn.rules.convergence import Convergence
+from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.rules.ponder_net import PonderNet, Quantile, Sampled
 from graphut.nn.rules.whole_graph import Global
 
@@ -17,6 +18,7 @@ __all__ = [
     "ACT",
     "Convergence",
     "Decision",
+    "EventDriven",
     "FixedDepth",
     "Global",
     "GraphMembers",

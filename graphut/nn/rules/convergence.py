@@ -46,7 +46,8 @@ class Convergence(HaltingRule):
     def __post_init__(self) -> None:
         """Raise `ValueError`, which quotes the value, for a wrong setting."""
         self.check("tol", self.tol > 0.0, "be above 0")
-        self.check("patience", 1 <= self.patience < 2**63, "be at least 1 and below 2**63")
+        self.check("patience", self.patience >= 1, "be at least 1")
+        self.check("patience", self.patience < 2**63, "be below 2**63")
 
     def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
         """Return the states, and for how many steps they have been calm."""

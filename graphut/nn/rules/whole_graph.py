@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graphut.nn.rules.act import ACT
 from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows, parse_rule
+from graphut.nn.rules.event_driven import EventDriven
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,12 @@ class Global(HaltingRule):
         Raises
         ------
         ValueError
-            If the inner rule is `Global` too.
+            If the inner rule is `Global` or `EventDriven`.
         """
         if isinstance(self.rule, Global):
             raise ValueError("Global cannot contain another Global: give it the inner rule")
+        if isinstance(self.rule, EventDriven):
+            raise ValueError("Global cannot contain EventDriven, whose nodes wake one by one")
         for name in ("weighting", "halt_from", "uses_probability"):
             object.__setattr__(self, name, getattr(self.rule, name))
 

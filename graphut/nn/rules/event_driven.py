@@ -1,0 +1,68 @@
+"""The event-driven rule: a node computes when something that it reads has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from graphut.nn.rules.base import Decision, HaltingRule, Memory, StepRows
+
+
+@dataclass(frozen=True)
+class EventDriven(HaltingRule):
+    """Let a node compute only in rounds after a change of its own state or of an in-neighbour.
+
+    This is "vote to halt" of Pregel (Malewicz et al. 2010) for a learned step. Every node has a
+    shown state, which its out-neighbours and the node itself read. A round computes the nodes of
+    the frontier, which is every node at first. A node replaces its shown state if the new state
+    differs from it by more than `tol`. The next frontier consists of the nodes whose shown state
+    changed and of their out-neighbours. The computation ends when no shown state changes, or after
+    the last round. The output is the shown states, and the ponder cost is 0.
+
+    The distance of two states is the root mean square of their difference over the features. With
+    `norm="pre"` it is divided by the root mean square of the shown state.
+
+    Each round of the forward pass costs as much as its frontier if no gradient is recorded. With
+    gradients, and in steps with hooks, a round also copies tables with one row for each node.
+
+    The recurrence needs one step for all repetitions, without cross-attention, separable
+    convolution and batch normalization, no step signal, no halting module, and one graph (not a
+    list of blocks).
+
+    Parameters
+    ----------
+    tol : float
+        Distance up to which a new state is discarded. With 0, the output is the output of
+        `FixedDepth` after the same number of rounds, up to rounding.
+    max_rounds : int
+        The largest number of rounds. With 0, it is the `max_steps` of the recurrence.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.nn import AdaptiveRecurrence, MultiHeadAttention, PositionwiseTransition
+    >>> from graphut.nn import Quantized, UniversalTransformerStep
+    >>> from graphut.topology import Window
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> layer = AdaptiveRecurrence(step, rule=EventDriven(max_rounds=1000), step_signal=None,
+    ...                            inject_input=True, quantize=Quantized(levels=1))
+    >>> out, ponder = layer(Window(1).graph([6]), torch.randn(6, 8))
+    >>> out.shape, ponder.steps.shape, ponder.rounds.shape
+    (torch.Size([6, 8]), torch.Size([6]), torch.Size([1]))
+    """
+
+    name: ClassVar[str] = "event_driven"
+    uses_probability: ClassVar[bool] = False
+    tol: float = 0.0
+    max_rounds: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        self.check("tol", 0.0 <= self.tol < float("inf"), "be 0 or more and finite")
+        self.check("max_rounds", 0 <= self.max_rounds < 2**63, "be 0 or more and below 2**63")
+
+    def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
+        """Raise: the rule depends on the graph, so the recurrence decides."""
+        raise ValueError("EventDriven depends on the graph; only AdaptiveRecurrence can run it")

@@ -1,0 +1,617 @@
+"""The event-driven recurrence against its masked reference and the synchronous recurrence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from graphut._dgl import dgl
+from graphut.attention import EdgeLayout
+from graphut.nn import (
+    AdaptiveRecurrence,
+    ConvAsAttention,
+    EventDriven,
+    FixedDepth,
+    Global,
+    HaltingUnit,
+    InputNoise,
+    LayerAsConv,
+    MessageAggregation,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    Quantized,
+    UniversalTransformerStep,
+    dense_event_driven,
+)
+from graphut.nn.waking import WakingFrontier, out_edges, squared_change, with_out_neighbours
+from graphut.topology import Causal, Complete, Window
+from tests.helpers import (
+    Pairs,
+    assert_same,
+    covering,
+    gradients,
+    layout_of,
+    multigraphs,
+    name_of,
+    normal,
+    pairs_of,
+    relative_error,
+)
+from tests.nn.cases import FEATS, HEADS, build_step, halve, randomised, rows_graph
+
+ROUNDS = 7
+
+
+def one_way_graph() -> EdgeLayout:
+    """Three graphs of different depth: a path, a star with a parallel edge, an isolated node."""
+    path = [(i, i + 1) for i in range(7)]
+    star = [(8, 9), (8, 10), (8, 10), (9, 8)]
+    lengths = torch.tensor([8, 3, 1])
+    return layout_of(path + star, 12, 12, src_lengths=lengths, dst_lengths=lengths)
+
+
+def block_layout() -> EdgeLayout:
+    """Five destinations, two of them without a self-loop, and three nodes that are only sources."""
+    pairs = [(0, 0), (1, 0), (5, 1), (6, 2), (2, 2), (3, 3), (2, 3), (7, 4), (4, 4), (0, 1)]
+    return layout_of(pairs, 8, 5)
+
+
+GRAPHS = {
+    "window": Window(1).layout([9, 1, 4]),
+    "rows": rows_graph([4, 1, 5]),
+    "one-way": one_way_graph(),
+    "block": block_layout(),
+}
+
+
+def calm_step(norm: str = "post", scale: float = 0.5, **options: Any) -> UniversalTransformerStep:
+    """A step with random parameters whose repetition comes to rest before long."""
+    step = build_step(norm=norm, **options)
+    step.attention.allow_zero_in_degree = True
+    for layer in (step.attention.output, step.transition.layers[-1]):
+        layer.weight.data.mul_(scale)
+    return step
+
+
+def build(
+    step: UniversalTransformerStep | None = None, *, norm: str = "post", **options: Any
+) -> AdaptiveRecurrence:
+    """An event-driven recurrence in float64."""
+    settings: dict[str, Any] = {"rule": EventDriven(0.2), "max_steps": ROUNDS, "step_signal": None}
+    settings |= {"inject_input": True, **options}
+    return AdaptiveRecurrence(calm_step(norm) if step is None else step, **settings).double()
+
+
+def event_driven(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Tensor, ...]:
+    """The recurrence itself, in the form of `dense_event_driven`."""
+    out, ponder = layer(*args, **options)
+    return out, ponder.steps, ponder.last_change, ponder.rounds, ponder.quiescent
+
+
+def run(recurrence: Any, layer: AdaptiveRecurrence, *args: Any, **options: Any) -> list[Tensor]:
+    """All results, and the gradients of the output by all inputs."""
+    torch.manual_seed(4)  # of noise
+    found = recurrence(layer, *args, **options)
+    given = [x for x in (*args, *options.values()) if isinstance(x, Tensor) and x.requires_grad]
+    return [*found, *gradients([found[0]], [*given, *layer.parameters()])]
+
+
+def same_as_reference(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> list[Tensor]:
+    """Compare the engine with its reference, with gradients and without; return the results."""
+    found = run(event_driven, layer, *args, **options)
+    assert_same(found, run(dense_event_driven, layer, *args, **options))
+    torch.manual_seed(4)
+    with torch.no_grad():
+        assert_same(event_driven(layer, *args, **options), found[:5])
+    return found
+
+
+def arguments(layout: EdgeLayout, edges: str, positions: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if positions:
+        options["positions"] = torch.arange(layout.num_src) % 4 + 1
+    if edges == "bias":
+        options["edge_bias"] = normal(layout.num_edges, HEADS, seed=71)
+    elif edges == "feat":
+        options["edge_feat"] = normal(layout.num_edges, 3, seed=72)
+    return options
+
+
+@pytest.mark.parametrize(
+    "modes",
+    covering(
+        norm=("post", "pre"),
+        graph=list(GRAPHS),
+        tol=(0.0, 0.1, 0.3),
+        quantize=(None, Quantized(1), Quantized(2, 0.3)),
+        edges=("none", "bias", "feat"),
+        positions=(True, False),
+        inject_input=(True, False),
+        checkpoint_steps=(False, True),
+    ),
+    ids=name_of,
+)
+def test_event_driven_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None:
+    norm, graph, tol, edges, positions = (
+        modes.pop(name) for name in ("norm", "graph", "tol", "edges", "positions")
+    )
+    step = calm_step(norm, edge_dim=3 if edges == "feat" else None)
+    layer, layout = build(step, rule=EventDriven(tol), **modes), GRAPHS[graph]
+    options = arguments(layout, edges, positions)
+    same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60), **options)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_event_driven_nodes_sleep_and_wake_and_graphs_end_at_different_rounds(norm: str) -> None:
+    layer, layout = build(norm=norm, rule=EventDriven(0.05), max_steps=40), GRAPHS["one-way"]
+    found = same_as_reference(layer, layout, normal(12, FEATS, seed=60))
+    _, updates, last_change, rounds, quiescent = found[:5]
+    assert quiescent.all() and len(rounds.unique()) > 1
+    assert len(updates.unique()) > (3 if norm == "post" else 1)
+    assert (last_change <= rounds[[0] * 8 + [1] * 3 + [2]]).all()
+    layer.max_steps = 3
+    found = same_as_reference(layer, layout, normal(12, FEATS, seed=60))
+    assert found[4].tolist() == [False, False, False] and found[3].tolist() == [3, 3, 3]
+    assert int(build(rule=EventDriven(9.0))(layout, normal(12, FEATS))[1].rounds.max()) == 1
+
+
+@settings(max_examples=40)
+@given(multigraphs(), st.sampled_from([0.0, 0.2]), st.sampled_from([None, Quantized(1)]))
+def test_event_driven_on_any_graph(
+    graph: tuple[Pairs, int, int], tol: float, quantize: Quantized | None
+) -> None:
+    pairs, num_src, num_dst = graph
+    num_src = max(num_src, num_dst)
+    layer = build(rule=EventDriven(tol), quantize=quantize, inject_input=False)
+    same_as_reference(layer, layout_of(pairs, num_src, num_dst), normal(num_src, FEATS, seed=60))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("quantize", [None, Quantized(2)])
+def test_event_driven_without_tolerance_is_the_synchronous_recurrence(
+    norm: str, quantize: Quantized | None
+) -> None:
+    for rounds in range(1, ROUNDS):
+        layer = build(norm=norm, rule=EventDriven(), quantize=quantize, max_steps=rounds)
+        found, feat = [], normal(10, FEATS, seed=60)
+        for rule in (EventDriven(), FixedDepth()):
+            layer.rule = rule
+            out, _ = layer(GRAPHS["rows"], feat)
+            # A node that rests has the gradient of its last change.
+            grads = [] if quantize else gradients([out], [feat, *layer.parameters()])
+            found.append([out, *grads])
+        assert_same(*found)
+
+
+@pytest.mark.parametrize("rule", [EventDriven(), EventDriven(0.3), FixedDepth()])
+def test_event_driven_with_noise_at_every_round_and_on_first_states(rule: Any) -> None:
+    noise = (InputNoise(0.3, "every_step"), InputNoise(2.0, "first"), InputNoise(0.1, "injected"))
+    layer = build(rule=rule, noise=noise, quantize=Quantized(2, 0.3))
+    args = GRAPHS["rows"], normal(10, FEATS, seed=60)
+    torch.manual_seed(4)
+    noisy = layer(*args)[0]
+    if isinstance(rule, EventDriven):
+        same_as_reference(layer, *args)
+    layer.eval()
+    quiet = layer(*args)[0]
+    layer.noise, layer.quantize = None, Quantized(2)
+    assert torch.equal(layer.train()(*args)[0], quiet) and not torch.equal(noisy, quiet)
+
+
+def test_event_driven_noise_wakes_nobody() -> None:
+    """A sleeping node reads new noise in every round, and stays asleep."""
+    layer = build(noise=InputNoise(0.1, "every_step"), rule=EventDriven(0.5), max_steps=9)
+    found = same_as_reference(layer, GRAPHS["one-way"], normal(12, FEATS, seed=60))
+    assert found[1].float().mean() < 8
+
+
+def test_noise_places_are_checked() -> None:
+    with pytest.raises(ValueError, match="noise is given twice for one place"):
+        build(noise=(InputNoise(0.1), InputNoise(0.2)))
+    with pytest.raises(ValueError, match="needs inject_input=True"):
+        build(noise=(InputNoise(0.1), InputNoise(0.2, "every_step")), inject_input=False)
+
+
+# Other steps.
+
+
+def conv_step(conv: Any) -> UniversalTransformerStep:
+    transition = PositionwiseTransition(FEATS, 12, activation=nn.GELU())
+    return randomised(UniversalTransformerStep(ConvAsAttention(conv, FEATS), transition))
+
+
+def messages_step(attention: bool) -> UniversalTransformerStep:
+    inner = MultiHeadAttention(FEATS, HEADS, allow_zero_in_degree=True) if attention else None
+    messages = MessageAggregation(FEATS, attention=inner)
+    transition = PositionwiseTransition(FEATS, 12, activation=nn.GELU())
+    return randomised(UniversalTransformerStep(messages, transition))
+
+
+STEPS = {
+    "gin": lambda: conv_step(dgl.nn.GINConv(nn.Linear(FEATS, FEATS))),
+    "sage-max": lambda: conv_step(dgl.nn.SAGEConv(FEATS, FEATS, "pool")),
+    "messages": lambda: messages_step(False),
+    "messages-and-attention": lambda: messages_step(True),
+}
+
+
+@pytest.mark.parametrize("checkpoint_steps", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+def test_event_driven_with_other_layers_in_the_place_of_attention(
+    step: str, checkpoint_steps: bool
+) -> None:
+    options: dict[str, Any] = {"checkpoint_steps": checkpoint_steps, "quantize": Quantized(1)}
+    layer = build(STEPS[step](), rule=EventDriven(), **options)
+    for graph in ("rows", "one-way"):
+        layout = GRAPHS[graph]
+        same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60))
+
+
+@pytest.mark.parametrize("part", ["step", "attention", "key_value"])
+def test_event_driven_hooks_act_on_every_round(part: str) -> None:
+    layer, plain = build(max_steps=3), build(max_steps=3)
+    step, args = layer.step, (GRAPHS["rows"], normal(10, FEATS, seed=60))
+    hooked = {"step": step, "attention": step.attention, "key_value": step.attention.key_value}
+    seen: list[Any] = []
+    hooked[part].register_forward_hook(lambda module, given, out: seen.append((out, out.clone())))
+    with torch.no_grad():
+        found = event_driven(layer, *args)
+    assert_same(found, event_driven(plain, *args))
+    assert len(seen) == 3 and all(torch.equal(*pair) for pair in seen)
+    hooked[part].register_forward_hook(halve)
+    assert relative_error(layer(*args)[0], found[0]) > 1e-3
+
+
+def test_event_driven_takes_graphs_of_every_kind() -> None:
+    graph, feat = Window(1).graph([9, 1, 4]), normal(14, FEATS, seed=60)
+    layer, layout = build(), GRAPHS["window"]
+    found = event_driven(layer, layout, feat)
+    assert_same(event_driven(layer, graph, feat), found)
+    batch, edge_index = torch.tensor([0] * 9 + [1] + [2] * 4), torch.tensor(pairs_of(layout)).T
+    conv = LayerAsConv(layer)
+    out = conv(feat, edge_index, batch=batch)
+    assert_same([out, conv.ponder.rounds], [found[0], found[3]])
+    block = dgl.to_block(graph)
+    assert_same(layer(block, feat[block.srcdata[dgl.NID]])[:1], found[:1])
+
+
+def test_event_driven_graph_ids_divide_the_record() -> None:
+    layout, feat = Window(1).layout([14]), normal(14, FEATS, seed=60)
+    ids = torch.tensor([7] * 9 + [3] + [0] * 4)
+    found = same_as_reference(build(rule=EventDriven(0.3)), layout, feat, graph_ids=ids)
+    assert found[3].shape == found[4].shape == (3,)
+
+
+def test_event_driven_without_nodes_or_with_one() -> None:
+    layer = build()
+    for nodes in (0, 1):
+        layout = layout_of([], nodes, nodes)
+        found = same_as_reference(layer, layout, normal(nodes, FEATS, seed=60))
+        assert found[0].shape == (nodes, FEATS) and found[4].all()
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_event_driven_float32(norm: str) -> None:
+    layer = build(norm=norm, rule=EventDriven(), quantize=Quantized(1), max_steps=4).float()
+    args = GRAPHS["rows"], normal(10, FEATS, seed=60, dtype=torch.float32)
+    found, expected = (run(f, layer, *args) for f in (event_driven, dense_event_driven))
+    assert_same(found, expected, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_event_driven_bfloat16_is_at_most_twice_as_far_off_as_the_masked_reference(
+    norm: str,
+) -> None:
+    errors = []
+    exact = build(norm=norm, rule=EventDriven(), max_steps=4)
+    feat = normal(10, FEATS, seed=60, dtype=torch.float32)
+    expected = exact(GRAPHS["rows"], feat.double())[0]
+    for recurrence in (event_driven, dense_event_driven):
+        layer = build(norm=norm, rule=EventDriven(), max_steps=4).float()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = recurrence(layer, GRAPHS["rows"], feat)
+        errors.append(relative_error(found[0], expected))
+    assert 1e-4 < errors[0] <= 2 * errors[1]
+
+
+# The record.
+
+
+@pytest.mark.parametrize("rule", [EventDriven(0.2), FixedDepth()])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_event_driven_rows_of_each_round(norm: str, rule: Any) -> None:
+    layer, layout = build(norm=norm, rule=rule), GRAPHS["one-way"]
+    feat = normal(12, FEATS, seed=60)
+    out, ponder, rounds = layer(layout, feat, get_steps=True)
+    count = torch.zeros(12, dtype=torch.int64)
+    last = out.new_zeros(12, FEATS)
+    for rows in rounds:
+        assert rows.probability is None and rows.change.requires_grad
+        count[rows.nodes] += 1
+        last = last.index_copy(0, rows.nodes, rows.states)
+        if isinstance(rule, EventDriven):
+            assert torch.equal(rows.weights > 0, rows.change > 0.2**2)
+    assert torch.equal(count, ponder.steps)
+    assert ponder.frontier_sizes.tolist() == [len(rows.nodes) for rows in rounds]
+    inputs, again = [feat, *layer.parameters()], layer(layout, feat)[0]
+    assert_same([last, *gradients([last], inputs)], [again, *gradients([again], inputs)])
+
+
+def test_event_driven_counts_its_work() -> None:
+    layer, layout = build(), GRAPHS["one-way"]
+    _, ponder, rounds = layer(layout, normal(12, FEATS, seed=60), get_steps=True)
+    step = layer.step
+    edges = sum(int(layout.in_degrees[rows.nodes].sum()) for rows in rounds)
+    changed = sum(int((rows.weights > 0).sum()) for rows in rounds[:-1])
+    assert (ponder.edges, ponder.computed) == (edges, ponder.steps.sum())
+    assert ponder.projected == 12 + changed
+    assert ponder.flops == (
+        edges * step.attention.edge_flops
+        + int(ponder.computed) * step.node_flops
+        + int(ponder.projected) * step.attention.key_value_flops
+    )
+    assert ponder.flops < ponder.all_flops and ponder.cost == 0 and not ponder.remainder.any()
+    assert ponder.all_edges == len(rounds) * layout.num_edges
+
+
+def test_event_driven_keeps_the_features_that_were_given() -> None:
+    layer, feat = build(inject_input=False, position_signal=None), normal(12, FEATS).detach()
+    before = feat.clone()
+    with torch.no_grad():
+        layer(GRAPHS["one-way"], feat)
+    assert torch.equal(feat, before)
+
+
+# What a round costs.
+
+
+class Largest(TorchDispatchMode):
+    """Record the largest tensor that operations make, or read as a whole, in each round."""
+
+    BY_INDEX = ("index_select", "index", "edge_attention", "index_copy_", "index_add_")
+    BY_INDEX = (*BY_INDEX, "index_fill_", "index_put_")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = (0, "")
+        self.rounds: list[tuple[int, str]] = []
+
+    def end_round(self) -> None:
+        self.rounds.append(self.now)
+        self.now = (0, "")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        tables = [] if func.is_view else pytree.tree_leaves(out)
+        # Kernels get the whole table, and read the rows of the frontier's in-neighbours.
+        by_index = name in self.BY_INDEX or name.startswith("new_")
+        if not (func.is_view or by_index):
+            tables += args
+        if name.endswith("_") and by_index:
+            tables = []
+        tables = [x for x in tables if isinstance(x, Tensor)]
+        for x in tables:
+            self.now = max(self.now, (x.numel(), name))
+        return out
+
+
+def cost_step(kind: str) -> UniversalTransformerStep:
+    if kind in STEPS:
+        return STEPS[kind]()
+    step = calm_step(edge_dim=3 if kind == "feat" else None)
+    step.attention.allow_zero_in_degree = kind == "isolated-nodes"
+    return step
+
+
+@pytest.mark.parametrize("kind", ["plain", "isolated-nodes", "bias", "feat", *STEPS])
+def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its first round, a wave on a long path costs what its front costs."""
+    nodes, rounds = 5000, 8
+    pairs = pairs_of(Window(1).layout([nodes]))
+    layout = layout_of(
+        [p for p in pairs if kind != "isolated-nodes" or nodes - 1 not in p], nodes, nodes
+    )
+    layer = build(cost_step(kind), rule=EventDriven(0.0), max_steps=3)
+    options, feat = arguments(layout, kind, positions=True), normal(nodes, FEATS).detach()
+    mode, end_round = Largest(), WakingFrontier.end_round
+
+    def counted(frontier: WakingFrontier, *args: Any) -> Any:
+        result = end_round(frontier, *args)
+        mode.end_round()
+        return result
+
+    with torch.no_grad():
+        shown = layer(layout, feat, **options)[1].shown
+        feat[2000] += 1.0
+        monkeypatch.setattr(WakingFrontier, "end_round", counted)
+        layer.rule = EventDriven(1e-2, max_rounds=rounds)
+        mode.now = (0, "")
+        with mode:
+            options["changed"] = torch.tensor([2000])
+            _, ponder = layer.resume(shown, layout, feat, **options)
+    sizes = ponder.frontier_sizes.tolist()
+    assert len(sizes) == rounds and max(sizes) <= 2 * rounds + 3
+    assert mode.rounds[0][0] >= nodes * FEATS  # the setup is seen
+    for size, operation in mode.rounds[1:]:
+        assert size < nodes / 2, operation
+
+
+# Continuing.
+
+
+@pytest.mark.parametrize(
+    "modes",
+    covering(
+        norm=("post", "pre"),
+        tol=(0.05, 0.3),
+        quantize=(None, Quantized(1)),
+        change=("features", "edges", "nodes", "nothing", "source"),
+    ),
+    ids=name_of,
+)
+def test_resume_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None:
+    layer = build(
+        norm=modes["norm"], rule=EventDriven(modes["tol"]), quantize=modes["quantize"], max_steps=20
+    )
+    source_only = modes["change"] == "source"
+    layout, feat = GRAPHS["block" if source_only else "rows"], normal(10, FEATS, seed=60)
+    feat = feat[: layout.num_src]
+    shown = layer(layout, feat)[1].shown
+    none = torch.zeros(0, dtype=torch.int64)
+    changed, edges_into, awake = none, none, none
+    if modes["change"] in ("features", "source"):
+        changed = torch.tensor([6])
+        feat = feat.index_add(0, changed, normal(1, FEATS, seed=61))
+    elif modes["change"] == "edges":
+        layout = layout_of([*pairs_of(layout)[1:], (3, 7), (2, 9)], 10, 10)
+        edges_into = torch.tensor([7, 9, pairs_of(GRAPHS["rows"])[0][1]])
+    elif modes["change"] == "nodes":
+        changed, shown = torch.tensor([8, 9]), shown[:8]
+    targets = [d for s, d in pairs_of(layout) if s in changed.tolist()]
+    own = [node for node in changed.tolist() if node < layout.num_dst]
+    awake = torch.tensor(sorted({*own, *targets, *edges_into.tolist()}), dtype=torch.int64)
+    given = {} if modes["change"] == "nodes" else {"changed": changed}
+
+    def resumed(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:
+        layout, feat, shown = args
+        out, ponder = layer.resume(shown, layout, feat, edges_into=edges_into, **given)
+        return out, ponder.steps, ponder.last_change, ponder.rounds, ponder.quiescent
+
+    def reference(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:
+        layout, feat, shown = args
+        return dense_event_driven(layer, layout, feat, shown=shown, frontier=awake)
+
+    args = layout, feat, shown.detach().requires_grad_()
+    found = run(resumed, layer, *args)
+    assert_same(found, run(reference, layer, *args))
+    if modes["change"] == "nothing":
+        assert not found[1].any() and found[4].all()
+
+
+def test_resume_computes_only_what_a_change_reaches() -> None:
+    layer = build(rule=EventDriven(), quantize=Quantized(1), max_steps=200)
+    layout, feat = Window(1).layout([300]), normal(300, FEATS, seed=60).detach()
+    _, first = layer(layout, feat)
+    feat[150] += 2.0
+    out, ponder = layer.resume(first.shown, layout, feat, changed=torch.tensor([150]))
+    assert first.quiescent.all() and ponder.quiescent.all()
+    assert 0 < int((ponder.steps > 0).sum()) < 100
+    assert torch.equal(out[:50], first.shown[:50])
+
+
+def test_resume_refuses_what_does_not_fit() -> None:
+    layer, layout, feat = build(), GRAPHS["rows"], normal(10, FEATS)
+    shown = torch.zeros(10, FEATS).double()
+    with pytest.raises(ValueError, match=r"shown must be \(M, 8\) with at most 10 rows"):
+        layer.resume(torch.zeros(11, FEATS), layout, feat)
+    with pytest.raises(TypeError, match="changed must be a 1-D int64 tensor of node ids"):
+        layer.resume(shown, layout, feat, changed=torch.ones(10, dtype=torch.bool))
+    with pytest.raises(ValueError, match="edges_into contains node 10, but there are 10"):
+        layer.resume(shown, layout, feat, edges_into=torch.tensor([3, 10]))
+    with pytest.raises(ValueError, match="resume takes one graph"):
+        layer.resume(shown, [layout], feat)
+    layer.rule = FixedDepth()
+    with pytest.raises(ValueError, match=r"resume is for the rule EventDriven, but .* FixedDepth"):
+        layer.resume(shown, layout, feat)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"step_signal": "sinusoidal"}, "a step signal, .*: give step_signal=None"),
+        ({"halting": HaltingUnit(FEATS)}, "a halting module, .*: give halting=None"),
+        ({"step": build_step(form="decoder")}, "a decoder step"),
+        ({"step": build_step(transition="sepconv")}, "a separable convolution"),
+        ({"step": [build_step(), build_step()], "max_steps": 2}, "one step for all .* not 2"),
+    ],
+)
+def test_event_driven_refuses(options: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"step": build_step(), "step_signal": None, **options}
+    step, rule = given.pop("step"), EventDriven()
+    with pytest.raises(ValueError, match=f"EventDriven.* {words}"):
+        AdaptiveRecurrence(step, rule=rule, **given)
+    if "step_signal" in options:  # changed later
+        layer = build()
+        layer.step_signal = torch.sin
+        with pytest.raises(ValueError, match="a step signal"):
+            layer(GRAPHS["rows"], normal(10, FEATS))
+
+
+def test_event_driven_refuses_batch_statistics_blocks_and_whole_graphs() -> None:
+    norm = nn.Sequential(nn.Linear(FEATS, FEATS), nn.BatchNorm1d(FEATS))
+    with pytest.raises(ValueError, match="BatchNorm1d, whose statistics depend"):
+        build(conv_step(dgl.nn.GINConv(norm)))
+    with pytest.raises(ValueError, match="needs one graph, not a list of blocks"):
+        build(max_steps=1)([GRAPHS["block"]], normal(8, FEATS))
+    with pytest.raises(ValueError, match="Global cannot contain EventDriven"):
+        Global(EventDriven())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_event_driven_names_a_node_that_is_not_finite(value: float) -> None:
+    layer = build(rule=EventDriven(9.0), inject_input=False, position_signal=None)
+    layer.step.transition.layers[-1].bias.data[2] = value
+    layer.step.transition_norm = nn.Identity()
+    with pytest.raises(ValueError, match=r"feature 2 of node 0 is \w+ in round 1: a weight"):
+        layer(GRAPHS["rows"], normal(10, FEATS))
+
+
+# Its parts.
+
+
+@given(multigraphs(), st.data())
+def test_with_out_neighbours_of_any_graph(graph: tuple[Pairs, int, int], data: Any) -> None:
+    pairs, num_src, num_dst = graph
+    num_src, far = max(num_src, num_dst), 100  # nodes without edges: a mask would be as large
+    for size in (num_dst, num_dst + far):
+        layout = layout_of(pairs, max(num_src, size), size)
+        nodes = data.draw(st.sets(st.integers(0, num_src - 1)))
+        found = with_out_neighbours(layout, torch.tensor(sorted(nodes), dtype=torch.int64))
+        reached = {dst for src, dst in pairs if src in nodes}
+        assert found.tolist() == sorted({i for i in nodes if i < size} | reached)
+
+
+@pytest.mark.parametrize(
+    "layout", [Complete().layout([3, 2]), Causal().layout([4]), *GRAPHS.values()]
+)
+def test_out_edges_are_all_edges_by_source(layout: EdgeLayout) -> None:
+    starts, targets = out_edges(layout)
+    degree = starts.diff()
+    source = torch.repeat_interleave(torch.arange(layout.num_src), degree)
+    assert sorted(zip(source.tolist(), targets.tolist(), strict=True)) == sorted(pairs_of(layout))
+
+
+def test_squared_change_is_relative_to_the_shown_state() -> None:
+    new, shown = torch.tensor([[3.0, 4.0], [1.0, 1.0]]), torch.tensor([[0.0, 0.0], [2.0, 2.0]])
+    assert squared_change(new, shown, relative=False).tolist() == [12.5, 1.0]
+    assert squared_change(new, shown, relative=True)[1] == 0.25
+    wide = squared_change(new.bfloat16(), shown.bfloat16(), relative=False)
+    assert wide.dtype == torch.float32
+
+
+@pytest.mark.parametrize("levels", [1, 2, 5])
+def test_quantized_states_are_exact_and_have_the_gradient_of_tanh(levels: int) -> None:
+    states = normal(40, 3)
+    found = Quantized(levels).round(states)
+    expected = (states.tanh() * levels).round() / levels
+    assert torch.equal(found, expected)
+    [gradient] = gradients([found], [states])
+    assert_same([gradient], gradients([states.tanh()], [states]))
+    assert torch.equal(Quantized(levels).round(states.detach()), expected)
+
+
+@pytest.mark.parametrize("given", [{"levels": 0}, {"levels": 1.5}, {"noise": -1.0}])
+def test_quantized_refuses(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be (a whole number|0 or more)"):
+        Quantized(**given)
