@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
-_LARGEST = 3.4e38  # in float32, which parameters and states have
+_LARGEST = 1e30  # products of such numbers and of weights are finite in float32
 _MEANINGS = {int: "a whole number", bool: "True or False", str: "text"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from graphut.models.checked_config import CheckedConfig, option
 from tests.models.cases import small
 
-FLOAT = "a number from -3.4e+38 to 3.4e+38"
+FLOAT = "a number from -1e+30 to 1e+30"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -217,7 +217,7 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"source_vocab": 10**13}, r"is \(7, 8\); .* \(10000000000000, 8\)"),
         ({"source_vocab": 10**30}, r"config.json: "),
         ({"d_model": 2**62, "num_heads": 2}, r"config.json: "),
-        ({"halting_bias": 10**400}, r"config.json: halting_bias must be a number from -3.4e"),
+        ({"halting_bias": 10**400}, r"config.json: halting_bias must be a number from -1e"),
         ({"halting_bias": 1e308}, r"config.json: halting_bias must be a .*; got 1e\+308$"),
         ({"rule": "act:threshold=2"}, r"config.json: rule cannot .*\(0, 1\], got 2.0"),
         ({"encoder_topology": "(" * 100_000}, r"config.json: "),
