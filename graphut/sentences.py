@@ -1,4 +1,4 @@
-"""Pairs of token sequences as one batched DGL graph."""
+"""Token sequences: reading them, and pairs of them as one batched DGL graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphut.topology.batch import graph_from_layouts, holds_integers
 from graphut.topology.causality import sees_future
 from graphut.topology.cross import cross_layout
 
-BOS, EOS = 0, 1  # the token ids that stand for no symbol, the same in every vocabulary
+BOS, EOS = 0, 1  # token ids of <bos> and <eos>, the same in every vocabulary
 
 ENCODE = ("source", "encode", "source")
 DECODE = ("target", "decode", "target")
@@ -39,25 +39,25 @@ def sentence_graph(
     bos: int = BOS,
     eos: int = EOS,
 ) -> DGLGraph:
-    """Return one batched graph of source sentences and, where given, their targets.
+    """Return one batched graph of source sentences and, optionally, their targets.
 
-    A target of `m` tokens has `m + 1` nodes: node `i` is fed the token before it (`bos` at
-    first) and is to predict its label (`eos` at last).
+    A target of `m` tokens has `m + 1` nodes. The token of a node is the token before it (`bos` at
+    the first node), and its label is the token to predict (`eos` at the last node).
 
     Parameters
     ----------
     sources : sequence of sequences of int
-        The tokens of each source sentence, at least one; lists, 1-D integer tensors or arrays.
+        Tokens of each source sentence, at least one: lists, 1-D integer tensors or arrays.
     targets : sequence of sequences of int, optional
-        As many, without `bos` and `eos`; one may be empty. Without them the graph has only
-        the node type `source` and the edge type `encode`.
+        One target for each source, without `bos` and `eos`; it may be empty. Without targets the
+        graph has only the node type `source` and the edge type `encode`.
     encoder, decoder, cross : Topology or str
-        Topologies or their spec strings: of sources among each other, of targets among each
-        other, and from sources to targets. The decoder's must be causal; `cross` is without extra
-        nodes, and lets targets longer than their sources see the last source token
-        (`graphut.topology.cross.cross_topology`).
+        Topologies or their spec strings: among the tokens of a source, among the tokens of a
+        target, and from sources to targets. The decoder's must be causal. `cross` must not have
+        extra nodes; a target longer than its source also works, see
+        `graphut.topology.cross.cross_topology`.
     bos, eos : int
-        The tokens that begin and end every target sentence.
+        Tokens at the beginning and at the end of every target.
 
     Returns
     -------
@@ -72,9 +72,9 @@ def sentence_graph(
     TypeError
         If a token is not an integer.
     ValueError
-        If the batch or a source sentence is empty, a token is negative, the numbers of
-        sources and targets differ, the decoder's topology sees the future, or a target token
-        sees no source token.
+        If the batch or a source is empty, a token is negative, the numbers of sources and targets
+        differ, the decoder's topology is not causal, or a target token has no in-edge from its
+        source.
 
     Examples
     --------
@@ -88,25 +88,19 @@ def sentence_graph(
     """
     for name, end in (("bos", bos), ("eos", eos)):
         if isinstance(end, bool) or not isinstance(end, Integral) or not 0 <= end < 2**63:
-            raise ValueError(f"{name} is {end!r}: tokens are from 0 and fit in 64 bits")
+            raise ValueError(f"{name} is {end!r}: a token is an integer from 0 to 2^63 - 1")
     token, lengths = flatten_sources(sources)
     encoder, decoder = parse(encoder), parse(decoder)
     layouts = {ENCODE: encoder.layout(lengths)}
     data = {"source": _node_data(encoder, lengths, token=token)}
     if targets is not None:
-        target, target_lengths = flatten(targets, "targets")
-        if len(target_lengths) != len(lengths):
-            raise ValueError(f"{len(lengths)} sources but {len(target_lengths)} targets")
-        fed = target_lengths + 1
-        first = starts(fed)
-        layouts[DECODE] = causal_layout(decoder, fed)
-        layouts[CROSS] = cross_layout(cross, fed, lengths, decoder=decoder, encoder=encoder)
-        data["target"] = _node_data(
-            decoder,
-            fed,
-            token=insert_token(target, first, bos),
-            label=insert_token(target, first + target_lengths, eos),
+        target, target_lengths = flatten_targets(targets, len(lengths))
+        fed, label, target_lengths = shift_targets(target, target_lengths, bos, eos)
+        layouts[DECODE] = causal_layout(decoder, target_lengths)
+        layouts[CROSS] = cross_layout(
+            cross, target_lengths, lengths, decoder=decoder, encoder=encoder
         )
+        data["target"] = _node_data(decoder, target_lengths, token=fed, label=label)
     graph = graph_from_layouts(layouts)
     for ntype, columns in data.items():
         graph.nodes[ntype].data.update(columns)
@@ -114,7 +108,7 @@ def sentence_graph(
 
 
 def token_lengths(graph: DGLGraph, side: str) -> Tensor:
-    """Count the tokens of each "source" or "target" sentence of a graph, `(batch,)` int64.
+    """Return the number of tokens of each "source" or "target" sentence, `(batch,)` int64.
 
     Examples
     --------
@@ -126,21 +120,27 @@ def token_lengths(graph: DGLGraph, side: str) -> Tensor:
     return torch.repeat_interleave(nodes)[is_token].bincount(minlength=len(nodes))
 
 
-def target_labels(graph: DGLGraph) -> Tensor:
-    """Return the token to predict at each target token: `(num_tokens,)` int64.
+def target_labels(targets: DGLGraph | Sentences) -> Tensor:
+    """Return the token to predict at each target token, `(num_tokens,)` int64.
+
+    `targets` is a graph from `sentence_graph`, or the targets themselves.
 
     Examples
     --------
+    >>> target_labels([[3, 5], [4]])
+    tensor([3, 5, 1, 4, 1])
     >>> graph = sentence_graph([[5, 3]], [[3, 5]], decoder="binary_partition:1&causal")
     >>> target_labels(graph)
     tensor([3, 5, 1])
     """
-    label: Tensor = graph.nodes["target"].data["label"]
+    if not isinstance(targets, DGLGraph):
+        return shift_targets(*flatten(targets, "targets"))[1]
+    label: Tensor = targets.nodes["target"].data["label"]
     return label[label != NO_TOKEN]
 
 
 def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
-    """Return the layout of a decoder's topology; ValueError if the topology sees the future.
+    """Return the layout of a decoder's topology; raise `ValueError` if it is not causal.
 
     Examples
     --------
@@ -148,17 +148,17 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
     6
     """
     layout = decoder.layout(lengths)
-    # `is_causal` tries some lengths, whatever the batch is; the second test those of the batch.
+    # `is_causal` tests a few lengths; `sees_future` tests the lengths of this batch.
     if not decoder.is_causal() or sees_future(layout, lengths, decoder.extra_starts):
         raise ValueError(
-            f"the decoder's topology {str(decoder)!r} sees tokens that are still to come: "
-            f"use '({decoder})&causal'"
+            f"the decoder's topology {str(decoder)!r} is not causal, since tokens attend to later "
+            f"ones: use '({decoder})&causal'"
         )
     return layout
 
 
 def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[str, Tensor]:
-    """Return columns of tokens as columns of nodes, and the positions of the nodes."""
+    """Return the positions of nodes, and columns of tokens extended to all nodes."""
     position = node_positions(topology, lengths)
     nodes = token_nodes(topology, lengths)
     data = {"position": position}
@@ -168,8 +168,23 @@ def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[s
     return data
 
 
+def shift_targets(
+    tokens: Tensor, lengths: Tensor, bos: int = BOS, eos: int = EOS
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the input tokens and the labels of flattened targets, and their new lengths.
+
+    Examples
+    --------
+    >>> shift_targets(*flatten([[5, 3], [4]], "targets"))
+    (tensor([0, 5, 3, 0, 4]), tensor([5, 3, 1, 4, 1]), tensor([3, 2]))
+    """
+    longer = lengths + 1
+    first = starts(longer)
+    return insert_token(tokens, first, bos), insert_token(tokens, first + lengths, eos), longer
+
+
 def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
-    """Return `tokens`, in order, with `token` inserted at these positions of the result.
+    """Insert `token` so that it has the given positions in the result.
 
     Examples
     --------
@@ -184,10 +199,18 @@ def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
 
 
 def flatten_sources(sources: Sentences) -> tuple[Tensor, Tensor]:
-    """Return `flatten(sources, "sources")`, and refuse an empty source too."""
+    """Return `flatten(sources, "sources")`; raise `ValueError` if a source is empty."""
     token, lengths = flatten(sources, "sources")
     if (lengths == 0).any():
         raise ValueError(f"sources[{int(lengths.argmin())}] is empty: every source needs a token")
+    return token, lengths
+
+
+def flatten_targets(targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
+    """Return `flatten(targets, "targets")`; raise `ValueError` unless there is one per source."""
+    token, lengths = flatten(targets, "targets")
+    if len(lengths) != sources:
+        raise ValueError(f"{sources} sources but {len(lengths)} targets")
     return token, lengths
 
 
@@ -197,8 +220,8 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     Raises
     ------
     TypeError, ValueError
-        If there are no sentences, or a token is not an integer or negative; the message says
-        where in `name`.
+        If there are no sentences, or a token is not an integer or is negative; the message
+        says where in `name`.
 
     Examples
     --------
@@ -208,7 +231,7 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     if isinstance(sentences, DGLGraph):
         raise TypeError(f"{name} must be lists of token ids, got a graph")
     if not hasattr(sentences, "__len__"):
-        raise TypeError(f"{name} must be a list of sentences, got {sentences!r}: make it a list")
+        raise TypeError(f"{name} must be a list of sentences, got {sentences!r}")
     lists = [s.tolist() if hasattr(s, "tolist") else s for s in sentences]
     if not lists:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
@@ -219,16 +242,16 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
         flat = torch.tensor(list(chain.from_iterable(lists)))
     except (TypeError, ValueError, RuntimeError):
         _fail_on_token(lists, name)
-    if bool in set(map(type, chain.from_iterable(lists))):  # beside integers torch takes it for one
+    if bool in set(map(type, chain.from_iterable(lists))):  # torch.tensor([1, True]) is int64
         _fail_on_token(lists, name)
-    right = flat.dim() == 1 and holds_integers(flat)
-    if flat.numel() > 0 and not (right and int(flat.min()) >= 0):
+    holds_tokens = flat.dim() == 1 and holds_integers(flat)
+    if flat.numel() > 0 and not (holds_tokens and int(flat.min()) >= 0):
         _fail_on_token(lists, name)
     return flat.long(), lengths
 
 
 def _is_sentence(tokens: Any) -> bool:
-    # A set is in no order, and bytes are a text.
+    # Sets have no order, and bytes are text.
     return isinstance(tokens, Sequence) and not isinstance(tokens, (str, bytes, bytearray))
 
 
@@ -240,9 +263,9 @@ def _fail_on_token(lists: Sequence[Any], name: str) -> NoReturn:
             )
         for token in tokens:
             if not isinstance(token, Integral) or isinstance(token, bool):
-                raise TypeError(f"{name}[{index}] holds {token!r}: tokens are integers")
+                raise TypeError(f"{name}[{index}] contains {token!r}: tokens must be integers")
             if not 0 <= int(token) < 2**63:
                 raise ValueError(
-                    f"{name}[{index}] holds {token}: tokens are from 0 and fit in 64 bits"
+                    f"{name}[{index}] contains {token}: a token is an integer from 0 to 2^63 - 1"
                 )
     raise TypeError(f"{name} cannot be read as sentences of integers")

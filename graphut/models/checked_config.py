@@ -1,4 +1,4 @@
-"""Configurations whose fields have help texts, and check their types and values."""
+"""Configurations with help texts for their fields, and checks of types and values."""
 
 from __future__ import annotations
 
@@ -8,46 +8,48 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
 _LARGEST = 1e30  # products of such numbers and of weights are finite in float32
-_MEANINGS = {int: "a whole number", bool: "True or False", str: "text"}
+_TYPES = {int: "an integer", bool: "True or False", str: "text"}
 
 
 def option(default: Any, help: str, *, least: float | None = None) -> Any:
-    """Declare a field of a dataclass with its help text, which the command line prints.
+    """Declare a field of a dataclass with a help text, which the command line prints.
 
-    The default is `dataclasses.MISSING` for a field that must be given. `least` is the smallest
-    value that is accepted.
+    The default is `dataclasses.MISSING` for a required field. `least` is the minimum of its values.
     """
     return field(default=default, metadata={"help": help, "least": least})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedConfig:
-    """A base of configurations whose fields are of the declared types; extend `_check_values`."""
+    """A base class of configurations; it checks the type of each field.
+
+    A subclass overrides `_check_values` to check values.
+    """
 
     def __post_init__(self) -> None:
         """Raise `ValueError`, which quotes the value, if a field has a wrong type or value."""
-        kinds = get_type_hints(type(self))
+        types = get_type_hints(type(self))
         for each in fields(self):
             name, least = each.name, each.metadata.get("least")
-            if get_origin(kinds[name]) is not Literal and kinds[name] not in (float, *_MEANINGS):
+            if get_origin(types[name]) is not Literal and types[name] not in (float, *_TYPES):
                 raise TypeError(
-                    f"{type(self).__name__}.{name} is declared as {kinds[name]}: a field of a "
+                    f"{type(self).__name__}.{name} is declared as {types[name]}: a field of a "
                     "configuration is an int, a float, a bool, a str or a Literal"
                 )
             value = getattr(self, name)
-            self._check(name, *_matches_type(value, kinds[name]))
+            self._check(name, *_matches_type(value, types[name]))
             self._check(name, least is None or value >= least, f"at least {least}")
         self._check_values()
 
     def _check_values(self) -> None:
         """Raise `ValueError` if a value of the right type is out of range."""
 
-    def _check(self, name: str, right: bool, wanted: str) -> None:
-        if not right:
+    def _check(self, name: str, is_valid: bool, wanted: str) -> None:
+        if not is_valid:
             raise ValueError(f"{name} must be {wanted}; got {quote(getattr(self, name))}")
 
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
-        """Return what a parser makes of a field; raise a `ValueError` of one line."""
+        """Parse a field; raise a one-line `ValueError` that names it."""
         value = getattr(self, name)
         try:
             return parse(value)
@@ -67,19 +69,20 @@ def quote(value: object) -> str:
     try:
         return cut(repr(value), 80)
     except ValueError:  # Python refuses to print integers of more than 4300 digits
-        return f"a {type(value).__name__} that is too long to print"
+        return f"{type(value).__name__} that is too long to print"
 
 
 def cut(text: str, length: int) -> str:
-    """Return a text, or its beginning and three dots if it is longer than `length`."""
+    """Shorten a text to `length` characters, the last three of which are dots."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
-def _matches_type(value: Any, kind: Any) -> tuple[bool, str]:
-    """Return whether a value has a field's type, and a description of the type."""
-    if get_origin(kind) is Literal:
-        return value in get_args(kind), f"one of {', '.join(map(repr, get_args(kind)))}"
-    if kind is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and abs(value) <= _LARGEST, f"a number from -{_LARGEST} to {_LARGEST}"
-    return type(value) is kind, _MEANINGS[kind]
+def _matches_type(value: Any, expected: Any) -> tuple[bool, str]:
+    """Return whether a value has the expected type, and a description of the type."""
+    if get_origin(expected) is Literal:
+        return value in get_args(expected), f"one of {', '.join(map(repr, get_args(expected)))}"
+    if expected is float:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        in_range = is_number and abs(value) <= _LARGEST  # False for NaN
+        return in_range, f"a number from -{_LARGEST:g} to {_LARGEST:g}"
+    return type(value) is expected, _TYPES[expected]

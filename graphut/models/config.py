@@ -1,10 +1,12 @@
-"""The configurations of models: all that their weights do not say."""
+"""Configurations of the models."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from graphut.models.checked_config import CheckedConfig, option
 from graphut.nn import ACT, HALTING_PRESETS, FixedDepth, Global, parse_rule
@@ -14,130 +16,160 @@ from graphut.topology import Topology, parse
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+T = TypeVar("T", bound=type)
 
-def with_rule(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a configuration, those of older versions that make up a rule in one.
+_FORMER_NAMES = {"frame_source": "add_bos_eos"}
+
+
+def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the fields of a configuration that an older version of graphut has saved.
+
+    Fields get their present names, and separate fields of a halting rule become one.
 
     Examples
     --------
-    >>> with_rule({"d_model": 8, "threshold": 0.9, "cost": "steps+remainder"})
+    >>> upgrade_fields({"d_model": 8, "threshold": 0.9, "cost": "steps+remainder"})
     {'d_model': 8, 'rule': 'act:threshold=0.9'}
     """
-    old = {field.name for field in fields(ACT)} & values.keys()
-    if not old or "rule" in values:
-        return dict(values)
-    settings = ",".join(f"{name}={str(values[name]).lower()}" for name in sorted(old))
-    others = {name: value for name, value in values.items() if name not in old}
-    return {**others, "rule": parse_rule(f"act:{settings}").spec()}
+    values = {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
+    of_rule = {field.name for field in fields(ACT)} & values.keys()
+    if not of_rule or "rule" in values:
+        return values
+    settings = ",".join(f"{name}={str(values.pop(name)).lower()}" for name in sorted(of_rule))
+    return {**values, "rule": parse_rule(f"act:{settings}").spec()}
+
+
+def _accept_former_names(kind: T) -> T:
+    """Make a configuration class accept the former names of its fields, with a warning."""
+    init: Any = kind.__init__  # type: ignore[misc]
+
+    @wraps(init)
+    def make(self: Any, **values: Any) -> None:
+        for former in _FORMER_NAMES.keys() & values.keys():
+            name = _FORMER_NAMES[former]
+            warnings.warn(f"{former} is now {name}", DeprecationWarning, stacklevel=2)
+            values[name] = values.pop(former)
+        init(self, **values)
+
+    kind.__init__ = make  # type: ignore[misc]
+    return kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(CheckedConfig):
-    """The fields that every model has: a step, how it is repeated, and how a node halts.
+    """A base class of configurations, with the fields that all models have.
 
-    A subclass adds the fields of one kind of model. The `help` of a field says what it means, and
-    `graphut train --help` prints it.
+    The fields describe a step, its repetition, and the halting of nodes. A subclass adds the fields
+    of one kind of model. `graphut train --help` prints the help text of each field.
 
     Raises
     ------
     ValueError
-        If a value is of another type or out of range, or a topology cannot be parsed; the
-        message quotes it.
+        If a value has the wrong type or is out of range, or a topology or a rule cannot be parsed;
+        the message quotes the value.
     """
 
     d_model: int = option(128, "features of a node", least=1)
     num_heads: int = option(4, "attention heads", least=1)
-    d_hidden: int = option(512, "features inside the transition", least=1)
-    transition: Literal["positionwise", "sepconv"] = option("positionwise", "layer after attention")
-    kernel_size: int = option(3, "tokens that a sepconv transition spans", least=1)
-    norm: Literal["post", "pre"] = option("post", "where a step normalises")
-    norm_eps: float = option(1e-5, "added to the variance where a step normalises")
-    max_steps: int = option(8, "steps that a token may take", least=1)
-    share_weights: bool = option(
-        True, "use the same weights in every step; else max_steps layers, only with --no-adaptive"
+    d_hidden: int = option(512, "hidden features of the feed-forward layer", least=1)
+    transition: Literal["positionwise", "sepconv"] = option(
+        "positionwise", "layer after attention: feed-forward, or a separable convolution"
     )
-    adaptive: bool = option(True, "let tokens halt one by one; else all take max_steps steps")
+    kernel_size: int = option(3, "kernel size of the separable convolution, in tokens", least=1)
+    norm: Literal["post", "pre"] = option("post", "LayerNorm after or before each sublayer")
+    norm_eps: float = option(1e-5, "epsilon of the LayerNorms in a step")
+    max_steps: int = option(8, "maximum number of steps", least=1)
+    share_weights: bool = option(
+        True, "use the same weights in every step; otherwise max_steps layers, with --no-adaptive"
+    )
+    adaptive: bool = option(
+        True, "let each token halt by itself; otherwise all tokens take max_steps steps"
+    )
     rule: str = option(
         "act",
-        "when a token halts in training: act, ponder_net, threshold, convergence, fixed or others, "
-        "with settings as in 'act:threshold=0.9,weighting=last'; 'global:act' for whole graphs",
+        "halting rule in training: act, ponder_net, threshold, convergence, fixed or another, with "
+        "settings as in 'act:threshold=0.9,weighting=last'; 'global:act' for whole graphs",
     )
     evaluation_rule: str = option(
         "",
-        "when a token halts in evaluation; '' for the rule of training, and for ponder_net its "
-        "median",
+        "halting rule in evaluation; '' for the rule of training (for ponder_net, its median)",
     )
-    halting_bias: float = option(-1.0, "first bias of the halting unit, in logits")
+    halting_bias: float = option(-1.0, "initial bias of the halting unit, in logits")
     halting_gain: float = option(
         1.0,
-        "scale of the halting unit's first weights; with 0 all tokens halt alike at first",
+        "scale of the initial weights of the halting unit; with 0 all tokens first halt at the "
+        "same step",
         least=0,
     )
-    halting_norm: bool = option(False, "put a LayerNorm before the halting unit's linear map")
+    halting_norm: bool = option(False, "put a LayerNorm before the halting unit's linear layer")
     halted: Literal["copied", "frozen", "stale", "running"] = option(
-        "copied", "what a halted token shows its neighbours"
+        "copied", "state of a halted token that its neighbours read"
     )
-    dropout: float = option(0.0, "of embeddings and residuals, as a probability")
-    attention_dropout: float = option(0.0, "of attention weights, as a probability")
-    activation_dropout: float = option(0.0, "of features inside the transition, as a probability")
+    dropout: float = option(0.0, "dropout probability of embeddings and residual branches")
+    attention_dropout: float = option(0.0, "dropout probability of attention weights")
+    activation_dropout: float = option(
+        0.0, "dropout probability of the feed-forward layer's hidden features"
+    )
     scale_by_degree: bool = option(
         False, "multiply attention scores by a learned multiple of log(1 + in-degree)"
     )
     symmetric_init: bool = option(
-        False, "let keys begin as queries: a token at first attends to those that are like it"
+        False, "initialise keys as queries, so that tokens first attend to similar tokens"
     )
     geometric_attention: bool = option(
         False,
-        "let tokens of an encoder look for the nearest one that matches, in place of a softmax "
-        "over all (2110.07732)",
+        "in an encoder, attend to the nearest token that matches instead of a softmax over all "
+        "tokens (2110.07732)",
     )
     copy_gate: bool = option(
         False,
-        "keep a token's state where a learned gate is closed, as it is at first (2110.07732); with "
-        "norm post, and best without signals",
+        "add a learned gate, initially closed, that keeps a token's state (2110.07732); needs norm "
+        "post, and works best without position and step signals",
     )
-    attention_bias: bool = option(True, "have biases in the maps of attention")
+    attention_bias: bool = option(True, "use biases in the linear layers of attention")
     position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
         "sinusoidal",
-        "what a token's position adds to its state: sinusoids, counted from 1 or (sinusoidal0) "
-        "from 0, learned rows, as many as max_length, or nothing",
+        "position signal added to a token's state: sinusoids of positions counted from 1, the same "
+        "counted from 0 (sinusoidal0), or learned vectors (max_length of them)",
     )
     step_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
-        "sinusoidal", "the same for the number of the step; learned: max_steps rows"
+        "sinusoidal", "the same for the number of the step; learned: max_steps vectors"
     )
-    inject_input: bool = option(False, "add a token's first state again at every step")
+    inject_input: bool = option(False, "add a token's initial state again at every step")
     noise: float = option(
         0.0,
-        "standard deviation of noise on states in training; that of embeddings begins at 1",
+        "standard deviation of noise on states in training; that of new embeddings is 1",
         least=0,
     )
     noise_on: Literal["first", "injected", "every_step"] = option(
-        "first", "states that get noise: first ones, or injected ones, drawn once or at every step"
+        "first",
+        "noise on initial states (first), on injected states drawn once (injected), or on injected "
+        "states drawn anew at every step (every_step)",
     )
     max_offset: int = option(
-        0, "largest random offset of positions in training, in tokens", least=0
+        0, "maximum random offset of positions in training, in tokens", least=0
     )
     spread_positions: bool = option(
-        False, "draw random positions in training that lie apart by chance, within max_offset"
+        False, "draw positions with random gaps in training, within max_offset"
     )
-    max_length: int = option(10_000, "longest sentence that is accepted, in tokens", least=1)
+    max_length: int = option(10_000, "maximum length of a sentence, in tokens", least=1)
 
-    decodes = False  # whether a recurrence is a causal decoder
+    decodes = False  # whether the model has a causal decoder
 
     def _check_values(self) -> None:
         # Every step has a signal: a damaged file must not ask for more memory than there is.
         self._check("max_steps", self.max_steps <= 1_000_000, "at most 1,000,000")
-        once = "True where adaptive is: layers with weights of their own are all done"
-        self._check("share_weights", self.share_weights or not self.adaptive, once)
+        adaptive = "True if adaptive is: layers with separate weights all run"
+        self._check("share_weights", self.share_weights or not self.adaptive, adaptive)
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
         self._check("copy_gate", self.norm == "post" or not self.copy_gate, "False with norm 'pre'")
         self._check_rules()
         self._check("norm_eps", self.norm_eps > 0, "positive")
-        there = self.noise == 0 or self.noise_on == "first" or self.inject_input
-        self._check("noise_on", there, "'first' where inject_input is False")
-        drawn = self.max_offset > 0 or not self.spread_positions
-        self._check("spread_positions", drawn, "False where max_offset is 0")
+        injected = self.noise == 0 or self.noise_on == "first" or self.inject_input
+        self._check("noise_on", injected, "'first' if inject_input is False")
+        has_range = self.max_offset > 0 or not self.spread_positions
+        self._check("spread_positions", has_range, "False if max_offset is 0")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
@@ -145,12 +177,12 @@ class ModelConfig(CheckedConfig):
     def _check_rules(self) -> None:
         for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):
             rule = self._parsed(name, parse_rule)
-            single = "a rule for single tokens: later ones must not decide in a decoder"
+            single = "a rule for single tokens: in a decoder, depth must not depend on later tokens"
             self._check(name, not (self.decodes and isinstance(rule, Global)), single)
             if name == "evaluation_rule" and not self.adaptive:
-                free = "one without probabilities where adaptive is False, as 'convergence'"
+                free = "a rule without probabilities if adaptive is False, such as 'convergence'"
                 self._check(name, not rule.uses_probability, free)
-                every = "'fixed' where share_weights is False: such layers are all done"
+                every = "'fixed' if share_weights is False: layers with separate weights all run"
                 self._check(name, self.share_weights or isinstance(rule, FixedDepth), every)
         if self.adaptive and self.evaluation_rule:
             read = states_read(map(parse_rule, (self.rule, self.evaluation_rule)))
@@ -162,14 +194,14 @@ class ModelConfig(CheckedConfig):
 
     def _check_extra_nodes(self, *topologies: Topology) -> None:
         if any(topology.has_extra_nodes for topology in topologies):
-            wanted = "'positionwise' where a topology has nodes that are not tokens"
+            wanted = "'positionwise' if a topology has extra nodes, which are not tokens"
             self._check("transition", self.transition == "positionwise", wanted)
-            between = "another where a topology has nodes between the positions of tokens"
+            between = "another than 'learned' if a topology has extra nodes between positions"
             self._check("position_signal", self.position_signal != "learned", between)
 
     @property
     def head_feats(self) -> int:
-        """The number of features of a head."""
+        """The number of features per head."""
         return self.d_model // self.num_heads
 
     @classmethod
@@ -201,16 +233,16 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the configuration with these fields, such as `to_dict` returned.
+        """Return a configuration from a dictionary that `to_dict` returned.
 
-        A missing field takes its default: a later version of graphut has added it.
+        It may be from an older version of graphut: missing fields take their defaults.
 
         Raises
         ------
         ValueError
             If a field is unknown, or one without a default is missing; the message names it.
         """
-        values = with_rule(values)
+        values = upgrade_fields(values)
         known = {field.name for field in fields(cls)}
         needed = {field.name for field in fields(cls) if field.default is MISSING}
         found = {"unknown": values.keys() - known, "missing": needed - values.keys()}
@@ -220,6 +252,7 @@ class ModelConfig(CheckedConfig):
         return cls(**values)
 
 
+@_accept_former_names
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerConfig(ModelConfig):
     """The configuration of a `UniversalTransformer`.
@@ -233,56 +266,56 @@ class UniversalTransformerConfig(ModelConfig):
     True
     """
 
-    source_vocab: int = option(MISSING, "tokens in the source vocabulary")
-    target_vocab: int = option(MISSING, "tokens in the target vocabulary")
+    source_vocab: int = option(MISSING, "size of the source vocabulary")
+    target_vocab: int = option(MISSING, "size of the target vocabulary")
     tie_output: bool = option(True, "use the target embedding as output projection")
-    frame_source: bool = option(False, "put <bos> before and <eos> behind every source")
+    add_bos_eos: bool = option(False, "put <bos> before and <eos> after every source")
     source_positions: Literal["start", "both"] = option(
         "start",
-        "count source tokens from the start, or from both ends in half of the features each",
+        "count source positions from the start, or from both ends with half of the features each",
     )
     restart_after: int = option(
         0,
-        "id of a source token after which positions restart, so that parts that belong together "
-        "symbol by symbol, such as the digits of two numbers, share positions; 0 for none",
+        "id of a source token after which positions restart, so that corresponding symbols, such "
+        "as the digits of two numbers, share positions; 0 for none",
     )
     share_embeddings: bool = option(False, "use one embedding for source and target")
-    encoder_topology: str = option("complete", "which source tokens a source token sees")
-    decoder_topology: str = option("causal", "which target tokens a target token sees")
-    cross_topology: str = option("complete", "which source tokens a target token sees")
+    encoder_topology: str = option("complete", "source tokens that a source token attends to")
+    decoder_topology: str = option("causal", "target tokens that a target token attends to")
+    cross_topology: str = option("complete", "source tokens that a target token attends to")
 
     decodes = True
 
     @property
     def longest_pair(self) -> tuple[int, int]:
-        """The most tokens of a source, and of a target, without `<bos>` and `<eos>`."""
-        return self.max_length - 2 * self.frame_source, self.max_length - 1
+        """The maximum lengths of a source and of a target, without `<bos>` and `<eos>`."""
+        return self.max_length - 2 * self.add_bos_eos, self.max_length - 1
 
     def _check_values(self) -> None:
         super()._check_values()
         self._check_vocabularies("source_vocab", "target_vocab")
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
-            self._check("share_embeddings", same, "False where the two vocabularies differ in size")
+            self._check("share_embeddings", same, "False if the two vocabularies differ in size")
         encoder = self._parsed("encoder_topology", parse)
         decoder = self._parsed("decoder_topology", parse)
         cross = self._parsed("cross_topology", parse)
         self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
         one = self.source_positions == "start" or self.position_signal != "learned"
-        self._check("position_signal", one, "another where source_positions is 'both'")
+        self._check("position_signal", one, "another than 'learned' if source_positions is 'both'")
         even = self.d_model % 2 == 0 or self.source_positions == "start"
-        self._check("source_positions", even, f"'start' where d_model is odd, {self.d_model}")
+        self._check("source_positions", even, f"'start' if d_model is odd, {self.d_model}")
         self._check_restart(encoder)
-        self._check("cross_topology", not cross.has_extra_nodes, "between tokens alone")
+        self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")
         self._check_extra_nodes(encoder, decoder)
 
     def _check_restart(self, encoder: Topology) -> None:
         known = 0 <= self.restart_after < self.source_vocab
-        self._check("restart_after", known, f"a token of the {self.source_vocab}, or 0")
+        self._check("restart_after", known, f"one of the {self.source_vocab} tokens, or 0")
         one_way = self.restart_after == 0 or self.source_positions == "start"
-        self._check("restart_after", one_way, "0 where source_positions is 'both'")
+        self._check("restart_after", one_way, "0 if source_positions is 'both'")
         tokens = self.restart_after == 0 or not encoder.has_extra_nodes
-        self._check("restart_after", tokens, "0 where a topology has nodes that are not tokens")
+        self._check("restart_after", tokens, "0 if the encoder's topology has extra nodes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,9 +328,9 @@ class UniversalTransformerLMConfig(ModelConfig):
     8
     """
 
-    vocab_size: int = option(MISSING, "tokens in the vocabulary")
+    vocab_size: int = option(MISSING, "size of the vocabulary")
     tie_output: bool = option(True, "use the embedding as output projection")
-    topology: str = option("causal", "which tokens a token sees")
+    topology: str = option("causal", "tokens that a token attends to")
 
     decodes = True
 
@@ -313,20 +346,20 @@ class UniversalTransformerLMConfig(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(ModelConfig):
-    """The fields of models that are an encoder alone."""
+    """A base class of configurations for models with only an encoder."""
 
-    vocab_size: int = option(MISSING, "words in the vocabulary")
-    topology: str = option("complete", "which nodes a node sees")
+    vocab_size: int = option(MISSING, "size of the vocabulary")
+    topology: str = option("complete", "nodes that a node attends to")
     positions: Literal["start", "end", "fixed"] = option(
         "start",
-        "count nodes from the start, or back from the end, where the question is; fixed: from the "
-        "start, but the last node is always at max_length",
+        "count positions from the start, or backwards from the end, where the question is; fixed: "
+        "from the start, but the last node always has position max_length",
     )
 
     def _check_values(self) -> None:
         super()._check_values()
-        self._check("max_offset", self.max_offset == 0 or self.positions != "fixed",
-                    "0 where positions is 'fixed'")  # fmt: skip
+        moves = self.max_offset == 0 or self.positions != "fixed"
+        self._check("max_offset", moves, "0 if positions is 'fixed'")
         self._check_vocabularies("vocab_size")
         self._check_extra_nodes(self._parsed("topology", parse))
 
@@ -335,7 +368,7 @@ class EncoderConfig(ModelConfig):
 class UniversalTransformerClassifierConfig(EncoderConfig):
     """The configuration of a `UniversalTransformerClassifier`.
 
-    Its nodes are sentences: where the help of a field says token, read sentence.
+    Its nodes are sentences: where a help text says token, read sentence.
 
     Examples
     --------
@@ -343,19 +376,18 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
     20
     """
 
-    classes: int = option(MISSING, "classes to choose from")
-    longest_sentence: int = option(20, "words that a sentence may have", least=1)
+    classes: int = option(MISSING, "number of classes")
+    longest_sentence: int = option(20, "maximum number of words in a sentence", least=1)
     mask_init: Literal["normal", "ones"] = option(
-        "normal", "first masks of the words in a sentence: drawn around one, or all ones"
+        "normal", "initial masks of word positions in a sentence: normal around one, or all ones"
     )
     readout: Literal["last", "mean"] = option(
-        "last", "what the class is read from: the last state, or the mean of all"
+        "last", "state that predicts the class: the last node's, or the mean of all nodes"
     )
     step_loss_weight: float = option(
-        0.0,
-        "weight of the loss of the answers after every step, beside that of the final ones",
+        0.0, "weight of the loss of the predictions after every step, added to the final loss",
         least=0,
-    )
+    )  # fmt: skip
 
     def _check_values(self) -> None:
         super()._check_values()

@@ -1,17 +1,17 @@
-"""The Universal Transformer from sequences to sequences."""
+"""The Universal Transformer for sequence-to-sequence tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
-from graphut.attention import as_layout
+from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
 from graphut.models.config import UniversalTransformerConfig
@@ -22,24 +22,51 @@ from graphut.models.nodes import SentenceNodes, restart_positions
 from graphut.models.outputs import Generation, SequenceOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
-from graphut.sentences import BOS, EOS, Sentences, flatten, flatten_sources, sentence_graph
-from graphut.topology import parse
-from graphut.topology.cross import cross_topology
+from graphut.sentences import (
+    BOS,
+    EOS,
+    Sentences,
+    causal_layout,
+    flatten_sources,
+    flatten_targets,
+    insert_token,
+    sentence_graph,
+    shift_targets,
+)
+from graphut.topology import node_positions, parse
+from graphut.topology.cross import cross_layout, cross_topology
+
+
+class _Source(NamedTuple):
+    """The source side of a batch."""
+
+    nodes: SentenceNodes
+    layout: EdgeLayout
+
+
+class _Target(NamedTuple):
+    """The target side of a batch."""
+
+    nodes: SentenceNodes
+    layout: EdgeLayout
+    cross: EdgeLayout  # from source nodes to target nodes
 
 
 class UniversalTransformer(GenerativeModel):
-    """The adaptive Universal Transformer (arXiv 1807.03819) over sentence graphs.
+    """The adaptive Universal Transformer (arXiv 1807.03819) on sentence graphs.
 
-    An encoder repeats one step over the source's graph, a decoder another one over the target's,
-    and each node takes steps until it halts. The extra nodes of a topology take steps like tokens
-    and count in the ponder cost; cross-attention and the output are of tokens alone.
+    An encoder repeats one step over the graph of the source, and a decoder repeats another step
+    over the graph of the target, until each node halts. The extra nodes of a topology take steps
+    like tokens and count in the ponder cost; only tokens take part in cross-attention and output.
 
     Examples
     --------
     >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
     >>> model = UniversalTransformer(config)
-    >>> graph = model.sentence_graph([[5, 3, 4], [2]], [[3, 4, 5], [2]])
-    >>> model(graph).logits.shape
+    >>> sources, targets = [[5, 3, 4], [2]], [[3, 4, 5], [2]]
+    >>> model(sources, targets).logits.shape
+    torch.Size([6, 28])
+    >>> model(model.sentence_graph(sources, targets)).logits.shape  # the same, as a DGL graph
     torch.Size([6, 28])
     >>> [answer] = model.generate([[5, 3, 4]], max_length=3)
     >>> len(answer.source_steps)
@@ -73,60 +100,75 @@ class UniversalTransformer(GenerativeModel):
         self.reset_parameters()
 
     def sentence_graph(self, sources: Sentences, targets: Sentences | None = None) -> DGLGraph:
-        """Return `graphut.sentence_graph` by the model's own topologies and `frame_source`.
+        """Return a DGL graph of sentences, with the topologies of the model.
 
-        Raise `ValueError` if a sentence is longer than `config.max_length`, before edges are made.
+        See `graphut.sentence_graph`. Sources get `<bos>` and `<eos>` if the configuration says so.
+        Raise `ValueError` if a sentence is longer than `config.max_length`.
         """
-        token, lengths = flatten_sources(sources)
-        framed = 2 * self.config.frame_source
-        self._check_length(int(lengths.max()) + framed, "a source sentence")
+        token, lengths = self._read_sources(sources)
         if targets is not None:
-            longest = int(flatten(targets, "targets")[1].max())
-            self._check_length(longest + 1, "a target sentence")
-        if framed:
-            sources = [[BOS, *part.tolist(), EOS] for part in token.split(lengths.tolist())]
+            self._read_targets(targets, len(lengths))
         return sentence_graph(
-            sources,
+            token.split(lengths.tolist()),
             targets,
             encoder=self.encoder_topology,
             decoder=self.decoder_topology,
             cross=self.cross_topology,
         )
 
-    def forward(self, graph: DGLGraph, *, get_attention: bool = False) -> SequenceOutput:
-        """Predict the token that comes next at every target token.
+    def forward(
+        self,
+        graph: DGLGraph | Sentences,
+        targets: Sentences | None = None,
+        *,
+        get_attention: bool = False,
+    ) -> SequenceOutput:
+        """Compute the logits of the next token at every target token.
 
-        The graph is from `sentence_graph`, with targets; its edges say who attends to whom. With
-        `get_attention` the output also keeps the attention weights of each step: of the encoder as
-        `output.encoder.attention`, of the decoder as `output.decoder.attention`, and between the
-        two as `output.decoder.cross_attention`.
+        Parameters
+        ----------
+        graph : DGLGraph or sequence of sequences of int
+            A graph from `sentence_graph`, with targets; its edges say who attends to whom. Or the
+            sources; no DGL graph is made then.
+        targets : sequence of sequences of int, optional
+            The targets, if `graph` holds sources, without `<bos>` and `<eos>`.
+        get_attention : bool
+            Also return the attention weights of each step, as `output.encoder.attention`,
+            `output.decoder.attention` and `output.decoder.cross_attention`.
 
         Raises
         ------
         TypeError, ValueError
-            If it is no graph, has no target nodes or other extra nodes than the model's topologies,
-            a node sees none, a token lies outside the vocabulary, or a sentence is longer than
-            `config.max_length`.
+            If there are no targets, the graph has other extra nodes than the model's topologies,
+            a node has no in-edge, a token lies outside the vocabulary, or a sentence is longer
+            than `config.max_length`.
         """
-        if not isinstance(graph, DGLGraph):
+        if isinstance(graph, DGLGraph):
+            read_source, read_target = self._read_graph(graph)
+        elif targets is None:
             raise TypeError(
-                "the model takes a graph, from its sentence_graph(sources, targets); got a "
-                f"{type(graph).__name__}"
+                "the model takes a graph from its sentence_graph(sources, targets), or sources and "
+                f"targets; got a {type(graph).__name__} alone"
             )
-        if "target" not in graph.ntypes:
-            raise ValueError("the graph has no target nodes: give sentence_graph the targets")
-        source = self._nodes(graph, "source")
-        target = self._nodes(graph, "target")
+        else:
+            read_source = self._source_of(graph)
+            read_target = self._target_of(targets, read_source.nodes.lengths)
+        source, target = read_source.nodes, read_target.nodes
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
-        of_source = self._read(graph, source, drawn)
-        of_target = [
-            target.checked_layout(as_layout(graph, "decode")),
-            target.token,
-            target.positions(drawn),
-        ]
-        sent = upload([*of_source, *of_target, as_layout(graph, "cross")], self.device)
-        memory, encoder = self._encode(source, sent[:3], get_attention)
-        layout, token, positions, cross = sent[3:]
+        layout, token, source_positions, *of_target = upload(
+            [
+                read_source.layout,
+                source.token,
+                self._source_positions(source, drawn),
+                read_target.layout,
+                target.token,
+                target.positions(drawn),
+                read_target.cross,
+            ],
+            self.device,
+        )
+        memory, encoder = self._encode(source, layout, token, source_positions, get_attention)
+        layout, token, positions, cross = of_target
         out, decoder, *_ = self.decoder(
             layout,
             target.first_states(self._embed(self.target_embedding, token)),
@@ -138,33 +180,32 @@ class UniversalTransformer(GenerativeModel):
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
-        graph = self.sentence_graph(sequences)
-        nodes = self._nodes(graph, "source")
-        memory, ponder = self._encode(nodes, upload(self._read(graph, nodes, None), self.device))
+        nodes, layout = self._source_of(sequences)
+        read = upload([layout, nodes.token, self._source_positions(nodes, None)], self.device)
+        memory, ponder = self._encode(nodes, *read)
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
         embed = partial(self._embed, self.target_embedding)
         sentences = torch.arange(len(nodes.lengths))
         decoder = self._token_decoder(self.decoder_topology, embed, sentences, source)
         first = torch.full((len(nodes.lengths),), BOS, device=self.device)
         steps = nodes.select_tokens(ponder.steps).split(nodes.lengths.tolist())
-        inner = slice(1, -1) if self.config.frame_source else slice(None)
+        inner = slice(1, -1) if self.config.add_bos_eos else slice(None)
         return self._search(decoder, first, options, [own.tolist()[inner] for own in steps])
 
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
-        # The last token of an answer without an end was not fed back.
+        # If <eos> was not generated, the last token was never an input of the decoder.
         target = answer.tokens if answer.ended else answer.tokens[:-1]
-        output = self(self.sentence_graph([sequence], [target]), get_attention=True)
+        output = self([sequence], [target], get_attention=True)
         return replace(answer, encoder=output.encoder, decoder=output.decoder)
 
-    def _read(self, graph: DGLGraph, source: SentenceNodes, drawn: Tensor | None) -> list[Any]:
-        """Return the layout, the tokens and the positions of the encoder."""
-        layout = source.checked_layout(as_layout(graph, "encode"))
-        return [layout, source.token, self._source_positions(source, drawn)]
-
     def _encode(
-        self, source: SentenceNodes, given: Sequence[Any], get_attention: bool = False
+        self,
+        source: SentenceNodes,
+        layout: EdgeLayout,
+        token: Tensor,
+        positions: Tensor,
+        get_attention: bool = False,
     ) -> tuple[Tensor, Ponder]:
-        layout, token, positions = given
         out, ponder, *_ = self.encoder(
             layout,
             source.first_states(self._embed(self.source_embedding, token)),
@@ -175,29 +216,76 @@ class UniversalTransformer(GenerativeModel):
 
     def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
         """Return positions from the start, or `(num_nodes, 2)` from both ends; `bos` is at 0."""
-        framed, separator = int(self.config.frame_source), self.config.restart_after
+        first, separator = int(self.config.add_bos_eos), self.config.restart_after
         if separator:
-            first = source.expand(starts(source.lengths)) + framed
-            start = restart_positions(source.token, first, separator)
+            index = source.expand(starts(source.lengths)) + first
+            start = restart_positions(source.token, index, separator)
         else:
-            start = source.position - framed
+            start = source.position - first
         if self.config.source_positions == "start":
             return source.positions(drawn, start)
-        end = source.expand(source.lengths + 1 - 2 * framed) - start
+        end = source.expand(source.lengths + 1 - 2 * first) - start
         return torch.stack([source.positions(drawn, start), source.positions(drawn, end)], 1)
 
-    def _nodes(self, graph: DGLGraph, side: str) -> SentenceNodes:
-        topology = self.encoder_topology if side == "source" else self.decoder_topology
-        nodes = SentenceNodes.from_graph(graph, side, topology)
-        self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
-        embedding = self.source_embedding if side == "source" else self.target_embedding
-        self._check_tokens(nodes.token, embedding, f"{side} token")
-        if side == "source" and self.config.frame_source:
-            first = starts(nodes.lengths)
-            framed = nodes.token[first] == BOS, nodes.token[first + nodes.lengths - 1] == EOS
-            if not bool(torch.stack(framed).all()):
+    def _read_graph(self, graph: DGLGraph) -> tuple[_Source, _Target]:
+        if "target" not in graph.ntypes:
+            raise ValueError("the graph has no target nodes: give sentence_graph the targets")
+        source = SentenceNodes.from_graph(graph, "source", self.encoder_topology)
+        target = SentenceNodes.from_graph(graph, "target", self.decoder_topology)
+        for nodes, side in ((source, "source"), (target, "target")):
+            self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
+        if self.config.add_bos_eos:
+            first = starts(source.lengths)
+            ends = source.token[first] == BOS, source.token[first + source.lengths - 1] == EOS
+            if not bool(torch.stack(ends).all()):
                 raise ValueError(
-                    "a source of the graph does not stand between <bos> and <eos>, as with "
-                    "frame_source it must: make the graph with the model's own sentence_graph"
+                    "a source in the graph does not begin with <bos> and end with <eos>, as "
+                    "add_bos_eos requires: make the graph with the model's own sentence_graph"
                 )
-        return nodes
+        cross = as_layout(graph, "cross")
+        return (
+            self._source(source, as_layout(graph, "encode")),
+            self._target(target, as_layout(graph, "decode"), cross),
+        )
+
+    def _source_of(self, sources: Sentences) -> _Source:
+        token, lengths = self._read_sources(sources)
+        topology = self.encoder_topology
+        nodes = SentenceNodes(topology, lengths, token, node_positions(topology, lengths))
+        return self._source(nodes, topology.layout(lengths))
+
+    def _target_of(self, targets: Sentences, src_lengths: Tensor) -> _Target:
+        token, _, lengths = shift_targets(*self._read_targets(targets, len(src_lengths)))
+        topology = self.decoder_topology
+        nodes = SentenceNodes(topology, lengths, token, node_positions(topology, lengths))
+        cross = cross_layout(
+            self.cross_topology,
+            lengths,
+            src_lengths,
+            decoder=topology,
+            encoder=self.encoder_topology,
+        )
+        return self._target(nodes, causal_layout(topology, lengths), cross)
+
+    def _source(self, nodes: SentenceNodes, layout: EdgeLayout) -> _Source:
+        self._check_tokens(nodes.token, self.source_embedding, "source token")
+        return _Source(nodes, nodes.checked_layout(layout))
+
+    def _target(self, nodes: SentenceNodes, layout: EdgeLayout, cross: EdgeLayout) -> _Target:
+        self._check_tokens(nodes.token, self.target_embedding, "target token")
+        return _Target(nodes, nodes.checked_layout(layout), cross)
+
+    def _read_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
+        """Return all source tokens, with `<bos>` and `<eos>` if configured, and the lengths."""
+        token, lengths = flatten_sources(sources)
+        if self.config.add_bos_eos:
+            token, lengths = insert_token(token, starts(lengths + 1), BOS), lengths + 2
+            token = insert_token(token, lengths.cumsum(0) - 1, EOS)
+        self._check_length(int(lengths.max()), "a source sentence")
+        return token, lengths
+
+    def _read_targets(self, targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
+        """Return all target tokens and the number of tokens of each target."""
+        token, lengths = flatten_targets(targets, sources)
+        self._check_length(int(lengths.max()) + 1, "a target sentence")
+        return token, lengths

@@ -77,7 +77,7 @@ def plain_greedy(model: UniversalTransformer, source: list[int], max_length: int
         tokens[: tokens.index(EOS)] if EOS in tokens else tokens,
         score,
         steps,
-        encoder.steps[int(model.config.frame_source) :][: len(source)].tolist(),
+        encoder.steps[int(model.config.add_bos_eos) :][: len(source)].tolist(),
     )
 
 

@@ -33,8 +33,8 @@ def test_option_keeps_the_default_and_the_help() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "wanted"),
     [
-        ("size", 1.5, "a whole number"),
-        ("size", True, "a whole number"),
+        ("size", 1.5, "an integer"),
+        ("size", True, "an integer"),
         ("size", 0, "positive"),
         ("share", float("nan"), FLOAT),
         ("share", "all", FLOAT),

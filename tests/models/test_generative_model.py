@@ -174,11 +174,11 @@ def test_generate_takes_tensors(model: UniversalTransformer) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-@pytest.mark.parametrize("frame_source", [False, True])
+@pytest.mark.parametrize("add_bos_eos", [False, True])
 def test_generate_gives_the_attention_of_the_tokens_it_chose(
-    search: dict[str, Any], frame_source: bool
+    search: dict[str, Any], add_bos_eos: bool
 ) -> None:
-    model = build_model(frame_source=frame_source)
+    model = build_model(add_bos_eos=add_bos_eos)
     found = model.generate(SOURCES, max_length=5, get_attention=True, **seeded(search))
     assert found == model.generate(SOURCES, max_length=5, **seeded(search))
     output = model(
@@ -186,7 +186,7 @@ def test_generate_gives_the_attention_of_the_tokens_it_chose(
     )
     for number, answer in enumerate(found):
         assert answer.encoder is not None and answer.decoder is not None
-        inner = slice(1, -1) if frame_source else slice(None)
+        inner = slice(1, -1) if add_bos_eos else slice(None)
         assert answer.encoder.steps.tolist()[inner] == answer.source_steps
         assert answer.decoder.steps.tolist() == answer.steps
         both = [(answer.encoder.attention, output.encoder.attention)]

@@ -260,25 +260,12 @@ def test_language_model_draws_one_offset_for_a_text_in_training() -> None:
     assert seen[1].tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("options", [{}, {"tie_output": False}, {"topology": "window:2&causal"}])
-def test_language_model_from_pretrained_restores_the_model(
-    options: dict[str, Any], tmp_path: Path
-) -> None:
-    model = build(**options)
-    model.max_steps = 3
-    model.save_pretrained(tmp_path)
-    again = UniversalTransformerLM.from_pretrained(tmp_path).eval()
-    assert again.config == UniversalTransformerLMConfig(**{**vars(model.config), "max_steps": 3})
-    assert torch.equal(again(TEXTS).logits, model(TEXTS).logits)
-    assert (again.output.weight is again.embedding.weight) == again.config.tie_output
-
-
 def test_language_model_refuses_input_of_another_model() -> None:
     pairs = UniversalTransformerConfig(source_vocab=9, target_vocab=9)
     with pytest.raises(TypeError, match=r"LM takes a .*LMConfig, got a UniversalTransformerConfig"):
         UniversalTransformerLM(pairs)  # type: ignore[arg-type]
     model = UniversalTransformer(pairs)
-    with pytest.raises(TypeError, match=r"sentence_graph\(sources, targets\); got a list"):
+    with pytest.raises(TypeError, match="or sources and targets; got a list alone"):
         model([[5, 3]])
     with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
         build()(model.sentence_graph([[5]], [[5]]))
@@ -299,7 +286,7 @@ def test_from_pretrained_refuses_a_model_of_another_class(tmp_path: Path) -> Non
         ([], True, "texts is empty"),
         ([[2], []], False, r"texts\[1\] is empty: a window needs a token"),
         ([[2], [3, 7]], True, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
-        ([[2, -1]], True, r"texts\[0\] holds -1"),
+        ([[2, -1]], True, r"texts\[0\] contains -1"),
         ([[2] * 20], True, "a text, with its <eos>, has 21 tokens, but the model takes 20"),
     ],
 )
@@ -333,19 +320,3 @@ def test_generate_refuses_prompts_that_do_not_fit(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         build(max_length=20).generate(prompts, **{"max_length": 3, **options})
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("vocab_size", 2, "vocab_size must be at least 3: bos, eos and one symbol; got 2"),
-        ("topology", "complete", r"topology must be causal: '\(complete\)&causal'; got 'complete'"),
-        ("topology", "zigzag", "zigzag"),
-        ("tie_output", 1, "tie_output must be True or False; got 1"),
-    ],
-)
-def test_language_model_config_refuses_a_wrong_value(name: str, value: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        build(**{name: value})
-    with pytest.raises(ValueError, match="transition must be 'positionwise' where a topology"):
-        build(topology="star&causal", transition="sepconv")

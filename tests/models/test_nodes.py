@@ -196,12 +196,12 @@ def test_model_positions_of_a_pair_are_spread_alike(signals: list[Tensor]) -> No
 
 
 def test_model_positions_count_the_frame_outside(signals: list[Tensor]) -> None:
-    logits_of(model := build_model(frame_source=True))
+    logits_of(model := build_model(add_bos_eos=True))
     assert signals[0].tolist() == [*range(6), *range(3), *range(8)]
     assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
     graph = model.sentence_graph([torch.tensor([3, 2]), [6]])
     assert graph.nodes["source"].data["token"].tolist() == [0, 3, 2, EOS, 0, 6, EOS]
-    with pytest.raises(ValueError, match="does not stand between <bos> and <eos>"):
+    with pytest.raises(ValueError, match="does not begin with <bos> and end with <eos>"):
         model(sentence_graph([[3, 2], [6]], [[2], [3]]))
     answers = model.generate([[3, 2], [6]], max_length=2)
     assert [len(answer.source_steps) for answer in answers] == [2, 1]
@@ -209,7 +209,7 @@ def test_model_positions_count_the_frame_outside(signals: list[Tensor]) -> None:
 
 @pytest.mark.parametrize("framed", [False, True])
 def test_model_positions_count_from_both_ends(signals: list[Tensor], framed: bool) -> None:
-    options = {"frame_source": framed, "source_positions": "both"}
+    options = {"add_bos_eos": framed, "source_positions": "both"}
     logits_of(build_model(**options))
     start, end = signals[0].T.tolist()
     edge = int(framed)
@@ -235,7 +235,7 @@ def test_model_positions_count_from_both_ends(signals: list[Tensor], framed: boo
 def test_model_positions_restart_after_a_separator(
     signals: list[Tensor], framed: bool, expected: list[list[int]]
 ) -> None:
-    model = build_model(restart_after=2, frame_source=framed, max_offset=9)
+    model = build_model(restart_after=2, add_bos_eos=framed, max_offset=9)
     graph = model.sentence_graph([[3, 4, 2, 5, 2, 3], [2], [4, 3]], TARGETS)
     model(graph)
     place = [p for row in expected for p in row]

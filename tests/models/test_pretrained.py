@@ -201,7 +201,7 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"model": None}, "describes None"),
         ({"colour": 1}, "config.json: the configuration has unknown fields: colour"),
         ({"max_steps": 0}, "config.json: max_steps must be at least 1; got 0"),
-        ({"max_steps": "8"}, "config.json: max_steps must be a whole number; got '8'"),
+        ({"max_steps": "8"}, "config.json: max_steps must be an integer; got '8'"),
         ({"norm": "sideways"}, "config.json: norm must be one of 'post', 'pre'; got 'sideways'"),
         ({"decoder_topology": "complete"}, "config.json: decoder_topology must be causal"),
         (

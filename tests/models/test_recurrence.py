@@ -86,8 +86,6 @@ def test_make_recurrence_gives_each_layer_its_weights() -> None:
     part = make_recurrence(small(share_weights=False, adaptive=False), cross_attention=True)
     assert [adaptive_loop(part).step(t) for t in range(1, 6)] == list(part.step)
     assert all(step.cross_attention is not None for step in part.step)
-    with pytest.raises(ValueError, match=r"^share_weights must be True where adaptive is.*; got F"):
-        small(share_weights=False)
 
 
 def test_make_recurrence_scales_all_attention_by_degree_or_none() -> None:
@@ -107,7 +105,7 @@ SIGNALLED = covering(
     position_signal=NAMES,
     step_signal=NAMES,
     inject_input=(True, False),
-    frame_source=(False, True),
+    add_bos_eos=(False, True),
     max_offset=(0, 3),
     attention_bias=(False, True),
 )
@@ -136,11 +134,11 @@ def test_make_recurrence_takes_noise_eps_and_biases() -> None:
     assert make_recurrence(small()).noise is None
 
 
-@pytest.mark.parametrize("frame_source", [False, True])
-def test_learned_positions_reach_as_far_as_the_longest_sentence(frame_source: bool) -> None:
-    options = {"max_length": 6, "max_offset": 2, "frame_source": frame_source}
+@pytest.mark.parametrize("add_bos_eos", [False, True])
+def test_learned_positions_reach_as_far_as_the_longest_sentence(add_bos_eos: bool) -> None:
+    options = {"max_length": 6, "max_offset": 2, "add_bos_eos": add_bos_eos}
     model = build_model(position_signal="learned", **options).train()
-    longest = [2] * (4 if frame_source else 6)
+    longest = [2] * (4 if add_bos_eos else 6)
     for _ in range(20):
         model(model.sentence_graph([longest], [[2] * 5]))
     with pytest.raises(ValueError, match="has 7 tokens, but the model takes 6 at most"):

@@ -34,7 +34,7 @@ MODES: dict[str, Any] = {
     "decoder_topology": ("causal", "window:2&causal"),
     "tie_output": (True, False),
     "share_embeddings": (True, False),
-    "frame_source": (False, True),
+    "add_bos_eos": (False, True),
     "source_positions": ("start", "both"),
 }
 PAIRWISE = covering(**MODES)
@@ -198,14 +198,14 @@ class TestBadInput:
             ([], "sources is empty"),
             ([[2], []], r"sources\[1\] is empty"),
             ([[2], [3, 7]], "source token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
-            ([[2, -1]], r"sources\[0\] holds -1"),
+            ([[2, -1]], r"sources\[0\] contains -1"),
             ([[2] * 21], r"a source sentence has 2\d tokens, but the model takes 20"),
         ],
     )
     def test_model_refuses_wrong_sources(
         self, sources: list[list[int]], message: str, framed: bool
     ) -> None:
-        model = build_model(max_length=20, frame_source=framed)
+        model = build_model(max_length=20, add_bos_eos=framed)
         with pytest.raises(ValueError, match=message):
             model.generate(sources, max_length=3)
         with pytest.raises(ValueError, match=message):
@@ -291,3 +291,17 @@ def test_reset_parameters_starts_near_chance() -> None:
     label = graph.nodes["target"].data["label"]
     loss = torch.nn.functional.cross_entropy(model(graph).logits, label).item()
     assert abs(loss - math.log(40)) < 2.0
+
+
+@pytest.mark.parametrize("row", [*PAIRWISE, *EXTRA], ids=name_of)
+def test_forward_takes_sentences_instead_of_a_graph(row: dict[str, Any]) -> None:
+    model = build_model(**row, max_offset=3, dropout=0.1).train()
+    found = []
+    for arguments in ((model.sentence_graph(SOURCES, TARGETS),), (SOURCES, TARGETS)):
+        torch.manual_seed(0)
+        found.append(model(*arguments, get_attention=True))
+    assert torch.equal(found[0].logits, found[1].logits)
+    for name in ("encoder", "decoder"):
+        first, second = (getattr(output, name) for output in found)
+        assert torch.equal(first.steps, second.steps)
+        assert all(map(torch.equal, first.attention.weights, second.attention.weights))

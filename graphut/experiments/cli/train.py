@@ -30,7 +30,7 @@ from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, model_digest
 from graphut.experiments.wording import counted
 from graphut.models.base import AdaptiveModel
-from graphut.models.config import ModelConfig, with_rule
+from graphut.models.config import ModelConfig, upgrade_fields
 from graphut.models.pretrained import load_weights, read_config
 
 _WORTH_IT = 1.25  # bfloat16 is taken where it is more than this many times as fast
@@ -137,7 +137,7 @@ def _take_weights(folder: str, model: AdaptiveModel, task: Task) -> dict[str, An
     if is_run(folder) and dict(task.vocabularies) != Run.open(folder).vocabularies:
         raise ValueError(f"the symbols of the run in {folder} are not those of the task")
     saved = read_config(folder, type(model).__name__)
-    found = with_rule(saved.values)
+    found = upgrade_fields(saved.values)
     others = [f"{key} {value}" for key, value in found.items() if value != vars(model.config)[key]]
     if others:
         print(f"the model in {folder} had {', '.join(others)}")

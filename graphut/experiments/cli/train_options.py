@@ -17,7 +17,7 @@ from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.wording import did_you_mean, meaning_of
-from graphut.models.config import ModelConfig
+from graphut.models.config import ModelConfig, upgrade_fields
 
 
 def read_options(argv: Sequence[str]) -> dict[str, Any]:
@@ -79,6 +79,7 @@ def _words(path: str, task: str) -> list[str]:
         raise ValueError(f"{path} must have an option in each line, such as 'epochs: 3'")
     if (other := options.pop("task", task)) != task:
         raise ValueError(f"{path} has options of the task {other}, not of {task}")
+    options = upgrade_fields(options)
     parser = _parser(task, place=f"{path}: ")
     known = {option.dest: option for option in parser.shown() if option.dest != "config"}
     words = []

@@ -20,7 +20,7 @@ from graphut.experiments.results.run_setup import (
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of, run_files
 from graphut.experiments.training.progress import Progress
-from graphut.models.config import with_rule
+from graphut.models.config import upgrade_fields
 
 MOST_EPOCHS = 50
 """The number of epochs of which a record has metrics, at most."""
@@ -96,7 +96,7 @@ class RunRecord:
     def options(self) -> dict[str, Any]:
         """All options, by name."""
         from_task = learner_of(TASKS[self.task]).from_task
-        model = {k: value for k, value in with_rule(self.model).items() if k not in from_task}
+        model = {k: value for k, value in upgrade_fields(self.model).items() if k not in from_task}
         return {**self.task_options, **self.training, **model}
 
     @cached_property

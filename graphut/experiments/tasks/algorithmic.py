@@ -30,7 +30,7 @@ _LONG = ("up-to", "exactly")  # test sets
 _COPY = (
     COPY
     | {"num_heads": 2, "max_offset": 460, "scale_by_degree": True}
-    | {"spread_positions": True, "frame_source": True}
+    | {"spread_positions": True, "add_bos_eos": True}
     | {"epoch_size": 120_000, "epochs": 4}
 )
 # The answer begins with the last token, which positions from the end find. With post-norm, six

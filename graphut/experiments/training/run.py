@@ -31,7 +31,7 @@ from graphut.experiments.training.learners import learner_of
 from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
-from graphut.models.config import with_rule
+from graphut.models.config import upgrade_fields
 from graphut.models.pretrained import read_config
 
 RUN, OPTIONS = "run.json", "options.yaml"
@@ -154,7 +154,7 @@ class Run:
     @property
     def options(self) -> dict[str, Any]:
         """Return all options, by name: those of the task, of the training and of the model."""
-        model = with_rule(read_config(self.folder, self.learner.model_kind.__name__).values)
+        model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
         own = {name: x for name, x in model.items() if name not in self.learner.from_task}
         return {**self.task_options, **asdict(self.training), **own}
 

@@ -64,6 +64,13 @@ def test_read_options_takes_a_file_before_the_command_line(tmp_path: Path) -> No
         assert read_options([*argv, "--config", str(path)]) == read_options(argv)
 
 
+def test_read_options_takes_the_names_of_older_versions(tmp_path: Path) -> None:
+    path = tmp_path / "old.yaml"
+    path.write_text("frame_source: true\nthreshold: 0.9")
+    options = read_options(["sort", "--out", "x", "--config", str(path)])
+    assert options["add_bos_eos"] is True and options["rule"] == "act:threshold=0.9"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
             "target_vocab": 9,
             "encoder_topology": EXTRA,
             "decoder_topology": "binary_partition:1&causal",
-            "frame_source": True,
+            "add_bos_eos": True,
         },
         [([5, 3, 2, 4, 5, 6, 7, 8], [3]), ([2], [2, 3, 4, 5, 6]), ([4], []), ([3, 2], [2, 3])],
     ),

@@ -86,7 +86,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
 
     def counts(self, model: UniversalTransformer, batch: list[Pair]) -> dict[str, int]:
         """Count the tokens of targets, and the nodes of sources and targets."""
-        ends = 2 * model.config.frame_source
+        ends = 2 * model.config.add_bos_eos
         sources = [len(source) + ends for source, _ in batch]
         targets = [len(target) + 1 for _, target in batch]  # 1 for <eos>
         return {
@@ -184,7 +184,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         result: Generation,
     ) -> list[PonderedPart]:
         assert result.encoder is not None and result.decoder is not None
-        framed = [BOS, *source, EOS] if model.config.frame_source else source
+        framed = [BOS, *source, EOS] if model.config.add_bos_eos else source
         read, target = vocabularies["source"].readable(framed), vocabularies["target"]
         return [
             PonderedPart("encoder", read, read, result.encoder),

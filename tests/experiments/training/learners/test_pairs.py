@@ -133,14 +133,14 @@ def test_generate_puts_steps_under_input_and_output() -> None:
         assert steps == ["steps", *map(str, result.steps)]
 
 
-@pytest.mark.parametrize("frame_source", [False, True])
-def test_look_inside_names_the_nodes_of_both_parts(frame_source: bool) -> None:
-    model, options = make_model(frame_source=frame_source), GenerationOptions(max_length=9)
+@pytest.mark.parametrize("add_bos_eos", [False, True])
+def test_look_inside_names_the_nodes_of_both_parts(add_bos_eos: bool) -> None:
+    model, options = make_model(add_bos_eos=add_bos_eos), GenerationOptions(max_length=9)
     answer, (encoder, decoder) = LEARNER.look_inside(model, TASK.vocabularies, "q d x", options)
     [said] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], options)
     assert answer == said.text
     framed = ["<bos>", "q", "d", "x", "<eos>"]
-    assert encoder.names == encoder.reads == (framed if frame_source else framed[1:-1])
+    assert encoder.names == encoder.reads == (framed if add_bos_eos else framed[1:-1])
     assert decoder.reads == ["<bos>", *decoder.names[:-1]]
     assert [name for name in decoder.names if name != "<eos>"] == answer.split()
     for part in (encoder, decoder):
