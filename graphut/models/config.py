@@ -445,6 +445,21 @@ class UniversalGraphTransformerConfig(ModelConfig):
     change_scale: float = option(
         0.1, "root mean square change of a state for which the penalty is half of its maximum"
     )
+    quantize: int = option(
+        0,
+        "round every state to multiples of 1 divided by this number, in [-1, 1], after tanh, so "
+        "that nodes come to rest exactly; 0: continuous states",
+        least=0,
+    )
+    quantize_noise: float = option(
+        0.0, "standard deviation of noise before tanh in training, with quantize", least=0
+    )
+    initial_noise: float = option(
+        0.0,
+        "standard deviation of noise on the first states that nodes show in training, but not on "
+        "injected ones: final states then do not depend on the start",
+        least=0,
+    )
     depth_modulus: int = option(
         0,
         "also learn, in training, the depth that each node needs modulo this number, as an "
@@ -493,6 +508,10 @@ class UniversalGraphTransformerConfig(ModelConfig):
                 "messages", self.messages == "none", f"'none' where layer is {self.layer!r}"
             )
         self._check("change_scale", self.change_scale > 0, "positive")
+        noisy = self.quantize > 0 or self.quantize_noise == 0
+        self._check("quantize_noise", noisy, "0 where quantize is 0")
+        drawn_twice = self.initial_noise > 0 and self.noise > 0 and self.noise_on == "first"
+        self._check("initial_noise", not drawn_twice, "0 where noise_on is 'first'")
         self._check("depth_modulus", self.depth_modulus != 1, "0 or at least 2")
         read = self.depth_modulus == 0 or self.step_loss != "none"
         self._check("depth_modulus", read, "0 where step_loss is 'none'")

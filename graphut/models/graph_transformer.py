@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from graphut.models.base import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphOutput
 from graphut.models.recurrence import make_attention, make_recurrence
-from graphut.nn import ConvAsAttention, MessageAggregation
+from graphut.nn import ConvAsAttention, InputNoise, MessageAggregation, Quantized
 from graphut.nn.checks import check_feat, check_same_nodes
 
 
@@ -49,7 +50,7 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.embedding = nn.Embedding(config.num_kinds, config.d_model)
         plain = config.layer == "attention" and config.messages == "none"
         other = None if plain else partial(_neighbour_layer, config)
-        self.encoder = make_recurrence(config, attention_layer=other)
+        self.encoder = make_recurrence(config, attention_layer=other, **_state_options(config))
         self.auxiliary = (
             nn.Linear(config.d_model, config.depth_modulus) if config.depth_modulus else None
         )
@@ -157,3 +158,14 @@ def _neighbour_layer(
         return ConvAsAttention(dgl.nn.GINConv(nn.Linear(feats, feats)), feats)
     attention = make_attention(config) if config.layer == "attention" else None
     return MessageAggregation(feats, config.messages.split("+"), attention=attention)
+
+
+def _state_options(config: UniversalGraphTransformerConfig) -> dict[str, Any]:
+    """Return arguments of `AdaptiveRecurrence` for quantised states and noise."""
+    options: dict[str, Any] = {}
+    if config.quantize:
+        options["quantize"] = Quantized(config.quantize, config.quantize_noise)
+    if config.initial_noise:
+        later = [InputNoise(config.noise, config.noise_on)] if config.noise else []
+        options["noise"] = [InputNoise(config.initial_noise, "first"), *later]
+    return options

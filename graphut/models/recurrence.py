@@ -43,12 +43,14 @@ def make_recurrence(
     cross_attention: bool = False,
     extra_nodes: bool = False,
     attention_layer: Callable[[], Any] | None = None,
+    **options: Any,
 ) -> AdaptiveRecurrence:
     """Make the adaptive recurrence of an encoder or a decoder.
 
     In a `causal` one, a transition reads earlier tokens alone. With `cross_attention` it also
     attends to the output of another recurrence; `extra_nodes` are no tokens, and read none of it.
     `attention_layer` makes a layer in the place of attention.
+    Other `options` replace arguments of `AdaptiveRecurrence`.
     """
     attention = partial(make_attention, config)
 
@@ -76,6 +78,7 @@ def make_recurrence(
         gain=config.halting_gain,
         norm=config.halting_norm,
     )
+    noise = InputNoise(config.noise, config.noise_on) if config.noise else None
     return AdaptiveRecurrence(
         step() if config.share_weights else [step(t == 1) for t in range(config.max_steps, 0, -1)],
         halting if config.adaptive else None,
@@ -86,7 +89,7 @@ def make_recurrence(
         position_signal=_position_signal(config),
         step_signal=None if config.step_signal == "none" else config.step_signal,
         inject_input=config.inject_input,
-        noise=InputNoise(config.noise, config.noise_on) if config.noise else None,
+        **{"noise": noise, **options},
     )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphut import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.attention import as_layout
-from graphut.nn import MessageAggregation, dense_recurrence
+from graphut.nn import InputNoise, MessageAggregation, Quantized, dense_recurrence
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import randomised
 
@@ -196,6 +196,14 @@ def test_graph_transformer_names_a_node_without_in_edge() -> None:
             r"change_scale must be positive; got 0\.0",
         ),
         (
+            {"num_kinds": 2, "classes": 2, "quantize_noise": 0.3},
+            r"quantize_noise must be 0 where quantize is 0; got 0\.3",
+        ),
+        (
+            {"num_kinds": 2, "classes": 2, "initial_noise": 2.0, "noise": 0.1},
+            r"initial_noise must be 0 where noise_on is 'first'; got 2\.0",
+        ),
+        (
             {"num_kinds": 2, "classes": 2, "depth_modulus": 1},
             "depth_modulus must be 0 or at least 2; got 1",
         ),
@@ -225,6 +233,20 @@ def test_graph_transformer_has_messages(layer: str, messages: str, tmp_path: Pat
     model.save_pretrained(tmp_path)
     again = UniversalGraphTransformer.from_pretrained(tmp_path)
     assert torch.equal(again(graph(), NODES).logits, out.logits)
+
+
+def test_graph_transformer_has_quantised_states_and_random_first_states() -> None:
+    later = InputNoise(0.2, "every_step")
+    options: dict[str, Any] = {"inject_input": True, "noise": 0.2, "noise_on": "every_step"}
+    model = build(quantize=3, quantize_noise=0.1, initial_noise=2.0, **options)
+    assert model.encoder.quantize == Quantized(3, 0.1)
+    assert [*model.encoder.noise] == [InputNoise(2.0, "first"), later]
+    first = build(quantize=3, initial_noise=1.0)
+    assert [*first.encoder.noise] == [InputNoise(1.0, "first")]
+    plain = build(**options)
+    assert plain.encoder.quantize is None and plain.encoder.noise == later
+    states = model(graph(), NODES, get_steps=True).steps[-1].states
+    assert torch.equal((3 * states).round(), 3 * states)
 
 
 @pytest.mark.parametrize("layer", ["gat", "gin"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +16,7 @@ from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
 from graphut.experiments.wording import counted
 from graphut.models.base import AdaptiveModel
-from graphut.nn import parse_rule
+from graphut.nn import EventDriven, parse_rule
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,10 +31,10 @@ def main(argv: Sequence[str]) -> int:
     # Before the weights are read: if a run that still trains replaces them, the record is stale.
     digest = model_digest(folder) if data is None else None
     model = run.trained_model(target)
-    if "max_steps" in changed:
-        model.max_steps = changed["max_steps"]
     if "evaluation_rule" in changed:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])
+    if "max_steps" in changed:
+        set_max_steps(model, changed["max_steps"])
     if data is not None:
         sets: Mapping[str, Sequence[Any]] = {
             data: run.learner.read(data, run.vocabularies, model.config, run.task(check_data=False))
@@ -43,6 +44,13 @@ def main(argv: Sequence[str]) -> int:
     for label, examples in sets.items():
         evaluate_set(run, model, label, examples, options, changed, digest=digest)
     return 0
+
+
+def set_max_steps(model: AdaptiveModel, steps: int) -> None:
+    """Set the limit of steps, or of rounds where the rule of evaluation is `EventDriven`."""
+    model.max_steps = steps
+    if isinstance(rule := model.evaluation_rule, EventDriven):
+        model.evaluation_rule = replace(rule, max_rounds=steps)
 
 
 def test_sets(run: Run, name: str | None) -> Mapping[str, Sequence[Any]]:

@@ -20,6 +20,12 @@ from graphut.experiments.tasks.presets import (
     GRAPHS,
     NARROW_COUNTING_LAYERS,
     NARROW_GRAPH_LAYERS,
+    WAKING,
+    WAKING_BFS,
+    WAKING_DISTANCE,
+    WAKING_PATH,
+    WAKING_REACH,
+    Preset,
     with_baselines,
 )
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -132,10 +138,10 @@ class GraphProblem(DrawnTask, GraphTask):
 
     The nodes of each graph are in random order, and each has an edge to itself. Validation and
     test sets depend on the options alone. In larger graphs nodes need more steps than in training:
-    `graphut eval RUN --max-steps 2000`.
+    `graphut eval RUN --max-steps 2000`. Models of the preset `waking` need no such number.
     """
 
-    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
+    presets: ClassVar[Mapping[str, Preset]] = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
     node_kinds: ClassVar[Vocabulary] = _PLACES
     directed: ClassVar[bool] = False
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
@@ -247,6 +253,7 @@ class GraphDistance(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-distance"
+    presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE}
 
     modulus: int = option(2, "number that the distance is taken modulo", least=2)
 
@@ -270,6 +277,7 @@ class GraphReach(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-reach"
+    presets = GraphProblem.presets | {WAKING: WAKING_REACH}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph."""
@@ -302,7 +310,7 @@ class GraphPath(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-path"
-    presets = with_baselines(COUNTING_GRAPHS, NARROW_COUNTING_LAYERS)
+    presets = with_baselines(COUNTING_GRAPHS, NARROW_COUNTING_LAYERS) | {WAKING: WAKING_PATH}
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
@@ -336,7 +344,7 @@ class GraphBFS(GraphProblem):
     presets = with_baselines(
         GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
         NARROW_GRAPH_LAYERS | {"max_steps": 18},
-    )
+    ) | {WAKING: WAKING_BFS}
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")

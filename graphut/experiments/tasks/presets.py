@@ -7,7 +7,7 @@ from typing import Any
 Preset = dict[str, Any]
 
 SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
-UNTIED = "untied"
+UNTIED, WAKING = "untied", "waking"
 
 BASELINES = (FIXED, TRANSFORMER)
 """The presets that `small` is compared with."""
@@ -17,6 +17,7 @@ MEANINGS = {
     FIXED: "the same without halting",
     TRANSFORMER: "a plain Transformer of as many weights",
     UNTIED: "a plain Transformer as deep and as wide",
+    WAKING: "a node computes only when something that it reads has changed",
     PAPER: "the paper's sizes",
 }
 """A short description of each preset; `small` is used where none is named."""
@@ -90,6 +91,65 @@ COUNTING_GRAPHS: Preset = GRAPHS | {
     "evaluation_rule": "threshold:threshold=0.97,halt_from=output",
 }
 NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
+
+# In training, every node computes in a fixed number of rounds on small graphs. Noise makes the
+# states stable, and a penalty on change makes nodes rest while they wait for news. In evaluation,
+# a node computes only when something that it reads has changed, so that large graphs take as many
+# rounds as they need. A halting probability is not needed.
+WAKING_GRAPHS: Preset = model_size(32, 64, 20) | {
+    "adaptive": False,
+    "evaluation_rule": "event_driven:tol=0.3",
+    "step_signal": "none",
+    "inject_input": True,
+    "noise": 0.3,
+    "noise_on": "every_step",
+    "step_loss": "second_half",
+    "change_penalty": 0.1,
+    "ponder_weight": 0.0,
+    "learning_rate": 2e-3,
+    "warmup": 100,
+    "batch_size": 32,
+    "choose_by": "last",
+    "precision": "float32",
+    "test_sizes": "100,1000",
+    "test_families": "near,uniform,delaunay,grid,watts-strogatz,road",
+}
+WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
+    "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path",
+    "sizes": "4-20",
+    "step_loss": "mean",
+    "epochs": 3,
+}
+WAKING_REACH: Preset = WAKING_GRAPHS | {
+    "families": "near,erdos-renyi,delaunay,grid,path",
+    "sizes": "4-20",
+    "epochs": 2,
+}
+# Whether a node is on the path depends on counts of its neighbours, which softmax attention
+# averages away. Quantised states come to rest exactly, without a tolerance to choose.
+WAKING_PATH: Preset = WAKING_GRAPHS | {
+    "families": "near,uniform,path,recursive,caterpillar",
+    "sizes": "4-24",
+    "max_steps": 24,
+    "layer": "none",
+    "messages": "max+sum",
+    "quantize": 2,
+    "quantize_noise": 0.3,
+    "change_scale": 0.3,
+    "evaluation_rule": "event_driven",
+    "epochs": 10,
+    "test_families": "near,uniform,path,balanced",
+}
+# The distance modulo 3 tells which neighbours are nearer to the mark.
+WAKING_BFS: Preset = WAKING_GRAPHS | {
+    "families": "path,road,cycle,near,grid,delaunay,watts-strogatz,erdos-renyi",
+    "sizes": "4-22",
+    "max_steps": 22,
+    "messages": "max",
+    "depth_modulus": 3,
+    "epochs": 3,
+    "test_families": "watts-strogatz,delaunay,grid,road",
+}
 
 # One graph alone is one update an epoch.
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}

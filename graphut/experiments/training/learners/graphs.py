@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from math import exp, isnan, nan
@@ -23,9 +24,10 @@ from graphut.experiments.tasks.graph_files import asking, read_graphs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
 from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome
+from graphut.experiments.wording import counted
 from graphut.models import UniversalGraphTransformer
 from graphut.models.outputs import GraphOutput
-from graphut.nn import Ponder
+from graphut.nn import EventDriven, Ponder
 from graphut.nn.loop import FrontierRows
 
 _NUM_SHOWN = 3
@@ -233,6 +235,9 @@ class GraphScores:
     flops: int
     all_flops: int  # if every node had taken all steps
     needed_flops: float  # if every node had stopped after depth + 1 steps; NaN if not all are known
+    # With the rule `EventDriven`, of each graph, (G,): its rounds, and whether it came to rest.
+    rounds: NDArray[np.int64] | None = None
+    quiescent: NDArray[np.bool_] | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
@@ -244,6 +249,9 @@ class GraphScores:
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
             **{name: sum(getattr(part, name) for part in parts) for name in flops},
         }
+        if parts[0].rounds is not None:
+            for name in ("rounds", "quiescent"):
+                values[name] = np.concatenate([getattr(part, name) for part in parts])
         graph = np.concatenate([p.graph + start for p, start in zip(parts, first, strict=False)])
         return cls(**values, graph=graph, groups=[group for part in parts for group in part.groups])
 
@@ -283,8 +291,22 @@ class GraphScores:
 
     def by_group(self) -> list[dict[str, Any]]:
         """Return accuracy and steps of the nodes of each group of graphs."""
-        groups = np.array(self.groups)[self.graph]
-        return [{"group": name, **self._means(groups == name)} for name in sorted(set(self.groups))]
+        groups = np.array(self.groups)
+        return [
+            {
+                "group": name,
+                **self._means((groups == name)[self.graph]),
+                **self.activity(groups == name),
+            }
+            for name in sorted(set(self.groups))
+        ]
+
+    def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
+        """Return the most rounds of a graph and the share of quiescent graphs, if events ran."""
+        if self.rounds is None or self.quiescent is None:
+            return {}
+        quiescent = float(self.quiescent[graphs].mean())
+        return {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
 
     def _means(self, here: NDArray[np.bool_]) -> dict[str, Any]:
         right = self.right[here & ~np.isnan(self.right)]
@@ -399,8 +421,14 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "flops_share": scores.flops / scores.all_flops,
             "by_depth": scores.by_depth(),
             "by_group": scores.by_group(),
+            **scores.activity(),
         }
-        return self.evaluation(**scores.metrics()), details
+        evaluation = self.evaluation(**scores.metrics())
+        if scores.rounds is not None:
+            said = f"{counted(details['rounds'], 'round')} at most"
+            said += f", {details['quiescent']:.2%} of graphs at rest"
+            evaluation = replace(evaluation, summary=f"{evaluation.summary}, {said}")
+        return evaluation, details
 
     def count_flops(
         self, model: UniversalGraphTransformer, examples: Sequence[LabelledGraph], batch_size: int
@@ -464,15 +492,38 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
 
 def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
-    """Compare answers with the right ones, from the smallest graph to the largest."""
-    size = max(1, _BATCH_NODES // max((len(graph.nodes) for graph in graphs), default=1))
-    found = score_batches(
-        partial(_score, model), graphs, size, lambda graph: len(graph.nodes), "graphs"
-    )
+    """Compare answers with the right ones, from the smallest graph to the largest.
+
+    A graph with the rule `EventDriven` and no `max_rounds` has a limit of 100 rounds and 4 for each
+    node of the largest graph, since it needs more rounds than the small graphs of the training.
+    """
+    largest = max((len(graph.nodes) for graph in graphs), default=1)
+    with _enough_rounds(model, 4 * largest + 100):
+        found = score_batches(
+            partial(_score, model),
+            graphs,
+            max(1, _BATCH_NODES // largest),
+            lambda graph: len(graph.nodes),
+            "graphs",
+        )
     scores = GraphScores.joined(found)
     if np.isnan(scores.right).all():
         raise ValueError("no node of the graphs has an answer to evaluate on")
     return scores
+
+
+@contextmanager
+def _enough_rounds(model: UniversalGraphTransformer, rounds: int) -> Iterator[None]:
+    """Run a `with` block with a limit of rounds, where `EventDriven` has none of its own."""
+    rule = model.evaluation_rule
+    if not isinstance(rule, EventDriven) or rule.max_rounds:
+        yield
+        return
+    model.evaluation_rule = replace(rule, max_rounds=rounds)
+    try:
+        yield
+    finally:
+        model.evaluation_rule = rule
 
 
 @torch.no_grad()
@@ -497,6 +548,8 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         flops=int(ponder.flops),
         all_flops=int(ponder.all_flops),
         needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),
+        rounds=None if ponder.rounds is None else ponder.rounds.cpu().numpy(),
+        quiescent=None if ponder.quiescent is None else ponder.quiescent.cpu().numpy(),
     )
 
 

@@ -25,7 +25,7 @@ from graphut.experiments.training.learners.graphs import (
 )
 from graphut.experiments.wording import flag
 from graphut.models import UniversalGraphTransformer
-from graphut.nn import AdaptiveRecurrence, ScheduledHalting
+from graphut.nn import AdaptiveRecurrence, EventDriven, ScheduledHalting
 from tests.experiments.training.learners.small_models import small_model
 from tests.nn.cases import build_step
 
@@ -257,6 +257,42 @@ def test_scores_of_unknown_depths_have_no_correlation_and_no_work_ratio() -> Non
     assert "work" in str(LEARNER.evaluation(**score_graphs(model, graphs).metrics()))
 
 
+def waking_model(**options: Any) -> UniversalGraphTransformer:
+    shape: dict[str, Any] = {"adaptive": False, "step_signal": "none", "inject_input": True}
+    return make_model(TASKS["node"], evaluation_rule="event_driven", **shape, **options)
+
+
+def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BATCH_NODES", 20)
+    graphs = TASKS["node"].test
+    model = waking_model(quantize=1)
+    scores = score_graphs(model, graphs)
+    assert scores.rounds is not None and scores.quiescent is not None
+    assert model.evaluation_rule == EventDriven()  # the limit of rounds was for these graphs
+    assert scores.quiescent.all() and scores.rounds.max() < 100
+    for rows in (scores.by_group(), [LEARNER.evaluate_in_detail(model, {}, graphs)[1]]):
+        assert max(row["rounds"] for row in rows) == scores.rounds.max()
+        assert all(row["quiescent"] == 1 for row in rows)
+    for place, graph in enumerate(sorted(graphs, key=lambda graph: len(graph.nodes))):
+        alone = score_graphs(model, [graph])
+        assert alone.rounds is not None and alone.rounds[0] == scores.rounds[place]
+        assert alone.steps.tolist() == scores.steps[scores.graph == place].tolist()
+    model.evaluation_rule = EventDriven(max_rounds=1)
+    evaluation, details = LEARNER.evaluate_in_detail(model, {}, graphs)
+    assert (details["rounds"], details["quiescent"]) == (1, 0)
+    assert str(evaluation).endswith(", 1 round at most, 0.00% of graphs at rest")
+
+
+def test_scores_by_events_stop_after_rounds_that_grow_with_the_graphs() -> None:
+    graph = GraphDistance(held_out=1, sizes="5-5").test[0]
+    model = waking_model()
+    with model.evaluating(), module._enough_rounds(model, 7):
+        assert model.evaluation_rule == EventDriven(max_rounds=7)
+    model.encoder.step.transition.layers[-1].weight.data.mul_(40)  # chaotic: it never rests
+    scores = score_graphs(model, [graph])
+    assert scores.rounds is not None and scores.rounds.tolist() == [4 * 5 + 100]
+
+
 def test_needed_flops_are_those_of_halting_after_one_step_more_than_the_depth() -> None:
     graph = GraphDistance(held_out=1, sizes="30-30").test[0]
     layout = GraphBatch.of([graph], "node").layout
@@ -283,6 +319,19 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert main(["eval", run, *options]) == 0
     assert "-12, 2 graphs: " in capsys.readouterr().out
     assert read_json(tmp_path / "run" / "evaluation-test.json")["options"] == asked
+
+
+@pytest.mark.parametrize("task", ["graph-distance", "graph-reach", "graph-path", "graph-bfs"])
+def test_graphs_that_wake_are_trained_and_evaluated(
+    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(tmp_path / "run")
+    words = ["train", task, "--preset", "waking", "--out", run, *TINY.split(), *SMALL.split()]
+    assert main([*words, "--test-families", "path"]) == 0
+    assert "graphs at rest" in capsys.readouterr().out
+    assert main(["eval", run, "--max-steps", "1", "--set", "path-12"]) == 0
+    assert "1 round at most" in capsys.readouterr().out
+    assert read_json(tmp_path / "run" / "evaluation-path-12.json")["rounds"] == 1
     assert main(["eval", run, "--max-steps", "0"]) == 2
     assert "max_steps must be a whole number, at least 1; got 0" in capsys.readouterr().err
     assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
