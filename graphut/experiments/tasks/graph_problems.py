@@ -141,7 +141,7 @@ class GraphProblem(DrawnTask, GraphTask):
     `graphut eval RUN --max-steps 2000`. Models of the preset `waking` need no such number.
     """
 
-    presets: ClassVar[Mapping[str, Preset]] = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
+    presets: ClassVar[dict[str, Preset]] = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
     node_kinds: ClassVar[Vocabulary] = _PLACES
     directed: ClassVar[bool] = False
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)

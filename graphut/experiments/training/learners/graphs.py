@@ -198,24 +198,22 @@ def change_penalty(steps: Sequence[FrontierRows], scale: float) -> Tensor:
     r"""Return the penalty on change of states, which makes waiting nodes come to rest.
 
     It is the mean over the nodes and the steps after the first of :math:`c / (c + \tau^2)`, where
-    :math:`c` is the mean square change of the state of a node and :math:`\tau` the `scale`. Large
-    changes cost at most 1 each, so that a node may change its state once when news arrives, but
-    changes at every step are costly. This is the Geman-McClure function of robust statistics
-    (Geman and McClure, 1987).
+    :math:`c` is the mean square change of the state of a node (`FrontierRows.change`) and
+    :math:`\tau` is the `scale`. Large changes cost at most 1 each, so that a node may change its
+    state when news arrives, but changes at every step are costly. This is the Geman-McClure
+    function of robust statistics (Geman and McClure, 1987).
 
     Examples
     --------
-    >>> steps = [
-    ...     FrontierRows(torch.arange(2), torch.tensor(states), torch.ones(2), None)
-    ...     for states in ([[9.0, 9.0], [0.0, 0.0]], [[9.0, 9.0], [1.0, 3.0]])
-    ... ]
-    >>> change_penalty(steps, 1.0)  # c is 0 for the first node, (1 + 9) / 2 for the second
-    tensor(0.4167)
+    >>> nodes, weights, states = torch.arange(2), torch.ones(2), torch.zeros(2, 8)
+    >>> changes = torch.tensor([[9.0, 9.0], [0.0, 1.0], [0.0, 3.0]])
+    >>> steps = [FrontierRows(nodes, states, weights, None, change) for change in changes]
+    >>> change_penalty(steps, 1.0)  # (0 + 1/2 + 0 + 3/4) / 4
+    tensor(0.3125)
     """
-    changes = [(after.states - before.states).square().mean(1) for before, after in pairwise(steps)]
-    if not changes:
+    if len(steps) < 2:
         return steps[0].states.new_zeros(())
-    change = torch.stack(changes)
+    change = torch.stack([rows.change for rows in steps[1:] if rows.change is not None])
     return (change / (change + scale**2)).mean()
 
 
