@@ -49,7 +49,8 @@ def draw_frontier(
         The graph of `N` nodes.
     steps : sequence of int, Tensor, or sequence of Tensor
         `(N,)`, number of steps of each node, for example `ponder.steps`; or, for nodes that wake,
-        the ids of the active nodes in each step, for example `ponder.frontiers`.
+        the ids of the active nodes in each step, `[rows.nodes for rows in steps]` of the result of
+        a recurrence with `get_steps=True`.
     names : sequence of str, optional
         Names of the nodes.
     places : Tensor, array or dict, optional
