@@ -1,4 +1,4 @@
-"""The base of all models: settings of the recurrences, checks of tokens, saving and loading."""
+"""The base class of all models: recurrence settings, token checks, saving and loading."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from graphut._files import reraise_for_file
 from graphut.models.checked_config import quote
-from graphut.models.config import ModelConfig
+from graphut.models.config import NOT_FOR_DECODERS, ModelConfig
 from graphut.models.hub import CARD, model_card, model_folder, push_folder
 from graphut.models.nodes import draw_positions
 from graphut.models.pretrained import (
@@ -27,7 +27,7 @@ from graphut.models.pretrained import (
     save_model,
 )
 from graphut.models.tensor_file import read_shapes
-from graphut.nn import AdaptiveRecurrence, FixedDepth, Global, HaltingRule, parse_rule
+from graphut.nn import AdaptiveRecurrence, FixedDepth, HaltingRule, parse_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -36,34 +36,35 @@ if TYPE_CHECKING:
 _KINDS: dict[str, type[AdaptiveModel]] = {}
 
 
-class _NothingDrawn(TorchFunctionMode):
-    """Leaves out draws of normal numbers: torch would import its compiler for meta tensors."""
+class _SkipNormalInit(TorchFunctionMode):
+    """Mode that skips `nn.init.normal_`: on meta tensors it would import torch's compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return None if func is nn.init.normal_ else func(*args, **(kwargs or {}))
 
 
 def _outline(cls: type[AdaptiveModel], config: ModelConfig) -> AdaptiveModel:
-    """Return a model without memory: a wrong size may ask for more than there is."""
-    with _NothingDrawn(), torch.device("meta"):
+    """Build a model on the meta device, since a damaged file may ask for any amount of memory."""
+    with _SkipNormalInit(), torch.device("meta"):
         return cls(config)
 
 
 class AdaptiveModel(nn.Module):
-    """A model of adaptive recurrences, its attributes, over embeddings of tokens.
+    """A base class of models with adaptive recurrences on embedded tokens or nodes.
 
-    A subclass sets `config_class`, makes its layers and ends with `reset_parameters`.
+    A subclass sets `config_class`. Its `__init__` assigns the recurrences and all other layers to
+    attributes, and calls `reset_parameters` at the end.
 
     Parameters
     ----------
     config : ModelConfig
-        The configuration, a `config_class`.
+        The configuration, an instance of `config_class`.
     """
 
     config_class: ClassVar[type[ModelConfig]]
 
     def __init_subclass__(cls) -> None:
-        """Let `load` find the class by its name."""
+        """Register the class under its name, for `load`."""
         super().__init_subclass__()
         if "config_class" in vars(cls):
             _KINDS[cls.__name__] = cls
@@ -80,7 +81,7 @@ class AdaptiveModel(nn.Module):
 
     @property
     def max_steps(self) -> int:
-        """The largest number of steps of every recurrence; may be changed after training."""
+        """The maximum number of steps of every recurrence; may be changed after training."""
         return self._recurrences[0].max_steps
 
     @max_steps.setter
@@ -116,28 +117,27 @@ class AdaptiveModel(nn.Module):
         return next(self.parameters()).device
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Initialise all parameters again."""
         for recurrence in self._recurrences:
             recurrence.reset_parameters()
         for layer in self.children():
             if isinstance(layer, nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
-        # Last: an output projection may be tied to an embedding, and then is drawn as one.
+        # Last, because a tied output weight must be initialised as an embedding.
         for layer in self.children():
             if isinstance(layer, nn.Embedding):
                 nn.init.normal_(layer.weight, std=self.config.d_model**-0.5)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Run a `with` block in evaluation mode, and restore the mode of each module after it."""
+        """Put all modules into evaluation mode in a `with` block, and restore their modes after it."""
         before = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
             yield
         finally:
-            # By `train`, from the model down: a module may do more there, such as split weights
-            # that it has merged for evaluation.
+            # `train` may do more than set a flag: LoRA layers, for example, unmerge their weights.
             for module, training in before:
                 if module.training != training:
                     module.train(training)
@@ -145,14 +145,15 @@ class AdaptiveModel(nn.Module):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model into a folder, as `config.json` and `model.safetensors`.
 
-        Each file is written under a temporary name, flushed and renamed. A model with a learned
-        row for each step keeps the `max_steps` that it was made with.
+        Both files have checksums and are replaced atomically. The present `max_steps` and rules are
+        saved; with `step_signal="learned"`, though, `max_steps` is saved as configured.
 
         Raises
         ------
         ValueError
-            If the folder would not make the model again: a weight is not finite, weights have
-            several dtypes, parts were replaced or shared, or recurrences have different rules.
+            If the model could not be restored from the folder: a weight is not finite, weights
+            have several dtypes, layers were replaced or shared, or recurrences have different
+            rules.
         """
         config = self._config_now()
         outline = _outline(type(self), config)
@@ -160,15 +161,15 @@ class AdaptiveModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, revision: str | None = None) -> Self:
-        """Return the model that `save_pretrained` wrote, in evaluation mode, as `load` does.
+        """Load a model of this class, in evaluation mode; see `load`.
 
         Raises
         ------
         ImportError, OSError
             If there is no such folder, and the repository cannot be downloaded.
         ValueError
-            If the folder is not a model, or its files are damaged or another model's. A file of
-            weights without a checksum, of an older version, is loaded with a warning.
+            If the folder is not a model of this class, or its files are damaged. Files without
+            checksums, from an older version of graphut, are loaded with a warning.
 
         Examples
         --------
@@ -187,7 +188,7 @@ class AdaptiveModel(nn.Module):
         with reraise_for_file(folder / CONFIG, ""):
             config = cls.config_class.from_dict(saved.values)
             if not config.share_weights and config.max_steps > len(shapes):
-                raise ValueError(f"{path} lacks weights of {config.max_steps} layers")
+                raise ValueError(f"{path} does not have weights for {config.max_steps} layers")
             outline = _outline(cls, config)
         check_shapes(path, shapes, outline)
         model = cls(config)
@@ -197,22 +198,22 @@ class AdaptiveModel(nn.Module):
     def push_to_hub(
         self, repository: str, *, private: bool | None = None, commit_message: str = "Add the model"
     ) -> str:
-        """Upload the model to the Hugging Face hub, and return the address of its repository.
+        """Upload the model to the Hugging Face hub, and return the URL of its repository.
 
         Parameters
         ----------
         repository : str
-            A name such as "name/repo". The repository is made if it is not there, and gets a model
-            card if it has none.
+            A name such as "name/repo". The repository is created if it does not exist, and gets a
+            model card if it has none.
         private : bool, optional
-            Let nobody but its owner see a repository that is made.
+            Whether a new repository is private.
         commit_message : str
-            A line for its history.
+            The message of the commit.
 
         Raises
         ------
         ImportError, OSError
-            If `huggingface_hub` is not installed, or the hub cannot be reached or says no.
+            If `huggingface_hub` is not installed, or the hub cannot be reached or refuses.
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder)
@@ -223,13 +224,13 @@ class AdaptiveModel(nn.Module):
             )
 
     def _config_now(self) -> ModelConfig:
-        """Return the configuration with what may be changed after training as it is now."""
+        """Return the configuration with the present `max_steps` and rules."""
         for name in ("max_steps", "rule", "evaluation_rule"):
             found = [getattr(recurrence, name) for recurrence in self._recurrences]
             if any(value != found[0] for value in found):
                 raise ValueError(
                     f"the recurrences have different values of {name}, {found[0]} and {found[-1]}, "
-                    f"and a configuration keeps one: set {name} of the model"
+                    f"but a configuration has only one: set {name} of the model"
                 )
         values = {"max_steps": self.max_steps, **self._rules_now()}
         if self.config.step_signal == "learned":
@@ -237,14 +238,14 @@ class AdaptiveModel(nn.Module):
         return self.config_class.from_dict({**self.config.to_dict(), **values})
 
     def _rules_now(self) -> dict[str, str]:
-        """Return the rules as texts; those of the configuration where they still hold."""
+        """Return the spec strings of the rules that differ from the configuration."""
         found = {}
         if self.config.adaptive and parse_rule(self.config.rule) != self.rule:
             found["rule"] = self.rule.spec()
-        # A model that is not adaptive is built with `FixedDepth`, whatever its rule is now.
-        usual = (self.rule if self.config.adaptive else FixedDepth()).for_evaluation()
+        # A model with adaptive=False was built with `FixedDepth`, whatever its rule is now.
+        default = (self.rule if self.config.adaptive else FixedDepth()).for_evaluation()
         text = self.config.evaluation_rule
-        if self.evaluation_rule != (parse_rule(text) if text else usual):
+        if self.evaluation_rule != (parse_rule(text) if text else default):
             found["evaluation_rule"] = self.evaluation_rule.spec()
         return found
 
@@ -253,24 +254,24 @@ class AdaptiveModel(nn.Module):
         return [part for part in self.children() if isinstance(part, AdaptiveRecurrence)]
 
     def _embed(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
-        """Return first states of tokens that were checked."""
+        """Return the initial states of valid tokens: their scaled embeddings, after dropout."""
         return self.dropout(self._look_up(embedding, token))
 
     def _look_up(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
-        """Return scaled embeddings of tokens that were checked."""
+        """Return the scaled embeddings of valid tokens."""
         return embedding(token) * self.config.d_model**0.5
 
     def _check_rule(self, rule: HaltingRule | None) -> None:
-        if self.config.decodes and isinstance(rule, Global):
+        if self.config.decodes and isinstance(rule, NOT_FOR_DECODERS):
             raise ValueError(
-                f"{rule} cannot halt tokens of a decoder, since later ones must not decide over "
-                "the depth of earlier ones: choose a rule for single tokens, such as ACT()"
+                f"{rule} cannot be used in a decoder, where tokens halt one by one and for good: "
+                "choose another rule, such as ACT()"
             )
 
     def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
-        """Raise `ValueError` if a token, which the message calls `kind`, has no embedding.
+        """Raise `ValueError` if a token, called `kind` in the message, has no embedding.
 
-        It reads numbers: tokens are checked on the CPU, before they go to a GPU.
+        Call it with tokens on the CPU: on a GPU it would synchronise.
         """
         least = largest = 0
         if token.numel() and not torch.compiler.is_compiling():
@@ -285,25 +286,25 @@ class AdaptiveModel(nn.Module):
     def _check_length(self, length: int, what: str) -> None:
         if length > self.config.max_length:
             raise ValueError(
-                f"{what} has {length} tokens, but the model takes {self.config.max_length} at "
-                "most: shorten it, or make the model with a larger max_length"
+                f"{what} has {length} tokens, but the model takes at most {self.config.max_length}"
+                ": shorten it, or make the model with a larger max_length"
             )
 
     def _drawn_positions(self, lengths: Tensor) -> Tensor | None:
-        """Return random positions in training, see `draw_positions`, or `None` to draw none."""
+        """Return random positions in training (see `draw_positions`), or `None`."""
         if not self.training or self.config.max_offset == 0:
             return None
         return draw_positions(lengths, self.config.max_offset, spread=self.config.spread_positions)
 
 
 def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
-    """Return a saved model, of the class that its `config.json` names, in evaluation mode.
+    """Load a saved model, in evaluation mode; its `config.json` names its class.
 
     Parameters
     ----------
     name : str or Path
-        A folder that `save_pretrained` or `graphut train` has written; if there is no such folder,
-        the name of a repository on the Hugging Face hub, such as "name/repo".
+        A folder from `save_pretrained` or `graphut train`. If there is no such folder, the name of
+        a repository on the Hugging Face hub, such as "name/repo".
     revision : str, optional
         The branch, tag or commit of a repository.
 
@@ -312,7 +313,7 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     ImportError, OSError
         If there is no such folder, and the repository cannot be downloaded.
     ValueError
-        If it is no model of graphut, or its files are damaged.
+        If it is not a model of graphut, or its files are damaged.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.nn import ACT, HALTING_PRESETS, FixedDepth, Global, parse_rule
+from graphut.nn import ACT, HALTING_PRESETS, EventDriven, FixedDepth, Global, parse_rule
 from graphut.nn.rules.base import states_read
 from graphut.topology import Topology, parse
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T", bound=type)
+
+# In a decoder, tokens halt one by one and for good, whatever later tokens are.
+NOT_FOR_DECODERS = (Global, EventDriven)
 
 _FORMER_NAMES = {"frame_source": "add_bos_eos"}
 
@@ -177,8 +180,8 @@ class ModelConfig(CheckedConfig):
     def _check_rules(self) -> None:
         for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):
             rule = self._parsed(name, parse_rule)
-            single = "a rule for single tokens: in a decoder, depth must not depend on later tokens"
-            self._check(name, not (self.decodes and isinstance(rule, Global)), single)
+            other = "a rule other than global and event_driven, which do not fit a decoder"
+            self._check(name, not (self.decodes and isinstance(rule, NOT_FOR_DECODERS)), other)
             if name == "evaluation_rule" and not self.adaptive:
                 free = "a rule without probabilities if adaptive is False, such as 'convergence'"
                 self._check(name, not rule.uses_probability, free)

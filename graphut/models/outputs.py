@@ -1,4 +1,4 @@
-"""The results of models, from `forward` (...Output), `predict` (...Prediction) and `generate`."""
+"""Results of models: of `forward` (...Output), `predict` (...Prediction) and `generate`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class SequenceOutput(NamedTuple):
     Parameters
     ----------
     logits : Tensor
-        `(target tokens, target vocabulary)`, of the token that comes next at each target token;
-        `graphut.sentences.target_labels` are the right ones.
+        `(target tokens, target vocabulary)`, logits of the next token at each target token;
+        `graphut.sentences.target_labels` returns the labels.
     encoder, decoder : Ponder
-        Records of the source and the target nodes, the extra nodes of a topology included.
+        Records of the source nodes and of the target nodes, including the extra nodes of a
+        topology.
     """
 
     logits: Tensor
@@ -35,13 +36,13 @@ class LMOutput(NamedTuple):
     Parameters
     ----------
     logits : Tensor
-        `(tokens, vocabulary)`, of the token that comes next at each input token.
+        `(tokens, vocabulary)`, logits of the next token at each input token.
     labels : Tensor
-        `(tokens,)` int64, the token that does come next.
+        `(tokens,)` int64, the next tokens.
     ponder : Ponder
         Record of the nodes: the tokens, and the extra nodes of the topology.
     steps : Tensor
-        `(tokens,)` int64, the steps of the tokens alone.
+        `(tokens,)` int64, the number of steps of each token.
     lengths : Tensor
         `(batch,)` int64 on the CPU, the number of tokens of each text.
     """
@@ -54,12 +55,12 @@ class LMOutput(NamedTuple):
 
 
 class StepAnswers(NamedTuple):
-    """The answers of a `UniversalTransformerClassifier` after one step.
+    """The predictions of a `UniversalTransformerClassifier` after one step.
 
     Parameters
     ----------
     documents : Tensor
-        int64, the documents whose last sentence has taken this step.
+        int64, the documents whose last sentence was active in this step.
     logits : Tensor
         `(documents, classes)`
     """
@@ -76,9 +77,9 @@ class ClassifierOutput(NamedTuple):
     logits : Tensor
         `(batch, classes)`
     ponder, steps, lengths
-        As for `LMOutput`, of the sentences of each document.
+        As in `LMOutput`, for the sentences of each document.
     answers : list of StepAnswers, optional
-        The answers after every step, if asked for.
+        The predictions after every step, with `get_steps=True`.
     """
 
     logits: Tensor
@@ -98,7 +99,7 @@ class PointerOutput(NamedTuple):
     tokens : Tensor
         `(tokens,)` int64, the word at each position.
     ponder, steps, lengths
-        As for `LMOutput`, of the words of each passage.
+        As in `LMOutput`, for the words of each passage.
     """
 
     scores: Tensor
@@ -109,7 +110,7 @@ class PointerOutput(NamedTuple):
 
 
 class GraphOutput(NamedTuple):
-    """The output of a `UniversalGraphTransformer` for a graph or a batch of them.
+    """The output of a `UniversalGraphTransformer` for a graph or a batch of graphs.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ class GraphOutput(NamedTuple):
     ponder : Ponder
         Record of the nodes.
     steps : list of FrontierRows, optional
-        The active nodes of each step, see `AdaptiveRecurrence`; if asked for.
+        The active nodes of each step, with `get_steps=True`; see `AdaptiveRecurrence`.
     """
 
     logits: Tensor
@@ -129,16 +130,16 @@ class GraphOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassifierPrediction:
-    """The likeliest class of a document.
+    """The predicted class of a document.
 
     Parameters
     ----------
     label : int
-        The likeliest class.
+        The most likely class.
     log_probabilities : list of float
         The log-probability of each class, in nats.
     steps : list of int
-        Ponder steps of each sentence.
+        The number of steps of each sentence.
     """
 
     label: int
@@ -148,18 +149,18 @@ class ClassifierPrediction:
 
 @dataclass(frozen=True)
 class PointerPrediction:
-    """The likeliest word of a passage.
+    """The predicted word of a passage.
 
     Parameters
     ----------
     word : int
-        The likeliest word, over all of its positions.
+        The most likely word, summed over all of its positions.
     log_probability : float
         The log-probability of `word`, in nats.
     probabilities : list of float
         The probability of each position of the passage.
     steps : list of int
-        Ponder steps of each word.
+        The number of steps of each word.
     """
 
     word: int
@@ -177,14 +178,14 @@ class Generation:
     tokens : list of int
         The generated tokens, without `bos` and `eos`.
     score : float
-        Log-probability of the sequence, in nats, `eos` included if it came.
+        Log-probability of the sequence, in nats, including `eos` if it was generated.
     steps : list of int
-        Ponder steps of each generated token, `eos` included if it came.
+        The number of steps of each generated token, including `eos` if it was generated.
     source_steps : list of int
-        Ponder steps of each source token, or of each token of the prompt.
+        The number of steps of each source token, or of each token of the prompt.
     encoder, decoder : Ponder, optional
-        Records of the nodes of the sequence, with the attention weights, if asked for. A language
-        model has no encoder.
+        Records of the nodes of the sequence, with attention weights, if `get_attention=True`. A
+        language model has no encoder.
     """
 
     tokens: list[int]
@@ -196,11 +197,11 @@ class Generation:
 
     @property
     def ended(self) -> bool:
-        """True if `eos` came before the longest length was reached."""
+        """True if `eos` was generated before the maximum length was reached."""
         return len(self.steps) > len(self.tokens)
 
     def _repr_html_(self) -> str:
-        """Return the tokens shaded by their steps: what a notebook shows."""
+        """Return HTML for a notebook: the tokens, shaded by their numbers of steps."""
         read = range(1, len(self.source_steps) + 1)
         written = [*self.tokens, "eos"][: len(self.steps)]
         return steps_html({"read": (read, self.source_steps), "written": (written, self.steps)})

@@ -17,7 +17,7 @@ from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer, load
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
-from graphut.nn import Convergence, FixedDepth, Global, PonderNet, Quantile, Threshold
+from graphut.nn import Convergence, EventDriven, FixedDepth, Global, PonderNet, Quantile, Threshold
 from tests.helpers import assert_same
 from tests.models.cases import (
     SOURCES,
@@ -61,10 +61,10 @@ def test_rules_of_a_model_without_halting_are_saved(tmp_path: Path) -> None:
     assert_same([logits_of(again)], [logits_of(model)])
 
 
-def test_rules_of_a_decoder_are_not_global(model: UniversalTransformer) -> None:
-    for name in ("rule", "evaluation_rule"):
-        with pytest.raises(ValueError, match=r"Global\(.* cannot halt tokens of a decoder"):
-            setattr(model, name, Global())
+def test_rules_of_a_decoder_halt_single_tokens_for_good(model: UniversalTransformer) -> None:
+    for name, rule in (("rule", Global()), ("evaluation_rule", EventDriven())):
+        with pytest.raises(ValueError, match=rf"{type(rule).__name__}\(.* cannot be used in a dec"):
+            setattr(model, name, rule)
 
 
 def test_adaptive_model_takes_another_default_dtype() -> None:

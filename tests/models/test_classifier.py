@@ -189,7 +189,7 @@ def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
         ([[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
         ([[[2]], [[3], [2, -1]]], r"documents\[1\]\[1\] contains -1"),
         ([[[2] * 5]], "a sentence has 5 words, but the model takes 4 at most"),
-        ([[[2]] * 7], "a document has 7 tokens, but the model takes 6 at most"),
+        ([[[2]] * 7], "a document has 7 tokens, but the model takes at most 6"),
     ],
 )
 def test_classifier_refuses_documents_that_do_not_fit(documents: Any, message: str) -> None:

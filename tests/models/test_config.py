@@ -100,8 +100,8 @@ def test_config_quotes_a_wrong_value(name: str, value: Any) -> None:
             {"evaluation_rule": "convergence:patience=0"},
             "evaluation_rule cannot be 'convergence:patience=0': patience must be at least 1",
         ),
-        ({"rule": "global"}, "rule must be a rule for single tokens"),
-        ({"evaluation_rule": "global:act"}, "evaluation_rule must be a rule for single tokens"),
+        ({"rule": "global"}, "rule must be a rule other than global and event_driven"),
+        ({"evaluation_rule": "event_driven"}, "evaluation_rule must be a rule other than global"),
         (
             {"adaptive": False, "evaluation_rule": "threshold"},
             "evaluation_rule must be a rule without probabilities if",
@@ -239,7 +239,7 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
             "transition must be 'positionwise' if a topology",
         ),
         (LANGUAGE, {"geometric_attention": True}, "geometric_attention must be False: a language"),
-        (LANGUAGE, {"rule": "global:act"}, "rule must be a rule for single tokens"),
+        (LANGUAGE, {"rule": "global:act"}, "rule must be a rule other than global"),
         (
             GRAPH,
             {"layer": "gat", "scale_by_degree": True},

@@ -287,7 +287,7 @@ def test_from_pretrained_refuses_a_model_of_another_class(tmp_path: Path) -> Non
         ([[2], []], False, r"texts\[1\] is empty: a window needs a token"),
         ([[2], [3, 7]], True, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
         ([[2, -1]], True, r"texts\[0\] contains -1"),
-        ([[2] * 20], True, "a text, with its <eos>, has 21 tokens, but the model takes 20"),
+        ([[2] * 20], True, "a text, with its <eos>, has 21 tokens, but the model takes at most 20"),
     ],
 )
 def test_language_model_refuses_texts_that_do_not_fit(

@@ -223,7 +223,7 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"encoder_topology": "(" * 100_000}, r"config.json: "),
         (
             {"max_steps": 10**6, "adaptive": False, "share_weights": False},
-            "model.safetensors lacks weights of 1000000 layers",
+            "model.safetensors does not have weights for 1000000 layers",
         ),
     ],
 )
@@ -335,7 +335,7 @@ def test_save_pretrained_refuses_what_could_not_be_loaded(tmp_path: Path) -> Non
         (share, "the model cannot be saved: it lacks weights source_embedding.weight"),
         (spoil, "the model cannot be saved: encoder.halting.linear.bias holds NaN or infinity"),
         (widen, "the model cannot be saved: there are weights in torch.float32, torch.float64"),
-        (shorten, r"different values of max_steps, 1 and \d+, and a configuration keeps one"),
+        (shorten, r"different values of max_steps, 1 and \d+, but a configuration has only one"),
         (change, "different values of evaluation_rule, .*: set evaluation_rule of the model"),
     ):
         model = UniversalTransformer(small())

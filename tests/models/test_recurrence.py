@@ -141,7 +141,7 @@ def test_learned_positions_reach_as_far_as_the_longest_sentence(add_bos_eos: boo
     longest = [2] * (4 if add_bos_eos else 6)
     for _ in range(20):
         model(model.sentence_graph([longest], [[2] * 5]))
-    with pytest.raises(ValueError, match="has 7 tokens, but the model takes 6 at most"):
+    with pytest.raises(ValueError, match="has 7 tokens, but the model takes at most 6"):
         model(model.sentence_graph([[*longest, 2]], [[2]]))
 
 

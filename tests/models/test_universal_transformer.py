@@ -199,7 +199,7 @@ class TestBadInput:
             ([[2], []], r"sources\[1\] is empty"),
             ([[2], [3, 7]], "source token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
             ([[2, -1]], r"sources\[0\] contains -1"),
-            ([[2] * 21], r"a source sentence has 2\d tokens, but the model takes 20"),
+            ([[2] * 21], r"a source sentence has 2\d tokens, but the model takes at most 20"),
         ],
     )
     def test_model_refuses_wrong_sources(
@@ -215,7 +215,7 @@ class TestBadInput:
         ("target", "message"),
         [
             ([2, 8], "target token 8 is outside the vocabulary of 7 tokens, 0 to 6"),
-            ([2] * 20, "a target sentence has 21 tokens, but the model takes 20"),
+            ([2] * 20, "a target sentence has 21 tokens, but the model takes at most 20"),
         ],
     )
     def test_model_refuses_wrong_targets(self, target: list[int], message: str) -> None:
