@@ -131,7 +131,7 @@ class AdaptiveModel(nn.Module):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Put all modules into evaluation mode in a `with` block, and restore their modes after it."""
+        """Put all modules into evaluation mode in a `with` block, and restore them after it."""
         before = [(module, module.training) for module in self.modules()]
         self.eval()
         try:

@@ -1,4 +1,4 @@
-"""The Universal Transformer as a classifier of documents."""
+"""The Universal Transformer as a document classifier."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from graphut.sentences import Sentences, flatten
 
 
 class UniversalTransformerClassifier(EncoderModel):
-    """An adaptive Universal Transformer over sentences (arXiv 1807.03819, section 3.1).
+    """An adaptive Universal Transformer whose nodes are sentences (arXiv 1807.03819, section 3.1).
 
-    A node is a sentence. It starts as the sum of its words' embeddings, each times a learned
-    mask of the word's position in the sentence, feature by feature (arXiv 1612.03969, Eq. 2).
-    Masks are drawn around one: were all of them ones, "a is above b" would begin as "b is above
-    a", and a model may never learn to tell them apart. One step is repeated over the graph of a
-    document's sentences, and the class is read from the last one: the question, where a document
-    is facts and a question. tensor2tensor's code has masks of ones, and reads the class from the
-    mean over sentences: `mask_init` and `readout` in the configuration. A sequence of symbols is
-    classified as a document whose sentences are of one word.
+    The initial state of a sentence is the sum of its word embeddings, each multiplied by a learned
+    mask for the position of the word in the sentence (arXiv 1612.03969, Eq. 2). Masks are
+    initialised around one: with all ones, "a is above b" and "b is above a" would have the same
+    initial state, and a model may never learn to distinguish them. One step is repeated over the
+    graph of the sentences of a document. The last sentence, usually the question, predicts the
+    class. For the variant of tensor2tensor, masks of ones and the mean over sentences, set
+    `mask_init` and `readout` in the configuration. To classify a sequence of symbols, pass a
+    document with one symbol per sentence.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class UniversalTransformerClassifier(EncoderModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Initialise all parameters again."""
         super().reset_parameters()
         nn.init.normal_(self.mask, mean=1.0, std=float(self.config.mask_init == "normal"))
 
@@ -70,9 +70,9 @@ class UniversalTransformerClassifier(EncoderModel):
         documents : sequence of sequences of sequences of int
             The words of each sentence of each document, as token ids.
         get_attention : bool
-            Also keep the attention weights between sentences, as `output.ponder.attention`.
+            Also return the attention weights between sentences, as `output.ponder.attention`.
         get_steps : bool
-            Also return the answers after every step, for a loss at each of them.
+            Also return the predictions after every step, for a loss at each step.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class UniversalTransformerClassifier(EncoderModel):
         return ClassifierOutput(self._read_out(states, last), ponder, steps, lengths, answers)
 
     def _read_out(self, states: Tensor, last: Tensor) -> Tensor:
-        """Return the logits of documents, of which `last` are the last sentences."""
+        """Return the logits of documents, whose last sentences are `last`."""
         read = states[last]
         if self.config.readout == "mean":
             sizes = last.diff(prepend=last.new_full((1,), -1))
@@ -104,7 +104,7 @@ class UniversalTransformerClassifier(EncoderModel):
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:
-        """Return the likeliest class of each of the `documents`, whatever the others are.
+        """Return the most likely class of each document, independent of the other documents.
 
         Examples
         --------
@@ -122,12 +122,12 @@ class UniversalTransformerClassifier(EncoderModel):
         return [ClassifierPrediction(*each) for each in found]
 
     def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return all words, and the sizes of sentences in words and of documents in sentences."""
+        """Return all words, the number of words per sentence, and of sentences per document."""
         if not hasattr(documents, "__len__"):
-            raise TypeError(f"documents must be a list, got {documents!r}: make it a list")
+            raise TypeError(f"documents must be a list, got {documents!r}")
         for index, document in enumerate(documents):
             if not hasattr(document, "__len__") or isinstance(document, str):
-                raise TypeError(f"documents[{index}] is {document!r}: it must list sentences")
+                raise TypeError(f"documents[{index}] is {document!r}, not a list of sentences")
         lengths = torch.tensor([len(document) for document in documents], dtype=torch.int64)
         if len(lengths) == 0 or int(lengths.min()) == 0:
             what = f"documents[{int(lengths.argmin())}]" if len(lengths) else "documents"
@@ -136,7 +136,7 @@ class UniversalTransformerClassifier(EncoderModel):
         try:
             words, sizes = flatten(list(chain.from_iterable(documents)), "sentences")
         except (TypeError, ValueError):
-            for index, document in enumerate(documents):  # which says where it is
+            for index, document in enumerate(documents):  # raises an error that names the document
                 flatten(document, f"documents[{index}]")
             raise
         if int(sizes.min()) == 0:
@@ -146,13 +146,13 @@ class UniversalTransformerClassifier(EncoderModel):
             raise ValueError(f"documents[{index}][{place}] is empty: a sentence needs a word")
         if int(sizes.max()) > self.config.longest_sentence:
             raise ValueError(
-                f"a sentence has {int(sizes.max())} words, but the model takes "
-                f"{self.config.longest_sentence} at most (longest_sentence in its configuration)"
+                f"a sentence has {int(sizes.max())} words, but the model takes at most "
+                f"{self.config.longest_sentence} (longest_sentence in its configuration)"
             )
         return words, sizes, lengths
 
     def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
-        """Return the masked sums of words, `(sentences, d)`."""
+        """Return the masked sums of word embeddings, `(sentences, d)`."""
         self._check_tokens(words, self.embedding, "word")
         words, sentence, position = upload([words, *ragged_arange(sizes)], self.device)
         embedded = self._look_up(self.embedding, words)

@@ -1,4 +1,4 @@
-"""The base of models without a decoder, which read the answer from the last node."""
+"""The base class of models with only an encoder, whose last node asks the question."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from graphut.topology import node_positions, parse, token_nodes
 
 
 class Encoded(NamedTuple):
-    """A batch of texts after the encoder."""
+    """The output of an encoder for a batch of texts."""
 
     states: Tensor  # (nodes, d)
     last: Tensor  # (batch,) int64, the last node of each text
     steps: Tensor  # (nodes,) int64
-    ponder: Ponder  # of all nodes, with the extra nodes of the topology
-    by_step: list[StepStates] | None  # if asked for
+    ponder: Ponder  # of all nodes, including the extra nodes of the topology
+    by_step: list[StepStates] | None  # with get_steps=True
 
 
 class StepStates(NamedTuple):
-    """The states after a step; those of nodes that have halted are their last ones."""
+    """The states after one step."""
 
-    states: Tensor  # (nodes, d)
-    active: Tensor  # int64, the texts whose last node has taken this step
+    states: Tensor  # (nodes, d); halted nodes keep their last state
+    active: Tensor  # int64, the texts whose last node was active in this step
 
 
 class EncoderModel(AdaptiveModel):
-    """An encoder over the nodes of each text, of which the last one asks the question.
+    """A base class of models that encode the nodes of each text; the last node is the question.
 
-    Positions count from the first node, or back from the last one, so that those just before the
-    question are always the same (arXiv 1503.08895, section 4.1). Or they count from the first node,
-    and the last one has a position of its own, as in tensor2tensor, which fills up every story.
+    With `positions="end"`, positions count backwards from the last node, so that the nodes just
+    before the question always have the same positions (arXiv 1503.08895, section 4.1). With
+    `"fixed"`, the last node always has position `max_length`, as in tensor2tensor, which pads every
+    story to one length.
     """
 
     config: EncoderConfig
@@ -52,9 +53,10 @@ class EncoderModel(AdaptiveModel):
     def _encode(
         self, feat: Tensor, lengths: Tensor, get_attention: bool, get_steps: bool = False
     ) -> Encoded:
-        """Encode texts from first states `feat`, `(nodes, d)`.
+        """Encode texts.
 
-        `lengths`, `(batch,)` int64 on the CPU, are the numbers of nodes of the texts.
+        `feat`, `(nodes, d)`, are the initial states, and `lengths`, `(batch,)` int64 on the CPU, is
+        the number of nodes of each text.
         """
         last = lengths.cumsum(0) - 1
         position = node_positions(self.topology, lengths)

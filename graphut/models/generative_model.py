@@ -1,4 +1,4 @@
-"""The base of models that generate sequences token by token."""
+"""The base class of models that generate sequences token by token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphut.topology import Topology
 
 
 class GenerativeModel(AdaptiveModel):
-    """A model whose recurrence `decoder` and linear layer `output` predict the next token."""
+    """A base class of models with a causal recurrence, `decoder`, and a linear layer, `output`."""
 
     decoder: AdaptiveRecurrence
     output: nn.Linear
@@ -45,38 +45,43 @@ class GenerativeModel(AdaptiveModel):
         generator: torch.Generator | None = None,
         get_attention: bool = False,
     ) -> list[Generation]:
-        """Answer sources or continue prompts: greedily, by beam search, or by sampling.
+        """Generate a target for each source, or a continuation of each prompt.
 
-        Every token, of a prompt too, is computed once, over a cache of the steps that each earlier
-        token took. Each result is without the prompt, and does not depend on the other sequences
-        of the batch, except for random numbers.
+        Decoding is greedy, or by beam search or sampling. Each token is computed once, with cached
+        keys and values of earlier tokens at every step that they took. A result does not depend on
+        the other sequences in the batch, except for random numbers.
 
         Parameters
         ----------
         sequences : sequence of sequences of int
-            Source tokens; of a language model the prompts, of which one may be empty.
+            Source tokens; for a language model, prompts, which may be empty.
         max_length : int
-            Generated tokens at most, `eos` included.
+            Maximum number of generated tokens, including `eos`.
         beam_size : int
-            Hypotheses kept for each sequence; 1 is greedy.
+            Number of hypotheses kept for each sequence; 1 is greedy decoding.
         length_penalty : float
-            Of beam search: 0 ranks by log-probability, more prefers longer sequences.
+            For beam search: 0 ranks by log-probability, larger values prefer longer sequences.
         temperature : float, optional
-            Draw tokens, at this temperature; below 1, likely tokens become likelier.
+            Sample tokens at this temperature; values below 1 sharpen the distribution.
         top_p : float, optional
-            Draw among the likeliest tokens that together have this probability.
+            Sample among the most likely tokens whose probabilities sum to this value.
         generator : torch.Generator, optional
-            Of the drawn tokens, on the CPU; torch's own if not given.
+            Generator for sampling, on the CPU; by default, torch's global one.
         get_attention : bool
-            Also keep the attention weights, as `result.encoder.attention`,
-            `result.decoder.attention` and `result.decoder.cross_attention`. The decoder's cache has
-            none: each sequence is run once more, by itself, with the tokens that were chosen.
+            Also return the attention weights, as `result.encoder.attention`,
+            `result.decoder.attention` and `result.decoder.cross_attention`. The cached decoder
+            does not keep them, so each generated sequence is run once more, by itself.
+
+        Returns
+        -------
+        list of Generation
+            One for each sequence, without the tokens of its prompt.
 
         Raises
         ------
         ValueError
-            If an option is out of range, the sequences do not fit the model, a weight is not a
-            finite number, or attention is asked for under a rule that draws, as `Sampled`.
+            If an option is out of range, the sequences do not fit the model, a weight is not
+            finite, or attention is requested with a random halting rule such as `Sampled`.
 
         Examples
         --------
@@ -93,7 +98,7 @@ class GenerativeModel(AdaptiveModel):
             if get_attention and rule.needs_members:
                 raise ValueError(
                     f"get_attention=True runs each sequence once more by itself, and {rule} would "
-                    "draw other steps there: choose another evaluation_rule, as Quantile()"
+                    "draw other steps there: choose another evaluation_rule, such as Quantile()"
                 )
         with self.evaluating():
             found = self._generate(sequences, options)
@@ -108,12 +113,12 @@ class GenerativeModel(AdaptiveModel):
 
     @abstractmethod
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
-        """Return an answer with the records of its encoder and decoder, and their attention."""
+        """Run the model on a generated sequence, and add its records with attention weights."""
 
     def _search(
         self, decoder: TokenDecoder, first: Tensor, options: SearchOptions, steps: list[list[int]]
     ) -> list[Generation]:
-        """Generate a sequence after each first token; `steps` are those of sources or prompts."""
+        """Generate sequences from first tokens; `steps` go into `Generation.source_steps`."""
         search = beam_search if options.beam_size > 1 else sample
         hypotheses = search(decoder, first, options, never=BOS)
         return [
@@ -126,13 +131,13 @@ class GenerativeModel(AdaptiveModel):
         if not bool(logits.isfinite().all()):
             raise ValueError(
                 f"a logit is {logits[~logits.isfinite()][0].item()}: a weight of the model is not "
-                "a finite number"
+                "finite"
             )
         return logits
 
     @property
     def _is_extended(self) -> bool:
-        """True if hooks or other classes in the decoder do what the cached decoder leaves out."""
+        """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
         loop = adaptive_loop(self.decoder)
         transitions = [step.transition for step in loop.steps]
         classes = PositionwiseTransition, SeparableConvTransition
@@ -146,9 +151,9 @@ class GenerativeModel(AdaptiveModel):
         sentences: Tensor,
         source: EncodedSource | None = None,
     ) -> TokenDecoder:
-        """Return the cached decoder where it is exact; else warn once and return the plain one."""
+        """Return the cached decoder if it is exact; otherwise warn once and return the other."""
         parts = (self.decoder, source, topology, embed, self._predict, sentences)
-        # Extra nodes may change with every token, and the cache holds tokens alone.
+        # The cache has only tokens, and extra nodes may change with every token.
         cacheable = topology.stable and not topology.has_extra_nodes
         extended = self._is_extended
         if cacheable and not extended and (source is None or source.topology.stable):
@@ -160,9 +165,9 @@ class GenerativeModel(AdaptiveModel):
                 which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
             reason = f"{which} not known to be stable as a sentence grows"
             if extended:
-                reason = "hooks or classes of your own in the decoder act on whole sentences"
+                reason = "hooks or custom classes in the decoder act on whole sentences"
             warnings.warn(
-                f"{reason}: every token runs the whole prefix again",
-                stacklevel=5,  # past _generate, generate and torch.no_grad, to the caller
+                f"{reason}, so the whole prefix is run again for every token",
+                stacklevel=5,  # the caller of generate, which torch.no_grad wraps
             )
         return PrefixDecoder(*parts)

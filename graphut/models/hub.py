@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub, where their names are such as `name/repo`, and their cards."""
+"""Download from and upload to the Hugging Face hub, and model cards."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def model_folder(name: str | Path, revision: str | None = None) -> Path:
-    """Return the folder of that name; if there is none, download the repository of that name.
+    """Return the folder `name`; if it does not exist, download the repository `name` first.
 
-    Only the configuration and the weights are taken. The hub's own cache keeps them. Raise
-    `OSError` if there is no such repository or revision, or no way to the hub, and `ValueError` if
-    there is no model in the repository.
+    Only the configuration and the weights are downloaded, into the cache of `huggingface_hub`.
+    Raise `OSError` if there is no such repository or revision, or the hub cannot be reached, and
+    `ValueError` if the repository does not contain a model.
     """
     folder = Path(name)
     if folder.exists() or not _REPOSITORY.fullmatch(str(name)):
         if revision is not None:
-            raise ValueError(f"revision={revision!r} is for a repository; {name} is a folder")
+            raise ValueError(f"revision={revision!r} needs a repository, but {name} is a folder")
         return folder
     at = "" if revision is None else f" at revision {revision!r}"
-    with _asking(f"there is no folder {name}, and no {name} on the Hugging Face hub{at}") as hub:
+    with _hub_client(
+        f"there is no folder {name}, and no {name} on the Hugging Face hub{at}"
+    ) as hub:
         files = [CONFIG, WEIGHTS]
         found = Path(hub.snapshot_download(str(name), revision=revision, allow_patterns=files))
     for file in files:
@@ -52,12 +54,12 @@ def push_folder(
     message: str,
     keep: Sequence[str] = (),
 ) -> str:
-    """Put files of a folder into a repository of the hub, and return its address.
+    """Upload files of a folder to a repository on the hub, and return the repository's URL.
 
-    The repository is made if it is not there: a public one, unless `private` is true. Files named
-    in `keep` stay as they are where the repository has them.
+    The repository is created if it does not exist, as a public one unless `private` is true. Files
+    named in `keep` are not replaced if the repository has them.
     """
-    with _asking(f"cannot upload to {repository} on the Hugging Face hub") as hub:
+    with _hub_client(f"cannot upload to {repository} on the Hugging Face hub") as hub:
         address = hub.create_repo(repository, private=private, exist_ok=True)
         new = [name for name in files if name not in keep or not hub.file_exists(repository, name)]
         hub.upload_folder(
@@ -67,20 +69,19 @@ def push_folder(
 
 
 @contextmanager
-def _asking(problem: str) -> Iterator[HfApi]:
-    """Yield the client of the hub; raise `OSError`, which begins with the problem, for an error."""
+def _hub_client(problem: str) -> Iterator[HfApi]:
+    """Yield a client of the hub; turn its errors into `OSError`s that begin with `problem`."""
     try:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError
     except ImportError:
-        advice = "to ask it, pip install 'graphut[hub]'"
-        raise ImportError(f"{problem}: {advice}") from None
+        raise ImportError(f"{problem}: for the hub, pip install 'graphut[hub]'") from None
     try:
         yield HfApi(library_name="graphut", library_version=__version__)
     except RepositoryNotFoundError as error:
         advice = "check the name, and log in if it is private (hf auth login)"
         raise OSError(f"{problem}: {advice}") from error
-    except Exception as error:  # those of its HTTP client have no base in common with others
+    except Exception as error:  # errors of its HTTP client have no common base class
         raise OSError(f"{problem}: {' '.join(str(error).split())}") from error
 
 
@@ -103,20 +104,20 @@ import graphut
 model = graphut.load("{name}")
 ```
 
-A model on the hub is loaded with `pip install "graphut[hub]"`.
+Loading from the hub needs `pip install "graphut[hub]"`.
 {about}
 ## Configuration
 
-{options}; the rest is as by default.
+{options}; all other options have their default values.
 """
 
 
 def model_card(
     name: str, model: nn.Module, config: ModelConfig, *, about: str = "", license: str | None = None
 ) -> str:
-    """Return the card of the model that `graphut.load(name)` loads.
+    """Return a model card, in Markdown, for the model that `graphut.load(name)` loads.
 
-    `about` are more sections, in Markdown, and `license` is the hub's short name of a license.
+    `about` has further sections, and `license` is the hub's short name of a license.
     """
     values = {field: getattr(config, field.name) for field in fields(config)}
     changed = [f"`{f.name}={value}`" for f, value in values.items() if value != f.default]

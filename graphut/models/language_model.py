@@ -25,8 +25,8 @@ from graphut.topology import node_positions, parse
 class UniversalTransformerLM(GenerativeModel):
     """A decoder-only adaptive Universal Transformer (arXiv 1807.03819, sections 3.2 and 3.3).
 
-    One step is repeated over a causal graph of each text's tokens until each node halts. The input
-    begins with `bos`, and each token predicts the next one.
+    One step is repeated over a causal graph of the tokens of each text, until each node halts. The
+    input begins with `bos`, and each token predicts the next one.
 
     Examples
     --------
@@ -52,17 +52,16 @@ class UniversalTransformerLM(GenerativeModel):
     def forward(
         self, texts: Sentences, *, ends: bool = True, get_attention: bool = False
     ) -> LMOutput:
-        """Predict every token of each text from those before it.
+        """Compute the logits of every token of each text, given the earlier tokens.
 
         Parameters
         ----------
         texts : sequence of sequences of int
             Tokens without `bos` and `eos`: lists, 1-D integer tensors or arrays.
         ends : bool
-            Whether `eos` is to be predicted at the end of each text; `False` for windows out of
-            longer texts.
+            Whether to predict `eos` at the end of each text; `False` for windows of longer texts.
         get_attention : bool
-            Also keep the attention weights between tokens, as `output.ponder.attention`.
+            Also return the attention weights between tokens, as `output.ponder.attention`.
 
         Raises
         ------
@@ -76,7 +75,7 @@ class UniversalTransformerLM(GenerativeModel):
         layout = nodes.checked_layout(causal_layout(self.topology, nodes.lengths))
         layout, token, labels = upload([layout, nodes.token, labels], self.device)
         feat = nodes.first_states(self._embed(self.embedding, token))
-        # Drawn after dropout, as ever: the same seed gives the same run.
+        # Positions are drawn after dropout, so that old seeds still give the same runs.
         positions = nodes.positions(self._drawn_positions(nodes.lengths))
         out, ponder, *_ = self.decoder(
             layout, feat, positions=upload([positions], self.device)[0], get_attention=get_attention
@@ -86,9 +85,9 @@ class UniversalTransformerLM(GenerativeModel):
 
     @torch.no_grad()
     def log_likelihood(self, texts: Sentences, *, ends: bool = True) -> list[Tensor]:
-        """Return the log-probability, in nats, of every token of each text, given earlier ones.
+        """Return the log-probability of every token of each text, given the earlier tokens.
 
-        The result is `(tokens,)` for each text, with that of `eos` at the end if the texts end.
+        The result for each text is `(tokens,)`, in nats, and includes `eos` if `ends` is true.
         Parameters are as for `forward`.
 
         Examples
@@ -129,7 +128,7 @@ class UniversalTransformerLM(GenerativeModel):
         return replace(answer, decoder=self([text], ends=answer.ended, get_attention=True).ponder)
 
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
-        """Return the input nodes and their labels."""
+        """Return the input nodes, and the tokens that they predict."""
         tokens, lengths = flatten(texts, "texts")
         self._check_tokens(tokens, self.embedding, "token")
         if ends:

@@ -1,4 +1,4 @@
-"""The nodes of one side of a batch of sentences: tokens and extra nodes, and their positions."""
+"""Nodes of source or target sentences: tokens, extra nodes, and their positions."""
 
 from __future__ import annotations
 
@@ -16,63 +16,64 @@ from graphut.topology import Topology, token_nodes, with_extra_nodes
 
 @dataclass(frozen=True, eq=False)
 class SentenceNodes:
-    """The tokens of all sources or targets, and the extra nodes of their topology.
+    """The nodes of all sources, or of all targets, of a batch.
 
-    They stay where their graph is, on the CPU: what a model reads there goes to its device at once.
+    The tensors are on the CPU. A model uploads what it needs to its device in one transfer.
     """
 
-    topology: Topology  # who attends to whom on this side
-    lengths: Tensor  # (batch,) int64 on the CPU, tokens of each sentence
+    topology: Topology
+    lengths: Tensor  # (batch,) int64, the number of tokens of each sentence
     token: Tensor  # (num_tokens,) int64
     position: Tensor  # (num_nodes,)
 
     @classmethod
     def from_graph(cls, graph: DGLGraph, side: str, topology: Topology) -> SentenceNodes:
-        """Return the nodes of type `side` of a graph from `sentence_graph`.
+        """Return the nodes of type `side`, "source" or "target", of a graph from `sentence_graph`.
 
-        ValueError if they are not those of the topology.
+        Raise `ValueError` if their numbers do not fit the topology.
         """
         data = graph.nodes[side].data
         is_token = data["token"] != NO_TOKEN
         first = data["position"][is_token] == 1
         if graph._batch_num_nodes is None and int(first.sum()) > 1:
             raise ValueError(
-                f"the {side} nodes of the graph have lost their sentences, as DGL drops them where "
-                "a graph is saved or changed: set_batch_num_nodes and set_batch_num_edges give "
-                "them back"
+                f"the {side} nodes of the graph are no longer divided into sentences, because DGL "
+                "drops the batch when a graph is saved or changed: restore it with "
+                "set_batch_num_nodes and set_batch_num_edges"
             )
         lengths = token_lengths(graph, side)
         if not torch.equal(lengths + topology.extra_nodes(lengths), graph.batch_num_nodes(side)):
             raise ValueError(
-                f"the {side} nodes of the graph are not those of the model's topology "
+                f"the {side} nodes of the graph do not fit the model's topology "
                 f"{str(topology)!r}: make the graph with the model's own sentence_graph"
             )
         return cls(topology, lengths, data["token"][is_token], data["position"])
 
     def first_states(self, embedded: Tensor) -> Tensor:
-        """Return `(num_nodes, d)`: the embeddings of tokens, and first states of extra nodes."""
+        """Return the initial states `(num_nodes, d)`, given the embedded tokens."""
         return with_extra_nodes(self.topology, embedded, self.lengths)
 
     def checked_layout(self, layout: EdgeLayout) -> EdgeLayout:
-        """Return a layout among the nodes; raise ValueError if a node has no in-edge."""
+        """Return the layout; raise `ValueError` if a node has no in-edge."""
         if layout.has_empty_rows:
             node = int((layout.in_degrees == 0).nonzero()[0])
             first = starts(layout.dst_lengths)
             number = node - int(first[first <= node].max())
-            raise sees_nothing(self.topology, number)
+            raise no_in_edge(self.topology, number)
         return layout
 
     def select_tokens(self, rows: Tensor) -> Tensor:
-        """Return the rows of the tokens, given a row for each node."""
+        """Select the rows of tokens from a table with one row per node."""
         if not self.topology.has_extra_nodes:
             return rows
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]
 
     def positions(self, drawn: Tensor | None, position: Tensor | None = None) -> Tensor:
-        """Return the position of each node, `(num_nodes,)`.
+        """Replace the position of each node, `(num_nodes,)`, by a drawn one.
 
-        That is `self.position`, or `position` in its place. `drawn`, from `draw_positions`, says
-        what replaces the positions 0, 1, 2, ... of each sentence; others are interpolated.
+        `drawn` is the result of `draw_positions`, or `None` to leave positions unchanged. Row `i`
+        has the new positions for the positions 0, 1, 2, ... of sentence `i`; other positions are
+        interpolated linearly. `position` is `self.position` by default.
         """
         position = self.position if position is None else position
         if drawn is None:
@@ -83,33 +84,33 @@ class SentenceNodes:
         return low + (position - below) * (high - low)
 
     def expand(self, by_sentence: Tensor) -> Tensor:
-        """Repeat a value of each sentence, `(batch,)`, for all of its nodes, `(num_nodes,)`."""
+        """Repeat the value of each sentence, `(batch,)`, for its nodes; return `(num_nodes,)`."""
         nodes = self.lengths + self.topology.extra_nodes(self.lengths)
         return torch.repeat_interleave(by_sentence, nodes).to(self.position.device)
 
 
-def sees_nothing(topology: Topology, node: int) -> ValueError:
+def no_in_edge(topology: Topology, node: int) -> ValueError:
     """Return the error for a node of a sentence that has no in-edge."""
     return ValueError(
-        f"the topology {str(topology)!r} leaves node {node} of a sentence without a node to see: "
-        f"let each see itself, as in '({topology})|window:0'"
+        f"in the topology {str(topology)!r}, node {node} of a sentence has no in-edge: add "
+        f"self-loops, as in '({topology})|window:0'"
     )
 
 
 def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
-    """Draw a position for each of the positions 0, 1, ..., `length` of each sentence.
+    """Draw new values for the positions 0, 1, ..., `length` of each sentence.
 
-    So a model meets the positions of longer sentences in training. The drawn positions are whole
-    numbers that rise, at most `length + max_offset`. Without `spread` all positions of a sentence
-    move by one number, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4). With `spread`
-    they are a random subset, in order, of a range of random width and start ("Randomized
-    Positional Encodings Boost Length Generalization of Transformers", arXiv 2305.16843, where the
-    range is always the whole). Here the logarithm of the width is uniform, and half of the ranges
-    start at 0, so that a model also sees neighbours side by side and the first positions, as in
-    evaluation.
+    In this way a model meets, in training, the positions of longer sentences. The values are
+    increasing integers up to `length + max_offset`. Without `spread`, all positions of a sentence
+    move by one offset, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4).
 
-    `lengths`, `(batch,)` int64, are the last positions of sentences. The result is
-    `(batch, longest + 1)` int64; after its own `length` a row goes on one by one.
+    With `spread`, the values are a sorted random subset of a range, as in "Randomized Positional
+    Encodings Boost Length Generalization of Transformers" (arXiv 2305.16843). There the range is
+    always `0..length + max_offset`. Here its width has a log-uniform distribution, and half of the
+    ranges start at 0, so that a model also meets adjacent and small positions, as in evaluation.
+
+    `lengths`, `(batch,)` int64, has the last position of each sentence. The result is
+    `(batch, longest + 1)` int64; positions beyond the `length` of a row continue in steps of 1.
     """
     position = torch.arange(int(lengths.max()) + 1)
     if not spread:
@@ -125,13 +126,13 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
 
 
 def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
-    """Count tokens 1, 2, ... from the start of a sentence, and from 1 again after a separator.
+    """Return positions that start at 1 in each sentence and again after each separator.
 
-    So symbols that belong together, each in its part of a sequence, get the same position
-    ("Position Coupling", arXiv 2405.20671).
+    Corresponding symbols in different parts of a sequence then have the same position ("Position
+    Coupling", arXiv 2405.20671).
 
-    `token`, `(num_tokens,)` int64, are the tokens of all sentences; `first`, of the same shape, is
-    for each the index of the token of its sentence that counts as 1.
+    `token`, `(num_tokens,)` int64, has the tokens of all sentences. `first`, of the same shape, has
+    for each token the index of the token of its sentence that has position 1.
     """
     index = torch.arange(len(token), device=token.device)
     after = torch.where(token == separator, index + 1, 0).roll(1)
@@ -140,7 +141,7 @@ def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
 
 
 def _random_subsets(width: Tensor, sizes: Tensor) -> Tensor:
-    """Draw in each row a subset of `0..width - 1` of a size, in order, with zeros after it."""
+    """Draw a sorted subset of `0..width - 1` for each row, padded with zeros."""
     number = torch.arange(int(width.max()))
     key = torch.rand(len(width), len(number)).masked_fill(number >= width, 2.0)
     chosen = key.argsort(1).argsort(1) < sizes

@@ -1,4 +1,4 @@
-"""The Universal Transformer as a pointer into a passage."""
+"""The Universal Transformer as a pointer to words of a passage."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from graphut.sentences import Sentences, flatten
 class UniversalTransformerPointer(EncoderModel):
     """An adaptive Universal Transformer that answers with a word of the passage.
 
-    Reading comprehension as in arXiv 1807.03819, section 3.3: the next word of a passage is one
-    that the passage has. A node is a word. The state of the last one is the question, every state
-    is scored against it, and the probability of a word is the sum over its positions: the
-    attention-sum reader (arXiv 1603.01547, Eq. 1 and 2), but with a learned map `W, b` of the
-    question, since here one encoder reads both: `score_i = x_i . (W x_last + b) / sqrt(d)`.
+    It is for reading comprehension as in arXiv 1807.03819, section 3.3, where the next word of a
+    passage also occurs in the passage. Nodes are words. The last state `x_last` is the question,
+    and position `i` has the score `x_i . (W x_last + b) / sqrt(d)`. The probability of a word is
+    the sum of the softmax over its positions. This is the attention-sum reader (arXiv 1603.01547,
+    Eqs. 1 and 2) with a learned linear map of the question, because one encoder reads both.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class UniversalTransformerPointer(EncoderModel):
         passages : sequence of sequences of int
             The words before the answer, as token ids: lists, 1-D tensors or arrays.
         get_attention : bool
-            Also keep the attention weights between words, as `output.ponder.attention`.
+            Also return the attention weights between words, as `output.ponder.attention`.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class UniversalTransformerPointer(EncoderModel):
 
     @torch.no_grad()
     def predict(self, passages: Sentences) -> list[PointerPrediction]:
-        """Return the likeliest word of each of the `passages`, whatever the others are.
+        """Return the most likely word of each passage, independent of the other passages.
 
         Examples
         --------
@@ -94,9 +94,10 @@ class UniversalTransformerPointer(EncoderModel):
 
 
 def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
-    """Return the log-probability of a word in each passage, `(batch,)`, over all its positions.
+    """Return the log-probability of one word per passage, `(batch,)`, summed over its positions.
 
-    `answers`, `(batch,)` int64, is a word for each; it is `-inf` where the passage lacks the word.
+    `answers`, `(batch,)` int64, are the words. The result is `-inf` if a passage does not contain
+    its word.
     """
     passage = torch.repeat_interleave(output.lengths).to(output.scores.device)
     here = (output.tokens == answers.to(passage.device)[passage]).nonzero()[:, 0]
@@ -104,9 +105,9 @@ def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
 
 
 def likeliest(output: PointerOutput) -> tuple[Tensor, Tensor]:
-    """Return the likeliest word of each passage and its log-probability, `(batch,)` each.
+    """Return the most likely word of each passage and its log-probability, `(batch,)` each.
 
-    Of equally likely words, the one with the least id is returned.
+    Ties are broken in favour of the smaller token id.
     """
     passage = torch.repeat_interleave(output.lengths).to(output.scores.device)
     pairs, index = torch.stack([passage, output.tokens], 1).unique(dim=0, return_inverse=True)

@@ -1,4 +1,4 @@
-"""The recurrence of an encoder or a decoder, made from a configuration."""
+"""Builders of layers from configurations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphut.nn.transition import Transition
 
 
 def make_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
-    """Make an attention layer of a configuration, with further options of the layer."""
+    """Build the attention layer of a configuration; `options` are further arguments."""
     return MultiHeadAttention(
         config.d_model,
         config.num_heads,
@@ -45,17 +45,27 @@ def make_recurrence(
     attention_layer: Callable[[], Any] | None = None,
     **options: Any,
 ) -> AdaptiveRecurrence:
-    """Make the adaptive recurrence of an encoder or a decoder.
+    """Build the adaptive recurrence of an encoder or a decoder.
 
-    In a `causal` one, a transition reads earlier tokens alone. With `cross_attention` it also
-    attends to the output of another recurrence; `extra_nodes` are no tokens, and read none of it.
-    `attention_layer` makes a layer in the place of attention.
-    Other `options` replace arguments of `AdaptiveRecurrence`.
+    Parameters
+    ----------
+    config : ModelConfig
+        The configuration.
+    causal : bool
+        Whether a separable convolution only reads earlier tokens.
+    cross_attention : bool
+        Whether a step also attends to the output of another recurrence.
+    extra_nodes : bool
+        Whether there are nodes other than tokens, which do not take part in cross-attention.
+    attention_layer : callable, optional
+        A function that builds another layer instead of attention.
+    **options
+        Arguments of `AdaptiveRecurrence` that replace those from the configuration.
     """
     attention = partial(make_attention, config)
 
     def step(is_last: bool = True) -> UniversalTransformerStep:
-        # Extra nodes see no source; the sentence graph has checked that all tokens do.
+        # Extra nodes have no cross edges; the sentence graph checks that all tokens have one.
         cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
             attention(geometric=config.geometric_attention and not causal)
@@ -96,7 +106,7 @@ def make_recurrence(
 def _position_signal(config: ModelConfig) -> Signal | str | None:
     if config.position_signal != "learned":
         return None if config.position_signal == "none" else config.position_signal
-    # From 0, where a frame of the source begins, to where random offsets end.
+    # Positions start at 0 with add_bos_eos, and random offsets extend them.
     return LearnedSignal(config.max_length + config.max_offset + 1, config.d_model, first=0)
 
 

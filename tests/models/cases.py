@@ -50,7 +50,7 @@ def build_model(seed: int = 10, **options: Any) -> UniversalTransformer:
 
 def logits_of(model: UniversalTransformer) -> torch.Tensor:
     """What a model says of `SOURCES` and `TARGETS`."""
-    return model(model.sentence_graph(SOURCES, TARGETS)).logits.detach()
+    return model(SOURCES, TARGETS).logits.detach()
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def plain_greedy(model: UniversalTransformer, source: list[int], max_length: int
     tokens: list[int] = []
     score, steps = 0.0, []
     while len(steps) < max_length and tokens[-1:] != [EOS]:
-        logits, encoder, decoder = model(model.sentence_graph([source], [tokens]))
+        logits, encoder, decoder = model([source], [tokens])
         steps.append(int(decoder.steps[len(tokens)]))  # tokens come before extra nodes
         likely = logits[-1].log_softmax(-1)
         tokens.append(1 + int(likely[1:].argmax()))  # bos is never taken

@@ -188,7 +188,7 @@ def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
         ([[[2]], [[3], []]], r"documents\[1\]\[1\] is empty: a sentence needs a word"),
         ([[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
         ([[[2]], [[3], [2, -1]]], r"documents\[1\]\[1\] contains -1"),
-        ([[[2] * 5]], "a sentence has 5 words, but the model takes 4 at most"),
+        ([[[2] * 5]], "a sentence has 5 words, but the model takes at most 4"),
         ([[[2]] * 7], "a document has 7 tokens, but the model takes at most 6"),
     ],
 )
@@ -208,5 +208,5 @@ def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
 def test_classifier_refuses_what_can_be_read_once_and_documents_without_sentences() -> None:
     with pytest.raises(TypeError, match="documents must be a list, got <generator"):
         build_classifier()(document for document in [[[2]]])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"documents\[1\] is 5: it must list sentences"):
+    with pytest.raises(TypeError, match=r"documents\[1\] is 5, not a list of sentences"):
         build_classifier()([[[2]], 5])  # type: ignore[list-item]

@@ -106,13 +106,13 @@ class TestUnstableTopologies:
         ({"length_penalty": -0.5}, "length_penalty must be 0 or more, got -0.5"),
         ({"length_penalty": math.nan}, "length_penalty must be 0 or more, got nan"),
         ({"length_penalty": math.inf}, "length_penalty must be 0 or more, got inf"),
-        ({"temperature": 0}, "temperature must be finite and above 0, got 0; leave it out"),
-        ({"temperature": math.nan}, "temperature must be finite and above 0, got nan"),
-        ({"temperature": math.inf}, "temperature must be finite and above 0, got inf"),
+        ({"temperature": 0}, "temperature must be finite and positive, got 0; omit it"),
+        ({"temperature": math.nan}, "temperature must be finite and positive, got nan"),
+        ({"temperature": math.inf}, "temperature must be finite and positive, got inf"),
         ({"top_p": 0.0}, r"top_p must lie in \(0, 1\], got 0.0"),
         ({"top_p": 1.1}, r"top_p must lie in \(0, 1\], got 1.1"),
-        ({"beam_size": 2, "top_p": 0.5}, "beam_size=2 and sampling"),
-        ({"beam_size": 3, "temperature": 1.0}, "beam_size=3 and sampling"),
+        ({"beam_size": 2, "top_p": 0.5}, "beam_size=2 cannot be combined with sampling"),
+        ({"beam_size": 3, "temperature": 1.0}, "beam_size=3 cannot be combined with sampling"),
     ],
     ids=str,
 )
@@ -216,7 +216,7 @@ def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
 
 
 @pytest.mark.parametrize("hooked", [False, True])
-@pytest.mark.filterwarnings("ignore:hooks or classes of your own in the decoder")
+@pytest.mark.filterwarnings("ignore:hooks or custom classes in the decoder")
 def test_generate_draws_steps_by_the_number_of_a_text_in_the_batch(hooked: bool) -> None:
     sizes = {"vocab_size": 7, "d_model": 8, "num_heads": 2, "max_steps": 6}
     rules = {"rule": "ponder_net", "evaluation_rule": "sampled"}

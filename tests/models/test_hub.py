@@ -74,7 +74,7 @@ def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub) -> None:
     assert model_folder("ann/sort") == Path("ann/sort")
     assert torch.equal(logits_of(graphut.load("ann/sort")), logits_of(build_model(seed=1)))
     with pytest.raises(
-        ValueError, match=r"revision='v1' is for a repository; ann/sort is a folder"
+        ValueError, match=r"revision='v1' needs a repository, but ann/sort is a folder"
     ):
         model_folder("ann/sort", "v1")
 

@@ -208,7 +208,7 @@ def test_language_model_with_hooks_runs_the_prefix_again_as_in_training() -> Non
     model = build()
     attention = model.decoder.step.attention
     attention.register_forward_hook(lambda module, args, out: out / 2)
-    with pytest.warns(UserWarning, match="hooks or classes of your own.*whole prefix again"):
+    with pytest.warns(UserWarning, match="hooks or custom classes.*whole prefix is run"):
         found = model.generate(TEXTS, max_length=5)
     attention._forward_hooks.clear()
     attention.output.weight.data /= 2
@@ -231,7 +231,7 @@ def test_language_model_decodes_with_what_hooks_and_own_classes_do(part: str) ->
         step.transition.register_forward_hook(lambda module, args, out: 2 * out)
     else:
         model.decoder.register_forward_hook(lambda module, args, out: (2 * out[0], *out[1:]))
-    with pytest.warns(UserWarning, match="hooks or classes of your own"):
+    with pytest.warns(UserWarning, match="hooks or custom classes"):
         [found] = model.generate([[3, 2]], max_length=4)
     [scores] = model.log_likelihood([[3, 2, *found.tokens]], ends=found.ended)
     assert found.score == pytest.approx(float(scores[2:].sum()))
@@ -302,7 +302,7 @@ def test_language_model_refuses_texts_that_do_not_fit(
 def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
     model = build(topology="edges:0,0,0,1,1,1")
     for call in (lambda: model([[2, 3, 4]]), lambda: model.generate([[2, 3, 4]], max_length=3)):
-        with pytest.raises(ValueError, match="leaves node 2 of a sentence without a node to see"):
+        with pytest.raises(ValueError, match="node 2 of a sentence has no in-edge"):
             call()
 
 
@@ -312,7 +312,7 @@ def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
         ([], {}, "prompts is empty"),
         ([[2, 7]], {}, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
         ([[2] * 19], {}, "a prompt and an output of max_length=3 has 22 tokens, but the model"),
-        ([[2]], {"temperature": 0}, "temperature must be finite and above 0, got 0"),
+        ([[2]], {"temperature": 0}, "temperature must be finite and positive, got 0"),
     ],
 )
 def test_generate_refuses_prompts_that_do_not_fit(

@@ -13,12 +13,11 @@ from torch import Tensor
 
 from graphut.models.nodes import SentenceNodes, draw_positions, restart_positions
 from graphut.nn.signals import encode
-from graphut.sentences import sentence_graph
+from graphut.sentences import EOS, sentence_graph
 from graphut.topology import Topology, node_positions, parse, token_nodes, with_extra_nodes
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
 SENTENCES = [[5, 3, 4], [2]]
-SPECS = ["complete", "star", "window:1|virtual:2", "binary_partition:1"]
 
 
 def read(graph_spec: str, topology: Topology) -> SentenceNodes:
@@ -26,35 +25,35 @@ def read(graph_spec: str, topology: Topology) -> SentenceNodes:
     return SentenceNodes.from_graph(graph, "source", topology)
 
 
-def test_sentence_nodes_refuse_a_graph_whose_sentences_are_lost() -> None:
+def test_from_graph_refuses_a_graph_that_is_not_divided_into_sentences() -> None:
     graph = sentence_graph(SENTENCES)
     graph.add_edges([0], [2], etype="encode")  # DGL drops the batch
-    with pytest.raises(ValueError, match="source nodes of the graph have lost their sentences"):
+    with pytest.raises(ValueError, match="source nodes of the graph are no longer divided into se"):
         SentenceNodes.from_graph(graph, "source", parse("complete"))
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_sentence_nodes_select_tokens_from_all_nodes(spec: str) -> None:
+@pytest.mark.parametrize(
+    ("graph_spec", "spec"), [("star", "complete"), ("complete", "star"), ("virtual:2", "star")]
+)
+def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
+    with pytest.raises(ValueError, match=f"source nodes .* do not fit .* '{spec}': make the"):
+        read(graph_spec, parse(spec))
+
+
+@pytest.mark.parametrize("spec", ["complete", "star", "window:1|virtual:2", "binary_partition:1"])
+def test_sentence_nodes_select_tokens_and_move_positions(spec: str) -> None:
     topology = parse(spec)
     nodes = read(spec, topology)
     assert (nodes.token.tolist(), nodes.lengths.tolist()) == ([5, 3, 4, 2], [3, 1])
     first = nodes.first_states(nodes.token[:, None].double())
     assert torch.equal(first, with_extra_nodes(topology, nodes.token[:, None].double(), [3, 1]))
-    rows = torch.arange(len(first))
-    assert torch.equal(nodes.select_tokens(rows), token_nodes(topology, [3, 1]))
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_positions_move_a_whole_sentence_by_an_offset(spec: str) -> None:
-    nodes = read(spec, parse(spec))
-    position = node_positions(parse(spec), [3, 1])
+    assert torch.equal(nodes.select_tokens(torch.arange(len(first))), token_nodes(topology, [3, 1]))
+    position, of_first = node_positions(topology, [3, 1]), topology.num_nodes(3)
+    others = len(position) - of_first
     assert nodes.positions(None) is nodes.position and torch.equal(nodes.position, position)
-    first = parse(spec).num_nodes(3)
     moved = nodes.positions(torch.arange(4) + torch.tensor([[10], [20]])) - position
-    assert moved.tolist() == [10] * first + [20] * (len(position) - first)
-    assert nodes.expand(torch.tensor([5, 6])).tolist() == [5] * first + [6] * (
-        len(position) - first
-    )
+    assert moved.tolist() == [10] * of_first + [20] * others
+    assert nodes.expand(torch.tensor([5, 6])).tolist() == [5] * of_first + [6] * others
 
 
 def test_positions_interpolate_between_drawn_positions() -> None:
@@ -66,21 +65,11 @@ def test_positions_interpolate_between_drawn_positions() -> None:
     assert star.positions(drawn, star.position + 0.5).tolist() == [7.5, 14, 26, 14, 10.5, 10.5]
 
 
-@pytest.mark.parametrize(
-    ("graph_spec", "spec"), [("star", "complete"), ("complete", "star"), ("virtual:2", "star")]
-)
-def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
-    with pytest.raises(ValueError, match=f"source nodes .* not those of .* '{spec}': make the"):
-        read(graph_spec, parse(spec))
-
-
-EOS = 1
-
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(torch.tensor)
 
 
 @given(lengths, st.integers(0, 30), st.booleans(), st.integers(0, 1000))
-def test_draw_positions_rise_and_stay_within_the_offset(
+def test_draw_positions_increase_and_stay_within_the_offset(
     lengths: torch.Tensor, room: int, spread: bool, seed: int
 ) -> None:
     torch.manual_seed(seed)
@@ -94,14 +83,14 @@ def test_draw_positions_rise_and_stay_within_the_offset(
             assert bool((own.diff() == 1).all())
 
 
-def test_draw_positions_draws_every_offset_alike() -> None:
+def test_draw_positions_draws_all_offsets_equally_often() -> None:
     torch.manual_seed(0)
     first = draw_positions(torch.full((4000,), 3), 3, spread=False)[:, 0]
     assert all(900 < first.tolist().count(offset) < 1100 for offset in range(4))
 
 
 def test_draw_positions_spread_has_the_documented_distribution() -> None:
-    # 2 of 0..3, in ranges that are 2 to 4 wide.
+    # 2 of 0..3, in ranges of width 2 to 4.
     torch.manual_seed(0)
     drawn = draw_positions(torch.ones(30_000, dtype=torch.int64), 2, spread=True)
     counts = Counter(map(tuple, drawn.tolist()))
@@ -125,15 +114,9 @@ def test_draw_positions_reaches_the_end_of_a_wide_range() -> None:
     assert int((drawn[:, -1] - drawn[:, 0]).min()) < 60  # and close together
 
 
-def test_draw_positions_without_offset_moves_nothing() -> None:
-    for spread in (False, True):
-        drawn = draw_positions(torch.tensor([3, 1]), 0, spread=spread)
-        assert drawn.tolist() == [[0, 1, 2, 3]] * 2
-
-
 @pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    """The positions that signals were made for: those of sources, those of targets, ..."""
+    """The positions for which signals were computed: for sources, for targets, ..."""
     seen: list[Tensor] = []
 
     def spy(signal: Any, positions: Tensor, like: Tensor) -> Tensor:
@@ -145,7 +128,7 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 
 
 def offsets(positions: Tensor, lengths: list[int]) -> list[int]:
-    """The one offset of each sentence."""
+    """The offset of each sentence, which all of its positions share."""
     parts = positions.split(lengths)
     found = [part - torch.arange(1, len(part) + 1) for part in parts]
     assert all(len(offset.unique()) == 1 for offset in found)
@@ -158,22 +141,17 @@ def lengths_of(positions: Tensor) -> list[int]:
     return [end - start for start, end in zip(first, ends, strict=True)]
 
 
-def test_model_positions_of_a_pair_share_one_offset_in_training(signals: list[Tensor]) -> None:
+def test_model_positions_of_a_pair_share_one_random_offset_in_training(
+    signals: list[Tensor],
+) -> None:
     model, pairs = build_model(max_offset=3).train(), 200
     torch.manual_seed(0)
-    model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
-    source, target = signals
-    drawn = offsets(source, [2] * pairs)
-    assert drawn == offsets(target, [4] * pairs)
-    assert set(drawn) == {0, 1, 2, 3}
-    assert all(30 < drawn.count(offset) < 70 for offset in range(4))
-
-
-def test_model_positions_are_drawn_anew_for_each_batch(signals: list[Tensor]) -> None:
-    model = build_model(max_offset=10_000).train()
     for _ in range(2):
-        logits_of(model)
-    assert not torch.equal(signals[0], signals[2])
+        model([[2, 3]] * pairs, [[2, 3, 4]] * pairs)
+    source, target, later, _ = signals
+    drawn = offsets(source, [2] * pairs)
+    assert drawn == offsets(target, [4] * pairs) != offsets(later, [2] * pairs)
+    assert all(30 < drawn.count(offset) < 70 for offset in range(4))
 
 
 def test_model_positions_have_no_offset_in_evaluation(signals: list[Tensor]) -> None:
@@ -185,17 +163,17 @@ def test_model_positions_have_no_offset_in_evaluation(signals: list[Tensor]) -> 
         assert set(offsets(positions, lengths_of(positions))) == {0}
 
 
-def test_model_positions_of_a_pair_are_spread_alike(signals: list[Tensor]) -> None:
+def test_model_positions_of_a_pair_are_spread_equally(signals: list[Tensor]) -> None:
     model, pairs = build_model(max_offset=9, spread_positions=True).train(), 50
     torch.manual_seed(0)
-    model(model.sentence_graph([[2, 3]] * pairs, [[2, 3, 4]] * pairs))
+    model([[2, 3]] * pairs, [[2, 3, 4]] * pairs)
     source, target = signals[0].view(pairs, 2), signals[1].view(pairs, 4)
     assert torch.equal(source, target[:, :2])
     assert bool((target.diff() >= 1).all()) and int(target.max()) <= 13
     assert len(target.diff().unique()) > 3
 
 
-def test_model_positions_count_the_frame_outside(signals: list[Tensor]) -> None:
+def test_model_positions_of_bos_and_eos_are_outside_the_sentence(signals: list[Tensor]) -> None:
     logits_of(model := build_model(add_bos_eos=True))
     assert signals[0].tolist() == [*range(6), *range(3), *range(8)]
     assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
@@ -236,12 +214,12 @@ def test_model_positions_restart_after_a_separator(
     signals: list[Tensor], framed: bool, expected: list[list[int]]
 ) -> None:
     model = build_model(restart_after=2, add_bos_eos=framed, max_offset=9)
-    graph = model.sentence_graph([[3, 4, 2, 5, 2, 3], [2], [4, 3]], TARGETS)
-    model(graph)
+    sources = [[3, 4, 2, 5, 2, 3], [2], [4, 3]]
+    model(sources, TARGETS)
     place = [p for row in expected for p in row]
     assert signals[0].tolist() == place
     signals.clear()
-    model.train()(graph)
+    model.train()(sources, TARGETS)
     offsets = (signals[0] - torch.tensor(place)).split(list(map(len, expected)))
     assert [len(part.unique()) for part in offsets] == [1, 1, 1]
 

@@ -26,6 +26,7 @@ SHAPES: list[dict[str, Any]] = [
     {"share_embeddings": True, "tie_output": False},
     {"source_vocab": 9, "norm": "pre", "transition": "sepconv"},
     {"adaptive": False, "decoder_topology": "window:2&causal"},
+    {"share_weights": False, "adaptive": False, "scale_by_degree": True, "norm": "pre"},
 ]
 
 

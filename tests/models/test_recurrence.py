@@ -46,7 +46,9 @@ def test_make_recurrence_makes_a_causal_decoder_with_cross_attention() -> None:
 @pytest.mark.parametrize(
     ("spec", "may_be_empty"), [("causal", False), ("star&causal", True), ("window:1&causal", False)]
 )
-def test_make_recurrence_lets_only_extra_nodes_see_no_source(spec: str, may_be_empty: bool) -> None:
+def test_make_recurrence_lets_only_extra_nodes_have_no_cross_edges(
+    spec: str, may_be_empty: bool
+) -> None:
     step = UniversalTransformer(small(decoder_topology=spec)).decoder.step
     assert step.cross_attention is not None
     assert step.cross_attention.allow_zero_in_degree == may_be_empty
@@ -54,7 +56,7 @@ def test_make_recurrence_lets_only_extra_nodes_see_no_source(spec: str, may_be_e
 
 
 @pytest.mark.parametrize("transition", ["positionwise", "sepconv"])
-def test_make_recurrence_drops_features_inside_the_transition(transition: str) -> None:
+def test_make_recurrence_drops_hidden_features_of_the_feed_forward_layer(transition: str) -> None:
     config = small(transition=transition, activation_dropout=0.25)
     [drop] = [m for m in make_recurrence(config).step.transition.modules() if type(m) is nn.Dropout]
     assert drop.p == 0.25
@@ -82,7 +84,7 @@ def test_make_recurrence_follows_the_configuration() -> None:
     assert (part.rule, part.evaluation_rule) == (FixedDepth(), Convergence(0.1))
 
 
-def test_make_recurrence_gives_each_layer_its_weights() -> None:
+def test_make_recurrence_gives_each_layer_its_own_weights() -> None:
     part = make_recurrence(small(share_weights=False, adaptive=False), cross_attention=True)
     assert [adaptive_loop(part).step(t) for t in range(1, 6)] == list(part.step)
     assert all(step.cross_attention is not None for step in part.step)
@@ -120,7 +122,7 @@ def test_make_recurrence_gives_training_decoding_and_folders_the_same_signals(
     assert_same_generations(found, [plain_greedy(model, source, 3) for source in SOURCES])
     model.save_pretrained(tmp_path)
     assert torch.equal(logits_of(UniversalTransformer.from_pretrained(tmp_path)), logits_of(model))
-    model.train()(model.sentence_graph(SOURCES, TARGETS)).logits.sum().backward()
+    model.train()(SOURCES, TARGETS).logits.sum().backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None or not name.endswith("_signal.weight")
 
@@ -140,9 +142,9 @@ def test_learned_positions_reach_as_far_as_the_longest_sentence(add_bos_eos: boo
     model = build_model(position_signal="learned", **options).train()
     longest = [2] * (4 if add_bos_eos else 6)
     for _ in range(20):
-        model(model.sentence_graph([longest], [[2] * 5]))
+        model([longest], [[2] * 5])
     with pytest.raises(ValueError, match="has 7 tokens, but the model takes at most 6"):
-        model(model.sentence_graph([[*longest, 2]], [[2]]))
+        model([[*longest, 2]], [[2]])
 
 
 def test_learned_steps_keep_their_number_in_a_folder(tmp_path: Path) -> None:
@@ -154,17 +156,6 @@ def test_learned_steps_keep_their_number_in_a_folder(tmp_path: Path) -> None:
     again.max_steps = 6
     with pytest.raises(ValueError, match="of size 5 has rows for 1 to 5, not for 6"):
         logits_of(again)
-
-
-@pytest.mark.parametrize("share_weights", [True, False])
-def test_make_recurrence_goes_through_a_folder(tmp_path: Path, share_weights: bool) -> None:
-    options = {"share_weights": share_weights, "scale_by_degree": True, "norm": "pre"}
-    model = build_model(adaptive=share_weights, **options)
-    model.save_pretrained(tmp_path)
-    again = UniversalTransformer.from_pretrained(tmp_path)
-    assert again.config == model.config
-    assert torch.equal(logits_of(again), logits_of(model))
-    assert again.generate(SOURCES) == model.generate(SOURCES)
 
 
 def test_max_steps_of_a_plain_transformer_cannot_change() -> None:

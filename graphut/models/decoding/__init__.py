@@ -1,1 +1,1 @@
-"""Decoding: greedy, sampling and beam search over a cache as deep as each token pondered."""
+"""Greedy decoding, sampling and beam search, with keys and values cached for every step."""

@@ -1,8 +1,8 @@
-"""The cached decoder: it computes each token once, over the keys and values of earlier tokens.
+"""A decoder with a key/value cache, which computes each token once.
 
-With a causal topology all states of a token depend on earlier tokens alone, so their keys and
-values at each step are all that is needed. A hypothesis is a path of nodes; hypotheses that begin
-alike share nodes, and choosing among them copies no keys or values.
+With a causal topology, the states of a token depend only on earlier tokens, so it is enough to keep
+the keys and values of earlier tokens at each step. A hypothesis is a path of cached nodes.
+Hypotheses with a common prefix share nodes, so reordering them copies no keys or values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import TokenDecoder
-from graphut.models.nodes import sees_nothing
+from graphut.models.nodes import no_in_edge
 from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.recurrence import adaptive_loop
@@ -26,20 +26,21 @@ from graphut.topology import Topology
 
 @dataclass(eq=False)
 class CachedDecoder(TokenDecoder):
-    """A decoder with a cache.
+    """A decoder with a key/value cache.
 
-    It is exact where the topologies are stable: a token's in-edges stay as the sentence grows.
+    It is exact if the topologies are stable: the in-edges of a token do not change when the
+    sentence grows.
     """
 
     def __post_init__(self) -> None:
-        """Begin with empty caches."""
+        """Create empty caches."""
         super().__post_init__()
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
         self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
-        self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a sepconv transition
+        self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a separable convolution
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend hypotheses by a token each; see `TokenDecoder`."""
+        """Extend each hypothesis by one token; see `TokenDecoder`."""
         parents = parents.cpu()
         feat = self.embed(tokens)
         self.combined.add_nodes(len(parents))
@@ -48,7 +49,7 @@ class CachedDecoder(TokenDecoder):
         positions = torch.full((len(feat),), length, device=feat.device)
         loop = adaptive_loop(self.recurrence)
         sentences = self.sentences.to(feat.device)
-        # The newest token's place is the last in each sentence.
+        # Random halting rules draw numbers by sentence and by the position of the token.
         members = GraphMembers(sentences, torch.full_like(sentences, length - 1), 0, sentences)
         found = loop.run(
             _NewestTokens(self), feat, positions, len(feat), members=members, settle=True
@@ -57,7 +58,7 @@ class CachedDecoder(TokenDecoder):
 
 
 class _NewestTokens:
-    """The context of the newest token of each hypothesis: the cache, as an `AttentionContext`."""
+    """An `AttentionContext` in which the newest token of each hypothesis reads the cache."""
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self.decoder = decoder
@@ -108,16 +109,16 @@ class _NewestTokens:
 
 
 def _in_neighbours(topology: Topology, length: int) -> Tensor:
-    """Return the positions, `(k,)`, that the last token of a sentence of `length` attends to."""
+    """Return the positions `(k,)` that the last token of a sentence of `length` attends to."""
     tokens = torch.tensor([length])
     _, source = topology.sorted_in_edges(tokens - 1, tokens, tokens)
     if not len(source):
-        raise sees_nothing(topology, length - 1)
+        raise no_in_edge(topology, length - 1)
     return source
 
 
 def _intervals_of(rows: int, size: int) -> IntervalLayout:
-    """Return a layout in which each row attends to an interval of its own, all of one size."""
+    """Return a layout in which row `i` attends to the `i`-th group of `size` sources."""
     lo = torch.arange(rows) * size
     one, sizes = torch.ones(rows, dtype=torch.int64), torch.full((rows,), size)
     return IntervalLayout(
@@ -126,9 +127,9 @@ def _intervals_of(rows: int, size: int) -> IntervalLayout:
 
 
 class RaggedCache:
-    """The rows of nodes at each step up to `max_steps`, of which each is stored once.
+    """A cache of one row per node and step, up to `max_steps`.
 
-    A node that halted early has few rows: at later steps its last row is read.
+    A node has rows only for the steps that it took. At later steps its last row is read.
     """
 
     def __init__(self, max_steps: int) -> None:
@@ -137,13 +138,13 @@ class RaggedCache:
         self._used = 0
 
     def add_nodes(self, count: int) -> Tensor:
-        """Make room for new nodes; return their ids, `(count,)`."""
+        """Add nodes without rows; return their ids, `(count,)`."""
         first = self._row_of.shape[0]
         self._row_of = pad(self._row_of, (0, 0, 0, count))
         return torch.arange(first, first + count)
 
     def write(self, nodes: Tensor, step: int, rows: Tensor) -> None:
-        """Store `(R, width)` rows of `nodes` for the steps from `step` (from 1) on."""
+        """Store rows `(R, width)` of `nodes` for `step` (from 1) and all later steps."""
         used = self._used + rows.shape[0]
         if self._rows is None:
             self._rows = rows.new_empty(2 * used, rows.shape[1])
@@ -154,7 +155,7 @@ class RaggedCache:
         self._used = used
 
     def read(self, nodes: Tensor, step: int) -> Tensor:
-        """Return the rows of `nodes`, of any shape, at `step`: that shape with `width` behind."""
+        """Return the rows of `nodes`, of shape `(...)`, at `step`; the result is `(..., width)`."""
         assert self._rows is not None
         rows = self._row_of[:, step - 1][nodes]
         return self._rows[rows.to(self._rows.device)]

@@ -1,4 +1,4 @@
-"""The decoder as a search uses it, and the plain one, which runs the whole prefix again."""
+"""The interface of decoders for search, and the decoder that runs the whole prefix again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.attention.ragged import starts
-from graphut.nn import AdaptiveRecurrence, Global
+from graphut.models.config import NOT_FOR_DECODERS
+from graphut.nn import AdaptiveRecurrence
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
 from graphut.topology.cross import check_has_sources, cross_layout
 
@@ -25,10 +26,10 @@ class EncodedSource:
     topology: Topology  # of cross-attention, from `graphut.topology.cross.cross_topology`
 
     def edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
-        """Return the edges from the source into one target token of each hypothesis.
+        """Return the edges from source tokens to one target token of each hypothesis.
 
-        `sentences`, `(B,)` on the CPU, are those that the hypotheses answer, and `position` is
-        that of the token, from 0. ValueError if a token would see no source token.
+        `sentences`, `(B,)` on the CPU, has the sentence of each hypothesis. `position` is the
+        position of the target token, from 0. Raise `ValueError` if a target token has no in-edge.
         """
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)
@@ -47,21 +48,22 @@ class EncodedSource:
 
 @dataclass(eq=False)
 class TokenDecoder(ABC):
-    """A batch of hypotheses, each a row of ids, which grows by one token at a time."""
+    """A batch of hypotheses that grow by one token at a time."""
 
     recurrence: AdaptiveRecurrence
     source: EncodedSource | None  # of cross-attention, if there is any
     topology: Topology  # of self-attention, causal
     embed: Callable[[Tensor], Tensor]  # from (B,) tokens to (B, d) first states
     predict: Callable[[Tensor], Tensor]  # from (B, d) output states to logits
-    sentences: Tensor  # (B,) int64 on the CPU, that of each hypothesis; at first all of the batch
+    sentences: Tensor  # (B,) int64 on the CPU, the sentence of each hypothesis
 
     def __post_init__(self) -> None:
-        """Begin with an empty hypothesis for each sentence."""
+        """Create an empty hypothesis for each sentence."""
         rule = self.recurrence.active_rule
-        if isinstance(rule, Global):
-            raise ValueError(f"{rule} cannot decode token by token: later ones decide over depth")
-        self.ids = self.sentences.new_empty(len(self.sentences), 0)  # (B, length), on the CPU
+        if isinstance(rule, NOT_FOR_DECODERS):
+            raise ValueError(f"{rule} cannot decode: the states of a token depend on later tokens")
+        # (B, length) on the CPU: tokens, or ids of cached nodes
+        self.ids = self.sentences.new_empty(len(self.sentences), 0)
 
     @property
     def length(self) -> int:
@@ -69,28 +71,37 @@ class TokenDecoder(ABC):
         return self.ids.shape[1]
 
     def extend(self, parents: Tensor, ids: Tensor) -> None:
-        """Replace the hypotheses by those at `parents`, each an id longer."""
+        """Replace hypothesis `i` by hypothesis `parents[i]` followed by `ids[i]`."""
         self.ids = torch.cat([self.ids[parents], ids[:, None]], 1)
         self.sentences = self.sentences[parents]
 
     @abstractmethod
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend hypotheses by a token each.
+        """Extend each hypothesis by one token.
 
-        `parents`, `(B,)` int64, are the rows of the hypotheses that the new ones extend; in the
-        first call those of the sentences. `tokens`, `(B,)` int64, are added. The result is
-        `(B, vocabulary)` logits of the next token, and `(B,)` steps of the added one.
+        Parameters
+        ----------
+        parents : Tensor
+            `(B,)` int64, the index of the present hypothesis that each new one extends.
+        tokens : Tensor
+            `(B,)` int64, the tokens to append.
+
+        Returns
+        -------
+        tuple of Tensor
+            `(B, vocabulary)`, the logits of the next token, and `(B,)`, the number of steps of the
+            appended token.
         """
 
 
 class PrefixDecoder(TokenDecoder):
-    """A decoder without a cache: it runs the whole prefix again for each token.
+    """A decoder without a cache, which runs the whole prefix again for each token.
 
-    It is the reference for the cache, and exact for topologies that change as a sentence grows.
+    It is exact for all causal topologies, and the reference for the cached decoder.
     """
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend hypotheses by a token each; see `TokenDecoder`."""
+        """Extend each hypothesis by one token; see `TokenDecoder`."""
         self.extend(parents.cpu(), tokens.cpu())
         length, lengths = self.length, torch.full((len(self.ids),), self.length)
         feat = self.embed(self.ids.flatten().to(tokens.device))
@@ -106,7 +117,7 @@ class PrefixDecoder(TokenDecoder):
         return self.predict(out[newest]), ponder.steps[newest]
 
     def _cross(self, lengths: Tensor, device: torch.device) -> tuple[EdgeLayout, Tensor] | None:
-        """Return the edges from sources into all tokens of each hypothesis, and the sources."""
+        """Return the cross edges into all tokens of each hypothesis, and the encoded sources."""
         if self.source is None:
             return None
         own = self.source.lengths[self.sentences]

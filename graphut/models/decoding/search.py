@@ -1,4 +1,4 @@
-"""Greedy decoding, sampling and beam search over the hypotheses of a decoder."""
+"""Greedy decoding, sampling and beam search with a `TokenDecoder`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphut.sentences import EOS
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """The options of a search, as `GenerativeModel.generate` explains them."""
+    """The options of a search; see `GenerativeModel.generate`."""
 
     max_length: int = 100
     beam_size: int = 1
@@ -34,27 +34,26 @@ class SearchOptions:
             )
         self._check("length_penalty", 0 <= self.length_penalty < math.inf, "be 0 or more")
         fits = temperature is None or 0 < temperature < math.inf
-        self._check("temperature", fits, "be finite and above 0", "; leave it out for greedy")
+        self._check("temperature", fits, "be finite and positive", "; omit it for greedy decoding")
         self._check("top_p", top_p is None or 0 < top_p <= 1, "lie in (0, 1]")
         if self.beam_size > 1 and self.samples:
             raise ValueError(
-                f"beam_size={self.beam_size} and sampling (temperature, top_p) exclude each other; "
-                "give one of them"
+                f"beam_size={self.beam_size} cannot be combined with sampling (temperature, top_p)"
             )
 
-    def _check(self, name: str, right: bool, must: str, hint: str = "") -> None:
-        if not right:
+    def _check(self, name: str, is_valid: bool, must: str, hint: str = "") -> None:
+        if not is_valid:
             raise ValueError(f"{name} must {must}, got {getattr(self, name)}{hint}")
 
     @property
     def samples(self) -> bool:
-        """True if tokens are drawn from the model's distribution."""
+        """True if tokens are sampled."""
         return self.temperature is not None or self.top_p is not None
 
 
 @dataclass
 class Hypothesis:
-    """A sequence that grows token by token, without `bos`, and with `eos` once it has ended."""
+    """A sequence of generated tokens, without `bos`, and with `eos` at the end if it has ended."""
 
     tokens: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
@@ -62,7 +61,7 @@ class Hypothesis:
 
 
 def exclude(scores: Tensor, never: int | None) -> Tensor:
-    """Return `(B, vocabulary)` scores with minus infinity for one token, if there is one."""
+    """Set the scores `(B, vocabulary)` of the token `never`, if not `None`, to minus infinity."""
     if never is None:
         return scores
     return scores.index_fill(-1, torch.tensor(never, device=scores.device), -torch.inf)
@@ -71,11 +70,11 @@ def exclude(scores: Tensor, never: int | None) -> Tensor:
 def sample(
     decoder: TokenDecoder, first: Tensor, options: SearchOptions, *, never: int | None = None
 ) -> list[Hypothesis]:
-    """Return a hypothesis for each sentence, of drawn tokens or of the likeliest ones (greedy).
+    """Return one hypothesis per sentence, by greedy decoding or by sampling.
 
-    `first`, `(sentences,)` int64, begins the sentences, and the token `never` is not taken. With a
-    `temperature`, which divides the logits, or a `top_p` tokens are drawn: of the likeliest that
-    together have this probability (nucleus sampling, arXiv 1904.09751).
+    `first`, `(sentences,)` int64, has the first input token of each sentence. The token `never` is
+    not generated. Tokens are sampled if `options` has a `temperature`, which divides the logits, or
+    a `top_p` (nucleus sampling, arXiv 1904.09751).
     """
     found = [Hypothesis() for _ in range(len(first))]
     active = list(range(len(first)))
@@ -101,7 +100,7 @@ def _choose(logits: Tensor, options: SearchOptions) -> Tensor:
     if not options.samples:
         return logits.argmax(-1)
     temperature = 1.0 if options.temperature is None else options.temperature
-    # Below the largest and in float64, so that a tiny temperature does not overflow.
+    # Subtract the maximum first, in float64: a tiny temperature must not overflow.
     below = logits.double() - logits.double().amax(-1, keepdim=True)
     probability = (below / temperature).softmax(-1)
     if options.top_p is not None:
@@ -111,7 +110,7 @@ def _choose(logits: Tensor, options: SearchOptions) -> Tensor:
 
 
 def nucleus(probability: Tensor, top_p: float) -> Tensor:
-    """Zero all but the likeliest tokens that together reach `top_p`."""
+    """Keep the most likely tokens, whose probabilities just reach `top_p`, and set others to 0."""
     ordered, token = probability.sort(-1, descending=True)
     before = ordered.cumsum(-1) - ordered
     kept = torch.where(before < top_p, ordered, 0.0)
@@ -120,13 +119,13 @@ def nucleus(probability: Tensor, top_p: float) -> Tensor:
 
 @dataclass
 class _Beam(Hypothesis):
-    """A hypothesis of a sentence, and the row of its parent in the decoder's last batch."""
+    """A hypothesis of a sentence, with the row of its parent in the decoder's last batch."""
 
     sentence: int = 0
     row: int = 0
 
     def rank(self, penalty: float, length: int | None = None) -> float:
-        """Return the logarithm of `divisor / -score`, as the divisor alone may be too large."""
+        """Return `log(divisor / -score)`; a logarithm, since the divisor may overflow."""
         divisor = penalty * math.log((5 + (length or len(self.tokens))) / 6)
         return divisor - math.log(-self.score) if self.score < 0 else math.inf
 
@@ -136,9 +135,9 @@ def beam_search(
 ) -> list[Hypothesis]:
     r"""Return the best finished hypothesis of each sentence; parameters as for `sample`.
 
-    Hypotheses are ranked by their log-probability over
-    :math:`((5 + length) / 6)^{penalty}` (arXiv 1609.08144, Eq. 14), and one that reaches
-    `max_length` counts as finished. Sentences do not influence each other.
+    Hypotheses are ranked by their log-probability divided by
+    :math:`((5 + length) / 6)^{penalty}` (arXiv 1609.08144, Eq. 14). A hypothesis of `max_length`
+    tokens counts as finished. Sentences do not influence each other.
     """
     max_length, penalty = options.max_length, options.length_penalty
     live = [_Beam(sentence=sentence) for sentence in range(len(first))]
@@ -147,7 +146,7 @@ def beam_search(
     for length in range(1, max_length + 1):
         logits, steps = decoder.advance(parents, tokens)
         scores = exclude(logits.double().log_softmax(-1), never)
-        # One more than the beam, as `eos` may be among them.
+        # One more than the beam size, because one of them may be `eos`.
         extended = _extend(live, scores, steps.tolist(), options.beam_size + 1)
         live = []
         for sentence, beams in extended.items():
@@ -155,20 +154,20 @@ def beam_search(
             candidates = [*ended, *([kept] if (kept := best[sentence]) else [])]
             top = best[sentence] = max(candidates, key=lambda b: b.rank(penalty), default=None)
             active = [b for b in beams if b.tokens[-1] != EOS][: options.beam_size]
-            if top is not None:  # drop those that cannot rank higher: a score only falls
+            if top is not None:  # drop hypotheses that cannot win: scores only fall
                 active = [b for b in active if b.rank(penalty, max_length) > top.rank(penalty)]
             live += active
         if not live:  # at `max_length` at the latest, where nothing active is above the best
             break
         parents = torch.tensor([beam.row for beam in live])
         tokens = torch.tensor([beam.tokens[-1] for beam in live], device=first.device)
-    return [beam for beam in best if beam]  # all: at `max_length` every hypothesis is finished
+    return [beam for beam in best if beam]  # no None: at `max_length` every hypothesis ends
 
 
 def _extend(
     live: list[_Beam], scores: Tensor, steps: list[int], count: int
 ) -> dict[int, list[_Beam]]:
-    """Return the `count` likeliest extensions of each beam, by sentence, the likeliest first."""
+    """Return the `count` best extensions of each hypothesis, by sentence, sorted by score."""
     top = scores.topk(min(count, scores.shape[-1]), -1)
     rows = zip(live, top.values.tolist(), top.indices.tolist(), steps, strict=True)
     extended: dict[int, list[_Beam]] = {beam.sentence: [] for beam in live}

@@ -84,7 +84,7 @@ def test_decoders_draw_by_the_number_of_a_sentence_after_others_have_ended() -> 
 @pytest.mark.parametrize("kind", [CachedDecoder, PrefixDecoder])
 def test_decoders_refuse_global_halting(kind: type[TokenDecoder]) -> None:
     setting = build_setting(rule="global")
-    with pytest.raises(ValueError, match=r"Global\(.*\) cannot decode token by token"):
+    with pytest.raises(ValueError, match=r"Global\(.*\) cannot decode: the states of a token"):
         setting.decoder(kind)
     setting.recurrence.evaluation_rule = RULES["quantile"]
     setting.recurrence.eval()
