@@ -13,7 +13,7 @@ from graphut.models.config import EncoderConfig
 from graphut.models.nodes import SentenceNodes
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
-from graphut.nn.loop import FrontierRows
+from graphut.nn.loop_state import FrontierRows
 from graphut.topology import node_positions, parse, token_nodes
 
 

@@ -17,7 +17,7 @@ from graphut.models.decoding.search import SearchOptions, beam_search, sample
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
 from graphut.nn.attention import is_hooked
-from graphut.nn.recurrence import adaptive_loop
+from graphut.nn.recurrence import loop_settings
 from graphut.sentences import BOS, EOS, Sentences, flatten
 from graphut.topology import Topology
 
@@ -138,7 +138,7 @@ class GenerativeModel(AdaptiveModel):
     @property
     def _is_extended(self) -> bool:
         """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
-        loop = adaptive_loop(self.decoder)
+        loop = loop_settings(self.decoder)
         transitions = [step.transition for step in loop.steps]
         classes = PositionwiseTransition, SeparableConvTransition
         known = all(isinstance(transition, classes) for transition in transitions)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from graphut.nn import Ponder
-from graphut.nn.loop import FrontierRows
+from graphut.nn.loop_state import FrontierRows
 from graphut.nn.ponder import steps_html
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import MultiHeadAttention, is_hooked
-from graphut.nn.ponder import Work
+from graphut.nn.ponder import FlopCount
 from graphut.nn.transition import PositionwiseTransition, Transition
 
 
@@ -47,7 +47,7 @@ class AttentionContext(Protocol):
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return attention of packed rows `(A, d)` over the encoder's output."""
 
-    def transit(self, transition: Transition, rows: Tensor) -> Tensor:
+    def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the transition of packed rows `(A, d)`; it may read neighbouring tokens."""
 
 
@@ -94,12 +94,12 @@ class GraphContext:
     combined: Tensor | None = field(default=None, init=False)  # what a convolution reads, (N, d)
     weights: list[Tensor] = field(default_factory=list, init=False)  # (E, H) of each attention
     cross_weights: list[Tensor] = field(default_factory=list, init=False)  # (E_cross, H)
-    work: Work = field(init=False)
+    work: FlopCount = field(init=False)
     _step: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
         """Begin an empty record of the work."""
-        self.work = Work()  # torch.compile does not trace a default_factory
+        self.work = FlopCount()  # torch.compile does not trace a default_factory
 
     @property
     def num_src(self) -> int:
@@ -122,7 +122,7 @@ class GraphContext:
     def branch(self) -> GraphContext:
         """Return a copy for one step, which projects all it reads and has an empty record."""
         own = copy(self)
-        own.work, own.weights, own.cross_weights = Work(), [], []
+        own.work, own.weights, own.cross_weights = FlopCount(), [], []
         own.encoded = None if self.encoded is None else EncoderOutput(self.encoded.feat)
         return own
 
@@ -192,7 +192,7 @@ class GraphContext:
             self.cross_weights.append(weights)
         return out
 
-    def transit(self, transition: Transition, rows: Tensor) -> Tensor:
+    def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the transition of packed rows; it may read neighbouring tokens."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)

@@ -1,20 +1,10 @@
-"""Checks for numbers that are not finite: at once, or without waiting for the device."""
+"""Checks for numbers that are not finite."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from weakref import WeakKeyDictionary
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut.attention.checks import has_no_numbers
-
-# A step computes the rows of the nodes that were active `LAG` steps before; those that have halted
-# since are masked. The number of rows is copied to the host while the device computes the next
-# step, so that the device never waits for the host. As `LAG` is fixed, results do not depend on the
-# time at which a number arrives.
-LAG = 1
 
 
 class FiniteChecks:
@@ -38,9 +28,9 @@ class FiniteChecks:
         low, high = probability.detach().aminmax()
         if bool((low >= 0.0) & (high <= 1.0)):  # not so for NaN; waits for a device once
             return
-        row = int(_wrong_probabilities(probability).nonzero()[0])
+        row = int(wrong_probabilities(probability).nonzero()[0])
         node = row if nodes is None else int(nodes[row])
-        raise ValueError(_wrong_probability(node, step, bool(probability[row].isnan())))
+        raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
     def bound(self, count: Tensor) -> int:
         """Return how many nodes are active: `count`, or a number that is not smaller."""
@@ -50,126 +40,14 @@ class FiniteChecks:
         """End the checks of one recurrence."""
 
 
-class AsyncFiniteChecks(FiniteChecks):
-    """Checks whose numbers are copied without blocking, and read later.
-
-    Frontiers only shrink, so an old count bounds a new one: the count of exactly `LAG` steps ago,
-    for which the host waits only if it is more than `LAG` steps ahead of the device. The error for
-    a bad number comes when the host knows the number: at the end of the call, or else in a later
-    call of the layer. Of `num_src` nodes `num_dst` take steps; node `num_src` does not exist.
-    """
-
-    def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
-        self._layer = layer
-        self._num_src = num_src
-        self._bound = num_dst
-        self._counts: list[AsyncHostCopy] = []
-        self._wrong: list[Tensor] = []
-        self._nodes: list[Tensor] = []
-        _raise_what_arrived(layer)
-
-    def check_features(self, feat: Tensor) -> None:
-        """Note which of the first states are not finite."""
-        low, high = feat.detach().aminmax(dim=1)
-        self.note((~(low.isfinite() & high.isfinite())).int(), None)
-
-    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Note which halting probabilities are not numbers, or outside of [0, 1]."""
-        self.note(_wrong_probabilities(probability), nodes)
-
-    def bound(self, count: Tensor) -> int:
-        """Send the count of a step to the host, and return the one of `LAG` steps ago."""
-        bound = self.next_bound()
-        self.send(count)
-        return bound
-
-    def send(self, count: Tensor) -> None:
-        """Send the count of a step to the host."""
-        self._counts.append(AsyncHostCopy(count))
-
-    def next_bound(self) -> int:
-        """Return the count of `LAG` steps before the one that is sent next."""
-        if len(self._counts) >= LAG:
-            (self._bound,) = self._counts.pop(0).numbers()
-        return self._bound
-
-    def close(self) -> None:
-        """Send the notes to the host."""
-        nodes = torch.cat(self._nodes)
-        wrong = torch.cat(self._wrong) * (nodes < self._num_src)
-        first = (wrong > 0).int().argmax(0, keepdim=True)
-        found = torch.cat([wrong.index_select(0, first), first, nodes.index_select(0, first)])
-        report = _Report(AsyncHostCopy(found), [len(rows) for rows in self._nodes])
-        _reports.setdefault(self._layer, []).append(report)
-        _raise_what_arrived(self._layer)
-
-    def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
-        """Keep for later which rows are wrong, 0 for those that are right; int32."""
-        ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
-        self._wrong.append(wrong)
-        self._nodes.append(ids)
-
-
-class AsyncHostCopy:
-    """Integers of a device on their way to the host."""
-
-    def __init__(self, value: Tensor) -> None:
-        self._value = value.detach().view(-1)
-        self._event: torch.cuda.Event | None = None
-        if value.is_cuda:
-            host = torch.empty(len(self._value), dtype=value.dtype, pin_memory=True)
-            self._value = host.copy_(self._value, non_blocking=True)
-            self._event = torch.cuda.current_stream(value.device).record_event()
-
-    def arrived(self) -> bool:
-        """Return whether the integers can be read without waiting."""
-        return self._event is None or self._event.query()
-
-    def numbers(self) -> list[int]:
-        """Return the integers, waiting for them if they have not arrived."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._value.tolist()
-
-
-@dataclass
-class _Report:
-    """The first bad number of a recurrence."""
-
-    # 0, or 1 for one outside of its range, or 2 for NaN; its row among all that were checked; node
-    found: AsyncHostCopy
-    sizes: list[int]  # numbers of rows that were checked: of the features, and of each step
-
-    def raise_error(self) -> None:
-        wrong, row, node = self.found.numbers()
-        if not wrong:
-            return
-        step = 0
-        while row >= self.sizes[step]:
-            row -= self.sizes[step]
-            step += 1
-        if step:
-            raise ValueError(_wrong_probability(node, step, wrong == 2))
-        raise ValueError(f"a feature of node {node} is not a finite number; all of them must be")
-
-
-# Beside the layers, not in them: a copy on its way from a device can not be copied or saved.
-_reports: WeakKeyDictionary[nn.Module, list[_Report]] = WeakKeyDictionary()
-
-
-def _raise_what_arrived(layer: nn.Module) -> None:
-    waiting = _reports.get(layer, [])
-    while waiting and waiting[0].found.arrived():
-        waiting.pop(0).raise_error()
-
-
-def _wrong_probabilities(probability: Tensor) -> Tensor:
+def wrong_probabilities(probability: Tensor) -> Tensor:
     """Return 1 for probabilities outside of [0, 1], 2 for NaN, 0 for others; int32."""
     p = probability.detach()
     return (~((p >= 0.0) & (p <= 1.0))).int() + p.isnan()
 
 
-def _wrong_probability(node: int, step: int, is_nan: bool) -> str:
+def probability_error(node: int, step: int, is_nan: bool) -> str:
+    """Return the message for a halting probability that is NaN or out of range."""
     if is_nan:
         return (
             f"the halting probability of node {node} is NaN at step {step}: a weight of the model "

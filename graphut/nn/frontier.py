@@ -1,171 +1,98 @@
-"""The frontier: the packed rows of the nodes that are still active.
-
-`Frontier` is for a host that knows how many nodes are active, `DeviceFrontier` for one that does
-not wait to know it. Nothing else in the recurrence differs between the two.
-"""
+"""The frontier of nodes that halt for good, and the same computation with masks."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from graphut.nn.context import existing
-from graphut.nn.finite_checks import AsyncFiniteChecks
-from graphut.nn.noise import Noise, with_noise
-
-
-class Split(NamedTuple):
-    """The rows of a frontier that halt in a step, and those that go on."""
-
-    halting_nodes: Tensor | None  # (B,) ids of the nodes that halt; None if no node does
-    halting_rows: Tensor | None  # (B,) their rows in the frontier; None for all its rows in order
-    active_rows: Tensor | None  # rows that go on; None for all
+from graphut.attention.checks import has_no_numbers
+from graphut.nn.halted import HALTED_NODES, HaltedNodes, StepInput
+from graphut.nn.loop_state import LoopOutput, LoopState
+from graphut.nn.noise import with_noise
+from graphut.nn.packed_rows import ActiveRows, HaltSplit, add_encoding
+from graphut.nn.rules.base import FixedDepth
 
 
-class Frontier:
-    """Packed rows of the nodes that were active in the last step, and which of them still are.
+class HaltingFrontier:
+    """The active nodes, in packed rows; a node that halts never computes again."""
 
-    The last frontier's rows are kept for one step more: a node that has just halted is projected
-    once again, from its final state.
+    # (max_steps, d) of what each step signal adds to every value, if computed before the loop
+    value_shifts: Sequence[Tensor] | None = None
 
-    It begins with the first states of all nodes, `(N_src, d)`, and with what is added to them at
-    every step: encodings, and noise. Only nodes below `num_dst` take steps; the others are as if
-    they had halted before.
-    """
-
-    count: Tensor | None = None  # the device has no count of its own
-
-    def __init__(self, feat: Tensor, encodings: Tensor | None, num_dst: int) -> None:
-        self.nodes: Tensor | None = None  # ids of the active nodes; None for all
-        self.last_nodes: Tensor | None = None  # ids of those that were active before
-        self.num_dst = self.num_active = num_dst  # how many are active: 0 when all have halted
-        self.step = 1  # that comes next
-        self.noise: Noise = {}
-        self._encodings = encodings
-        self._rows = self._table = feat
-        self._active_rows: Tensor | None = None
-        self._last: Tensor | None = None
-        if num_dst < feat.shape[0]:
-            self.nodes = self._active_rows = torch.arange(num_dst, device=feat.device)
+    def __init__(self, state: LoopState, rows: ActiveRows | None = None) -> None:
+        if rows is None:
+            given = state.feat, state.encodings, state.context.num_dst
+            rows = ActiveRows(*given, state.noise)
+        self.state, self.rows, self.outputs = state, rows, HaltedOutputs()
 
     @property
-    def existing_nodes(self) -> Tensor | None:
-        """Ids of the active nodes, all of them ids of the graph."""
-        return self.nodes
-
-    def last(self) -> Tensor:
-        """Return states, encodings and noise of the last frontier."""
-        if self._last is None:
-            rows = add_encoding(self._rows, self._encodings)
-            self._last = with_noise(self.noise, "every_step", rows, self.last_nodes, self.step)
-        return self._last
-
-    def active(self) -> Tensor:
-        """Return states, encodings and noise of the present frontier."""
-        rows = self.last()
-        return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
-
-    def active_states(self) -> Tensor:
-        """Return the states of the present frontier, without encodings and noise."""
-        rows = self._rows
-        return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
-
-    def everyone(self, num_src: int) -> Tensor:
-        """Return states, encodings and noise of all nodes, halted ones with their last state.
-
-        It is called at each step. Sampled blocks have fewer nodes from step to step: only
-        `num_src` are left.
-        """
-        if self.last_nodes is None:
-            self._table = self.last()
-        else:
-            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self.last())
-        return self._table
-
-    def restrict(self, num_dst: int) -> int:
-        """Let only nodes below `num_dst` go on, as a sampled block asks; return their number."""
-        every_row = torch.arange(len(self._rows), device=self._rows.device)
-        nodes = every_row if self.nodes is None else self.nodes
-        rows = every_row if self._active_rows is None else self._active_rows
-        self.num_active = int((nodes < num_dst).sum())
-        self.nodes, self._active_rows = nodes[: self.num_active], rows[: self.num_active]
-        self.num_dst = num_dst
-        return self.num_active
-
-    def advance(self, states: Tensor, halts: Tensor) -> Split:
-        """Take the new states of the frontier's rows, and let those go that halt."""
-        halting, active = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
-        self.num_active = len(active)
-        if not len(halting):
-            self._advance(states, None)
-            return Split(None, None, None)
-        nodes = halting if self.nodes is None else self.nodes[halting]
-        self._advance(states, active)
-        return Split(nodes, halting, active)
-
-    def _advance(self, states: Tensor, active_rows: Tensor | None) -> None:
-        if self._encodings is not None and self._active_rows is not None:
-            self._encodings = self._encodings.index_select(0, self._active_rows)
-        self._rows, self._active_rows, self._last = states, active_rows, None
-        self.last_nodes, self.step = self.nodes, self.step + 1
-        if active_rows is not None:
-            self.nodes = active_rows if self.nodes is None else self.nodes[active_rows]
-
-
-class DeviceFrontier(Frontier):
-    """A frontier of which only the device knows how many rows are true.
-
-    Rows of active nodes come first. The rows behind them belong to a node `N_src`, which the graph
-    does not have and to which no edge leads: its numbers are finite, and no result depends on
-    them. The host takes the count of an earlier step, which `checks` have brought meanwhile, as a
-    bound: frontiers only shrink.
-    """
-
-    nodes: Tensor  # (A,) ids, those of active nodes first and sorted, then `N_src`
-    count: Tensor  # number of active nodes, on the device
-
-    def __init__(
-        self, feat: Tensor, encodings: Tensor | None, num_dst: int, checks: AsyncFiniteChecks
-    ) -> None:
-        self._missing = feat.shape[0]
-        self._checks = checks
-        self.count = torch.full((), num_dst, device=feat.device)
-        encodings = None if encodings is None else _padded(encodings)
-        super().__init__(_padded(feat), encodings, num_dst)
+    def num_active(self) -> int:
+        """Number of nodes that compute in the next step, or an upper bound."""
+        return self.rows.num_active
 
     @property
-    def existing_nodes(self) -> Tensor:
-        """Ids of the active nodes; for rows that are not true, ids of any nodes of the graph."""
-        return existing(self.nodes, self._missing)
+    def halted_nodes(self) -> HaltedNodes:
+        """What halted nodes show."""
+        settings = self.state.settings
+        no_signal = settings.halted == "copied" and settings.step_signal is None
+        return HALTED_NODES["frozen" if no_signal else settings.halted]
 
-    def everyone(self, num_src: int) -> Tensor:
-        """Return the rows of all nodes, and of the node that does not exist."""
-        return super().everyone(num_src + 1)
+    def refresh_keys_and_values(self, t: int) -> Tensor:
+        """Write changed keys and values; return the active rows with their signals."""
+        state, rows = self.state, self.rows
+        context, signal = state.context, state.signal(t)
+        context.begin_step(t)
+        active = add_encoding(rows.active(), signal)
+        shift = None if self.value_shifts is None else self.value_shifts[t - 1]
+        given = StepInput(state.settings.step(t), signal, active, shift)
+        self.halted_nodes.write(context, rows, given)
+        if context.num_dst < rows.num_dst:  # sampled blocks have fewer destinations at each step
+            active = active[: rows.truncate(context.num_dst)]
+            state.rule_state.keep_first(rows.num_active)
+        context.frontier, context.count = rows.nodes, rows.count
+        return active
 
-    def advance(self, states: Tensor, halts: Tensor) -> Split:
-        """Take the new states of the frontier's rows, and let those go that halt."""
-        active = self.nodes < self._missing
-        halting_nodes = self.nodes.masked_fill(~(active & halts), self._missing)
-        order, self.count = active_first(active & ~halts)
-        self.num_active = self._checks.bound(self.count)
-        rows = order[: self.num_active]
-        self._advance(states, rows)
-        row = torch.arange(len(rows), device=rows.device)
-        self.nodes = self.nodes.masked_fill(row >= self.count, self._missing)
-        return Split(halting_nodes, None, rows)
+    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
+        """Ask the rule which rows halt, and store their outputs."""
+        state, rows, decided = self.state, self.rows, self.state.rule_state
+        shown = None if state.rows is None else rows.active_states()
+        existing = rows.existing_nodes
+        halts = state.decide(before, after, t, rows.nodes, existing_nodes=existing, shown=shown)
+        split = rows.advance(after, halts)
+        self.outputs.add(split, decided.out, decided.remainder, decided.cost, t)
+        if rows.num_active:
+            decided.keep(split.active_rows)
+        elif state.fill_cache:
+            self._fill_cache(t)
+
+    def _fill_cache(self, t: int) -> None:
+        """Write what halted nodes show in the steps after the last one."""
+        settings = self.state.settings
+        more = self.halted_nodes.extra_writes(settings.step(t), settings.max_steps)
+        for later in range(t + 1, min(t + more, settings.max_steps) + 1):
+            self.refresh_keys_and_values(later)
+
+    def result(self) -> LoopOutput:
+        """Return the results of all nodes."""
+        out, steps, remainder, cost = self.outputs.in_order(
+            len(self.state.feat), self.state.num_dst
+        )
+        return LoopOutput(out, steps, remainder, cost)
 
 
 class HaltedOutputs:
-    """Outputs of the nodes that have halted, step by step; put in node order at the end."""
+    """Outputs of the nodes that have halted, step by step; put into node order at the end."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Tensor, ...]] = []  # of each step: nodes, and what `in_order` gives
+        # For each step: nodes, and what `in_order` returns.
+        self._parts: list[tuple[Tensor, ...]] = []
 
-    def add(self, split: Split, out: Tensor, remainder: Tensor, cost: Tensor, step: int) -> None:
-        """Keep the outputs of the rows that halt at this step."""
+    def add(
+        self, split: HaltSplit, out: Tensor, remainder: Tensor, cost: Tensor, step: int
+    ) -> None:
+        """Keep the outputs of the rows that halt in this step."""
         nodes, rows = split.halting_nodes, split.halting_rows
         if nodes is None:
             return
@@ -174,26 +101,82 @@ class HaltedOutputs:
         self._parts.append((nodes, out, torch.full_like(nodes, step), remainder, cost))
 
     def in_order(self, num_src: int, num_dst: int) -> list[Tensor]:
-        """Return output, steps, remainder and cost of nodes below `num_dst`, in node order."""
+        """Return output, steps, remainder and cost of the first `num_dst` nodes."""
         nodes, *columns = map(torch.cat, zip(*self._parts, strict=True))
         row_of = nodes.new_empty(num_src + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
         return [column.index_select(0, row_of[:num_dst]) for column in columns]
 
 
-def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows of a mask in a new order, `True` ones first, and how many these are."""
-    row = torch.arange(len(active), device=active.device)
-    ahead = active.cumsum(0)
-    count = ahead[-1]
-    target = torch.where(active, ahead - 1, count + row - ahead)
-    return torch.empty_like(row).scatter_(0, target, row), count
+class MaskedFrontier:
+    """All nodes, at every step; a mask keeps the outputs of nodes that have halted.
 
+    It serves models without halting, and `halted="running"`.
+    """
 
-def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
-    """Return rows with their encodings, `(A, d)` or one `(d,)` for all, if they have any."""
-    return rows if encoding is None else rows + encoding
+    def __init__(self, state: LoopState) -> None:
+        self.state, self.states, self.num_active = state, state.feat, 1
+        self.runs_all = isinstance(state.settings.rule, FixedDepth)
+        feat, size = state.feat, state.context.num_dst
+        self.active = torch.ones(size, dtype=torch.bool, device=feat.device)
+        self.steps = torch.zeros_like(self.active, dtype=torch.int64)
+        wide = torch.promote_types(feat.dtype, torch.float32)
+        self.remainder, self.cost = feat.new_zeros(2, size, dtype=wide)
 
+    def refresh_keys_and_values(self, t: int) -> Tensor:
+        """Write the keys and values of all nodes; return the destinations with their signals.
 
-def _padded(rows: Tensor) -> Tensor:
-    return pad(rows, (0, 0, 0, 1))
+        Nodes that are only sources show what nodes show that halted before the first step.
+        """
+        state, context, moving = self.state, self.state.context, len(self.states)
+        context.begin_step(t)
+        shown = self._with_signals(self.states, 0, t, t)
+        if moving < context.num_src:
+            halted, others = state.settings.halted, state.feat[moving : context.num_src]
+            signal = 1 if halted in ("frozen", "stale") else t
+            noise = t if halted == "running" else 1
+            shown = torch.cat([shown, self._with_signals(others, moving, signal, noise)])
+        context.write(None, state.settings.step(t).project(shown))
+        return shown[: context.num_dst]
+
+    def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:
+        """Add encodings, and the signal and the noise of these steps, to nodes from `first` on."""
+        state, stop = self.state, first + len(states)
+        encodings = None if state.encodings is None else state.encodings[first:stop]
+        rows, ids = add_encoding(states, encodings), None
+        if state.noise and first:
+            ids = torch.arange(first, stop, device=states.device)
+        rows = with_noise(state.noise, "every_step", rows, ids, noise)
+        return add_encoding(rows, state.signal(signal))
+
+    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
+        """Store the new states, and the outputs of nodes that halt."""
+        state, size, shown = self.state, len(after), self.states
+        self.states = after
+        if size < len(self.active):  # sampled blocks have fewer destinations at each step
+            self.active, self.steps = self.active[:size], self.steps[:size]
+            self.remainder, self.cost = self.remainder[:size], self.cost[:size]
+            state.rule_state.keep_first(size)
+        if self.runs_all and state.rows is None:
+            return
+        self.steps = self.steps + self.active
+        nodes = None if size == len(state.feat) else torch.arange(size, device=after.device)
+        active = None if self.runs_all else self.active
+        given = {"existing_nodes": nodes, "shown": shown[:size], "active": active}
+        halts = state.decide(before, after, t, nodes, **given)
+        if self.runs_all:
+            return
+        self.remainder = torch.where(halts, state.rule_state.remainder, self.remainder)
+        self.cost = torch.where(halts, state.rule_state.cost, self.cost)
+        self.active = self.active & ~halts
+        if not (state.fill_cache or has_no_numbers()):
+            self.num_active = state.checks.bound(self.active.sum())
+
+    def result(self) -> LoopOutput:
+        """Return the results of all nodes."""
+        state, steps, size = self.state, self.steps, self.state.num_dst
+        out = self.states if self.runs_all else state.rule_state.out
+        if self.runs_all:
+            steps = torch.full_like(steps, state.settings.max_steps)
+        # Sampled blocks may end early, when more than the results are left.
+        return LoopOutput(out[:size], steps[:size], self.remainder[:size], self.cost[:size])

@@ -15,7 +15,7 @@ from graphut.attention.ragged import starts
 
 
 @dataclass
-class Work:
+class FlopCount:
     """The rows and edges that a recurrence computed: what each call was about, in order."""
 
     # For each projection to keys and values: the number of nodes, and the `(A,)` ids of those that
@@ -68,7 +68,7 @@ class Ponder:
         (arXiv 1603.08983, Eq. 12), and `R_i` carries its gradient.
     max_steps : int
         The step at which every node halts.
-    work : Work
+    work : FlopCount
         The rows and edges that were computed.
     layouts : sequence of EdgeLayout
         Edges of self-attention in each of `max_steps` steps.
@@ -107,7 +107,7 @@ class Ponder:
     remainder: Tensor
     cost: Tensor
     max_steps: int
-    work: Work
+    work: FlopCount
     layouts: Sequence[EdgeLayout]
     cross_layout: EdgeLayout | None = None
     node_flops: int

@@ -18,16 +18,20 @@ from graphut.attention.checks import is_capturing
 from graphut.attention.transforms import in_vmap, is_exporting
 from graphut.nn.checks import check_feat, check_same_nodes, check_sharding, sources_of
 from graphut.nn.context import GraphContext
-from graphut.nn.finite_checks import AsyncFiniteChecks, FiniteChecks
+from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.frontier import gpu_frontier
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
-from graphut.nn.loop import AdaptiveLoop, FrontierRows, LoopOutput
+from graphut.nn.loop import run_loop
+from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopSettings
 from graphut.nn.noise import InputNoise
 from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.quantized import Quantized
-from graphut.nn.rules import ACT, EventDriven, FixedDepth, GraphMembers, HaltingRule
-from graphut.nn.rules.base import graph_members, states_read
+from graphut.nn.rules import ACT, BatchIndex, EventDriven, FixedDepth, HaltingRule
+from graphut.nn.rules.base import batch_index, states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
-from graphut.nn.step import CalledStep, UniversalTransformerStep
+from graphut.nn.step import HookedStep, UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 from graphut.nn.waking import Start, check_event_driven, start_of_changes
 
@@ -385,31 +389,35 @@ class AdaptiveRecurrence(nn.Module):
         get_steps: bool = False,
     ) -> tuple[Any, ...]:
         """Repeat the step on checked arguments."""
-        loop = adaptive_loop(self)
-        context = self._context(loop, graph, feat, positions, cross, edge_bias, edge_feat)
+        settings = loop_settings(self)
+        context = self._context(settings, graph, feat, positions, cross, edge_bias, edge_feat)
         context.get_attention = get_attention
-        checks = FiniteChecks() if get_steps else self._checks(loop, context, feat)
+        checks = FiniteChecks() if get_steps else self._checks(settings, context, feat)
         checks.check_features(feat)
         if positions is not None:
             positions = positions.to(feat.device, non_blocking=True)
         num_dst = context.blocks[-1].num_dst if context.blocks else context.num_dst
-        called = loop
-        if loop.calls_steps:
-            again = loop.checkpoint_steps
-            called = replace(loop, steps=[CalledStep(s, checkpointed=again) for s in loop.steps])  # type: ignore[misc]
+        step = settings.step(1)
+        if settings.calls_steps:
+            again = settings.checkpoint_steps
+            hooked: Any = [HookedStep(each, checkpointed=again) for each in settings.steps]
+            settings = replace(settings, steps=hooked)
         rows: list[FrontierRows] | None = [] if get_steps or get_attention else None
-        found = called.run(
+        waits = not isinstance(checks, AsyncFiniteChecks)
+        found = run_loop(
+            settings,
             context,
             feat,
             positions,
             num_dst,
-            members=self._members(context, graph_ids),
+            batch=self._batch(context, graph_ids),
             checks=checks,
+            halting_frontier=HaltingFrontier if waits else gpu_frontier,
             rows=rows,
             start=start,
         )
         checks.close()
-        ponder = self._ponder(loop.step(1), context, found)
+        ponder = self._ponder(step, context, found)
         if get_attention and not context.blocks:
             ponder = replace(ponder, **_seen_inside(context, rows or []))
         asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
@@ -417,7 +425,7 @@ class AdaptiveRecurrence(nn.Module):
 
     def _context(
         self,
-        loop: AdaptiveLoop,
+        settings: LoopSettings,
         graph: DGLGraph | EdgeLayout | Sequence[DGLGraph | EdgeLayout],
         feat: Tensor,
         positions: Tensor | None,
@@ -426,10 +434,10 @@ class AdaptiveRecurrence(nn.Module):
         edge_feat: Any,
     ) -> GraphContext:
         """Return the context of the first step, all arguments checked."""
-        step, blocks = loop.step(1), []
+        step, blocks = settings.step(1), []
         if isinstance(graph, Sequence):
-            if isinstance(loop.rule, EventDriven):
-                raise ValueError(f"{loop.rule} needs one graph, not a list of blocks")
+            if isinstance(settings.rule, EventDriven):
+                raise ValueError(f"{settings.rule} needs one graph, not a list of blocks")
             of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat}
             blocks = _block_layouts(graph, step, self.max_steps, of_edges, feat.device)
             layout = blocks[0]
@@ -441,7 +449,7 @@ class AdaptiveRecurrence(nn.Module):
         context.blocks, context.edge_bias, context.edge_feat = blocks, edge_bias, edge_feat
         return context
 
-    def _checks(self, loop: AdaptiveLoop, context: GraphContext, feat: Tensor) -> FiniteChecks:
+    def _checks(self, settings: LoopSettings, context: GraphContext, feat: Tensor) -> FiniteChecks:
         """Return checks that never wait for the device, if all attention can do so too.
 
         If not, keys and values are written in place where the backend reads them so.
@@ -449,17 +457,17 @@ class AdaptiveRecurrence(nn.Module):
         if is_capturing():  # numbers are not there yet
             return FiniteChecks()
         by_edge = context.edge_bias is not None or context.edge_feat is not None
-        if context.blocks or by_edge or context.get_attention or loop.calls_steps:
+        if context.blocks or by_edge or context.get_attention or settings.calls_steps:
             return FiniteChecks()
-        events = isinstance(loop.rule, EventDriven)
-        if not events and all(step.takes_counts(context, feat) for step in loop.steps):
+        events = isinstance(settings.rule, EventDriven)
+        if not events and all(step.takes_counts(context, feat) for step in settings.steps):
             return AsyncFiniteChecks(self, context.num_src, context.num_dst)
         # Steps with weights of their own may differ, such as in training and evaluation.
-        tables = [s.attention.in_place_key_value(context.layout, feat) for s in loop.steps]
+        tables = [s.attention.in_place_key_value(context.layout, feat) for s in settings.steps]
         context.in_place = tables[0] if all(table is not None for table in tables) else None
         return FiniteChecks()
 
-    def _members(self, context: GraphContext, graph_ids: Tensor | None) -> GraphMembers | None:
+    def _batch(self, context: GraphContext, graph_ids: Tensor | None) -> BatchIndex | None:
         """Return the graphs of the nodes, if the rule needs them."""
         rule = self.active_rule
         if isinstance(rule, EventDriven):  # one graph needs no record by graph
@@ -469,8 +477,8 @@ class AdaptiveRecurrence(nn.Module):
             return None
         if context.blocks:
             raise ValueError(f"{rule} needs whole graphs, and got sampled blocks")
-        members = context.layout.derive(graph_members)
-        return members if graph_ids is None else members.renamed(graph_ids)
+        batch = context.layout.derive(batch_index)
+        return batch if graph_ids is None else batch.renamed(graph_ids)
 
     def _ponder(
         self, step: UniversalTransformerStep, context: GraphContext, found: LoopOutput
@@ -580,8 +588,8 @@ _uncompiled._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
 )
 
 
-def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
-    """Return the loop of a recurrence with the settings that the recurrence has now."""
+def loop_settings(layer: AdaptiveRecurrence) -> LoopSettings:
+    """Return the present settings of a recurrence for the loop."""
     steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
     rule = layer.active_rule
     if isinstance(layer.halting, ScheduledHalting) and isinstance(rule, ACT):
@@ -590,7 +598,7 @@ def adaptive_loop(layer: AdaptiveRecurrence) -> AdaptiveLoop:
     readers = [r for r in (rule, layer.rule, layer.evaluation_rule) if r.uses_probability]
     if isinstance(rule, EventDriven):
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    return AdaptiveLoop(
+    return LoopSettings(
         steps=steps,  # type: ignore[arg-type]
         halting=layer.halting,
         halt_from=(readers or [rule])[0].halt_from,

@@ -16,9 +16,9 @@ from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
-from graphut.nn.recurrence import AdaptiveRecurrence, adaptive_loop, kinds_of_noise
+from graphut.nn.recurrence import AdaptiveRecurrence, kinds_of_noise, loop_settings
 from graphut.nn.rules import EventDriven
-from graphut.nn.rules.base import GraphMembers, StepRows, graph_members
+from graphut.nn.rules.base import BatchIndex, StepRows, batch_index
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 
@@ -63,9 +63,9 @@ def dense_recurrence(
     if edge_feat is not None:
         graph, ends = _one_source_an_edge(graph)
         edges = ends, edge_feat
-    loop, copies = adaptive_loop(layer), _copies(graph, edge_bias)
+    loop, copies = loop_settings(layer), _copies(graph, edge_bias)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    rule, members = layer.active_rule, graph_members(as_layout(graph))
+    rule, members = layer.active_rule, batch_index(as_layout(graph))
     memory = rule.start(state, members if graph_ids is None else members.renamed(graph_ids))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
@@ -163,13 +163,13 @@ def dense_event_driven(
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:
         state = torch.cat([shown, state[len(shown) :]])
-    loop, edges, num_dst = adaptive_loop(layer), None, layout.num_dst
+    loop, edges, num_dst = loop_settings(layer), None, layout.num_dst
     step, copies = loop.step(1), _copies(graph, edge_bias)
     if edge_feat is not None:
         by_edge, ends = _one_source_an_edge(graph)
         graph, edges, copies = by_edge, (ends, edge_feat), _copies(by_edge, edge_bias)
     reads = _copies(layout)[0].double()
-    members = graph_members(layout)
+    members = batch_index(layout)
     members = members if graph_ids is None else members.renamed(graph_ids)
     rounds = torch.zeros(members.num_graphs, dtype=torch.int64)
     updates, last_change = torch.zeros(2, num_dst, dtype=torch.int64)
@@ -197,7 +197,7 @@ def dense_event_driven(
     return step.readout(state[:num_dst]), updates, last_change, rounds, quiescent
 
 
-def _any_by_graph(nodes: Tensor, members: GraphMembers) -> Tensor:
+def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
     """Return, for each graph, whether the mask holds for one of its nodes."""
     count = torch.zeros(members.num_graphs, dtype=torch.int64)
     return count.index_add(0, members.graph, nodes.long()) > 0

@@ -284,7 +284,7 @@ class UniversalTransformerStep(nn.Module):
             rows = self._add(
                 rows, context.cross_attend(self.cross_attention, query), self.cross_norm
             )
-        moved = context.transit(self.transition, self.transition_norm(rows) if pre else rows)
+        moved = context.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
         if self.copy_gate is None:
             return self._add(rows, moved, self.transition_norm)
         return given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
@@ -304,7 +304,7 @@ class UniversalTransformerStep(nn.Module):
         return f"norm={self.norm!r}"
 
 
-class CalledStep:
+class HookedStep:
     """A step in the adaptive loop that is called as a module, so that all its hooks act.
 
     States take the place of keys and values in the context, and each call projects them. With

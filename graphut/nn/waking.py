@@ -6,7 +6,6 @@ after each round which of them change and which nodes compute next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -16,9 +15,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from graphut.attention import EdgeLayout
 from graphut.attention.sorting import sort_edges
 from graphut.nn.context import GraphContext
-from graphut.nn.noise import Noise, with_noise
+from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_change
+from graphut.nn.noise import with_noise
 from graphut.nn.ponder import WakingRecord
-from graphut.nn.rules.base import GraphMembers
 from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.signals import Signal
 from graphut.nn.step import UniversalTransformerStep
@@ -136,58 +135,43 @@ def check_event_driven(
         raise ValueError(f"{rule} cannot be used with {wrong}")
 
 
-def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
-    """Return the squared distance of new states `(A, d)` from the shown ones, `(A,)`.
-
-    It is the mean over features, in float32 or wider. With `relative` it is divided by the mean
-    square of the shown state.
-    """
-    wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
-    new, shown = new.to(wide), shown.to(wide)
-    change = (new - shown).square().mean(1)
-    if relative:
-        change = change / shown.square().mean(1).clamp_min(torch.finfo(wide).eps ** 2)
-    return change
-
-
-@dataclass
 class WakingFrontier:
     """The shown states, and the nodes that compute in the next round."""
 
-    context: GraphContext
-    rule: EventDriven
-    shown: Tensor  # (N_src, d) of all nodes
-    nodes: Tensor | None  # (A,) sorted nodes of the frontier; None for all destinations
-    encodings: Tensor | None  # (N_src, d) added to each shown state: positions and injected states
-    noise: Noise
-    members: GraphMembers | None  # the graph of each node; None for a single graph
-    relative: bool  # whether a change is measured relative to the state
-    track: bool  # whether gradients are recorded, so that no tensor is written in place
-
-    def __post_init__(self) -> None:
-        """Begin with the shown states and the frontier of the first round."""
-        shown = self.shown
-        if not self.track:  # written in place later, while the caller keeps its own tensor
-            self.shown = shown.clone()
-        num_dst = self.context.num_dst
-        self.num_active = num_dst if self.nodes is None else len(self.nodes)
+    def __init__(self, state: LoopState, rule: EventDriven, start: Start | None) -> None:
+        context, self.shown = state.context, state.feat
+        if not isinstance(context, GraphContext):
+            raise ValueError("EventDriven needs a graph; a decoder cannot wake earlier tokens")
+        self.nodes: Tensor | None = None  # (A,) sorted nodes of the frontier; None for all
+        if start is not None:
+            self.shown = torch.cat([start.shown, self.shown[len(start.shown) :]])
+            self.nodes = start.frontier
+        self.state, self.context, self.rule = state, context, rule
+        self._track = torch.is_grad_enabled()
+        if not self._track:  # it is written in place, and the caller keeps its own tensor
+            self.shown = self.shown.clone()
+            context.owns_table = not state.settings.calls_steps
+        size = context.num_dst
+        self.num_active = size if self.nodes is None else len(self.nodes)
         self._active: Tensor | None = None  # (A, d) shown states of the frontier
         self._changed: Tensor | None = None  # nodes that changed in the last round; None for all
-        one = torch.ones(num_dst, dtype=torch.int64, device=shown.device)
-        self._ones = one
-        self._updates, self._last_change = torch.zeros_like(one), torch.zeros_like(one)
-        graphs = 1 if self.members is None else self.members.num_graphs
-        self._rounds = one.new_zeros(graphs)
+        self._ones = torch.ones(size, dtype=torch.int64, device=self.shown.device)
+        self._updates, self._last_change = (
+            torch.zeros_like(self._ones),
+            torch.zeros_like(self._ones),
+        )
+        self._rounds = self._ones.new_zeros(1 if state.batch is None else state.batch.num_graphs)
         self._sizes: list[int] = []
 
-    def refresh_keys_and_values(self, step: UniversalTransformerStep, t: int) -> Tensor:
+    def refresh_keys_and_values(self, t: int) -> Tensor:
         """Project the changed rows; return what the rows of the frontier read of themselves."""
         context, nodes = self.context, self.nodes
         context.begin_step(t)
         context.frontier = nodes
-        changed = None if "every_step" in self.noise else self._changed
+        changed = None if "every_step" in self.state.noise else self._changed
         written = self.shown if changed is None else self.shown.index_select(0, changed)
-        context.write(changed, step.project(self._read(written, changed, t)))
+        projected = self.state.settings.step(t).project(self._read(written, changed, t))
+        context.write(changed, projected)
         if nodes is None:
             self._active = self.shown[: context.num_dst]
         else:
@@ -195,75 +179,77 @@ class WakingFrontier:
         return self._read(self._active, nodes, t)
 
     def _read(self, rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
-        """Return shown states of `nodes`, or of the first nodes, with encodings and noise."""
-        if self.encodings is not None:
-            own = self.encodings
+        """Add encodings and noise to shown states of `nodes`, or of the first nodes."""
+        own = self.state.encodings
+        if own is not None:
             rows = rows + (own[: len(rows)] if nodes is None else own.index_select(0, nodes))
-        return with_noise(self.noise, "every_step", rows, nodes, t)
+        return with_noise(self.state.noise, "every_step", rows, nodes, t)
 
-    def end_round(self, new: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """Accept the new states that differ enough, and find the next frontier.
-
-        Returns
-        -------
-        tuple of Tensor
-            `(A,)` squared change of each row of the frontier, and the rows whose state changed.
-        """
-        context, nodes, shown = self.context, self.nodes, self._active
+    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
+        """Accept the new states that differ enough, and find the next frontier."""
+        nodes, shown, settings = self.nodes, self._active, self.state.settings
         assert shown is not None
-        change = squared_change(new, shown, relative=self.relative)
+        change = squared_change(after, shown, relative=settings.steps[0].norm == "pre")
         decided = change.detach()
         moved = (~(decided <= self.rule.tol**2)).nonzero()[:, 0]
         if len(moved) and not bool(decided.sum().isfinite()):
-            self._check_finite(new, t)
-        self._count(nodes, t)
-        all_moved = len(moved) == len(new)
-        if all_moved:
-            self._changed = nodes
-        else:
+            self._check_finite(after, t)
+        self._count(t)
+        self._accept(after, moved)
+        self._wake(t)
+        # What is wrong with the arguments of attention shows in the first round.
+        self.state.trusts_arguments = self.context.owns_table
+        if self.state.rows is not None:
+            ids = torch.arange(len(after), device=after.device) if nodes is None else nodes
+            states = settings.readout(self.shown.index_select(0, ids))
+            weights = torch.zeros_like(decided).index_fill(0, moved, 1.0)
+            self.state.rows.append(FrontierRows(ids, states, weights, None, change))
+
+    def _accept(self, new: Tensor, moved: Tensor) -> None:
+        """Replace the shown states of the frontier's rows `moved`."""
+        self._changed = self.nodes
+        if len(moved) < len(new):
             new = new.index_select(0, moved)
-            self._changed = moved if nodes is None else nodes.index_select(0, moved)
-        self._write(self._changed, new)
-        if self._changed is None:
-            self._last_change.fill_(t)
-            self.num_active = context.num_dst
-        elif not len(moved):
-            self.nodes, self.num_active = moved, 0
-        else:
-            self._last_change.index_fill_(0, self._changed, t)
-            self.nodes = with_out_neighbours(context.layout, self._changed)
-            self.num_active = len(self.nodes)
-            if self.num_active == context.num_dst:
-                self.nodes = None
-        context.work.fold()
-        return change, moved
-
-    def _write(self, nodes: Tensor | None, new: Tensor) -> None:
-        """Replace the shown states of `nodes`, or of all destinations."""
+            self._changed = moved if self.nodes is None else self.nodes.index_select(0, moved)
         wide = torch.promote_types(new.dtype, self.shown.dtype)
-        table, new = self.shown.to(wide), new.to(wide)
-        if not self.track:
-            self.shown = table
-            if nodes is None:
-                table[: len(new)] = new
-            else:
-                table.index_copy_(0, nodes, new)
-        elif nodes is None:
+        table, new, nodes = self.shown.to(wide), new.to(wide), self._changed
+        if self._track and nodes is None:
             self.shown = torch.cat([new, table[len(new) :]])
-        else:
+        elif self._track and nodes is not None:
             self.shown = table.index_copy(0, nodes, new)
+        elif nodes is None:
+            self.shown = table
+            table[: len(new)] = new
+        else:
+            self.shown = table.index_copy_(0, nodes, new)
 
-    def _count(self, nodes: Tensor | None, t: int) -> None:
-        """Count an update of each row of the frontier, and a round of their graphs."""
+    def _wake(self, t: int) -> None:
+        """Find the frontier of the next round."""
+        changed, size = self._changed, self.context.num_dst
+        if changed is None:
+            self._last_change.fill_(t)
+            return
+        self.nodes = changed
+        if len(changed):
+            self._last_change.index_fill_(0, changed, t)
+            self.nodes = with_out_neighbours(self.context.layout, changed)
+        self.num_active = len(self.nodes)
+        if self.num_active == size:
+            self.nodes = None
+
+    def _count(self, t: int) -> None:
+        """Count a round, and an update of each node of the frontier."""
+        nodes, batch = self.nodes, self.state.batch
         self._sizes.append(self.num_active)
+        self.context.work.fold()
         if nodes is None:
             self._updates += 1
         else:
             self._updates.index_add_(0, nodes, self._ones[: len(nodes)])
-        if self.members is None:
+        if batch is None:
             self._rounds += 1
         else:
-            graph = self.members.graph if nodes is None else self.members.graph[nodes]
+            graph = batch.graph if nodes is None else batch.graph[nodes]
             self._rounds[graph] = self._rounds[graph] + 1
 
     def _check_finite(self, new: Tensor, t: int) -> None:
@@ -277,20 +263,19 @@ class WakingFrontier:
                 "weight of the model or a state that the node reads is not finite"
             )
 
-    def record(self) -> WakingRecord:
-        """Return the record of all rounds."""
-        num_dst = self.context.num_dst
-        edges = (self._updates * self.context.layout.in_degrees).sum()
-        self.context.work.add(computed=self._updates.sum(), edges=edges)
+    def result(self) -> LoopOutput:
+        """Return the shown states, the number of updates of each node, and the record."""
+        context, updates, batch = self.context, self._updates, self.state.batch
+        edges = (updates * context.layout.in_degrees).sum()
+        context.work.add(computed=updates.sum(), edges=edges)
         quiescent = torch.ones_like(self._rounds, dtype=torch.bool)
-        if self.num_active:
-            awake: Tensor | slice = slice(None) if self.nodes is None else self.nodes
-            quiescent[0 if self.members is None else self.members.graph[awake]] = False
-        return WakingRecord(
-            shown=self.shown[:num_dst],
-            updates=self._updates,
-            last_change=self._last_change,
-            rounds=self._rounds,
-            quiescent=quiescent,
-            frontier_sizes=self._sizes,
-        )
+        if self.num_active and batch is None:
+            quiescent[:] = False
+        elif self.num_active and batch is not None:
+            quiescent[batch.graph if self.nodes is None else batch.graph[self.nodes]] = False
+        shown = self.shown[: context.num_dst]
+        times = self._last_change, self._rounds
+        record = WakingRecord(shown, updates, *times, quiescent, self._sizes)
+        wide = torch.promote_types(shown.dtype, torch.float32)
+        zeros = torch.zeros_like(updates, dtype=wide)
+        return LoopOutput(shown, updates, zeros, zeros, record)

@@ -54,14 +54,14 @@ def test_context_a_convolution_reads_what_halted_neighbours_last_gave() -> None:
     conv = randomised(SeparableConvTransition(8, 12))
     context = GraphContext(LAYOUT)
     first, later = normal(5, 8), normal(2, 8, seed=1)
-    assert_same([context.transit(conv, first)], [conv(LAYOUT, first)])
+    assert_same([context.feed_forward(conv, first)], [conv(LAYOUT, first)])
     context.frontier = SOME
     both = first.index_copy(0, SOME, later)
-    assert_same([context.transit(conv, later)], [conv(LAYOUT, both)[SOME]])
+    assert_same([context.feed_forward(conv, later)], [conv(LAYOUT, both)[SOME]])
 
 
 def test_context_a_positionwise_transition_reads_its_rows_alone() -> None:
     transition, rows = randomised(PositionwiseTransition(8, 12)), normal(2, 8)
     context = GraphContext(LAYOUT, frontier=SOME)
-    assert_same([context.transit(transition, rows)], [transition.layers(rows)])
+    assert_same([context.feed_forward(transition, rows)], [transition.layers(rows)])
     assert context.combined is None

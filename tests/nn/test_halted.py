@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.nn.frontier import Frontier
 from graphut.nn.halted import HALTED_NODES, StepInput
+from graphut.nn.packed_rows import ActiveRows
 from tests.helpers import assert_same, normal
 from tests.nn.cases import build_step
 
@@ -23,7 +23,7 @@ class Recorder:
         self.nodes, self.key_value = nodes, key_value
 
 
-def written(halted: str, frontier: Frontier, norm: str = "post") -> Recorder:
+def written(halted: str, frontier: ActiveRows, norm: str = "post") -> Recorder:
     """Return what a way of halting writes in a step."""
     context = Recorder()
     given = StepInput(build_step(norm=norm), SIGNAL, frontier.active() + SIGNAL)
@@ -31,9 +31,9 @@ def written(halted: str, frontier: Frontier, norm: str = "post") -> Recorder:
     return context
 
 
-def after_two_steps() -> Frontier:
+def after_two_steps() -> ActiveRows:
     """Return a frontier in which nodes 0 and 3 halted at step 1, and node 2 at step 2."""
-    frontier = Frontier(FEAT, None, 4)
+    frontier = ActiveRows(FEAT, None, 4)
     frontier.advance(STATES, HALTS)
     frontier.advance(STATES[1:3] + 1, torch.tensor([False, True]))
     return frontier
@@ -41,7 +41,7 @@ def after_two_steps() -> Frontier:
 
 @pytest.mark.parametrize("halted", HALTED_NODES)
 def test_halted_nodes_write_all_nodes_at_first(halted: str) -> None:
-    context, step = written(halted, Frontier(FEAT, None, 4)), build_step()
+    context, step = written(halted, ActiveRows(FEAT, None, 4)), build_step()
     expected = step.project(FEAT + SIGNAL)
     found = context.key_value
     if context.value_shift is not None:  # softmax does not see what moves every key
@@ -58,7 +58,7 @@ def test_copied_writes_nodes_once_more_and_shifts_the_others() -> None:
 
 
 def test_copied_writes_all_nodes_where_the_projection_is_not_linear() -> None:
-    frontier = Frontier(FEAT, None, 4)
+    frontier = ActiveRows(FEAT, None, 4)
     written("copied", frontier, norm="pre")
     frontier.advance(STATES, HALTS)
     context = written("copied", frontier, norm="pre")
@@ -78,10 +78,10 @@ def test_stale_writes_active_nodes_alone() -> None:
     assert_same([context.key_value], [build_step().project(STATES[1:2] + 1 + SIGNAL)])
 
 
-def test_halted_nodes_settle_after_so_many_steps() -> None:
+def test_halted_nodes_are_written_for_so_many_steps_more() -> None:
     post, pre = build_step(), build_step(norm="pre")
-    settle = {
-        name: [halted.steps_to_settle(step, 6) for step in (post, pre)]
+    writes = {
+        name: [halted.extra_writes(step, 6) for step in (post, pre)]
         for name, halted in HALTED_NODES.items()
     }
-    assert settle == {"copied": [1, 6], "frozen": [1, 1], "stale": [0, 0]}
+    assert writes == {"copied": [1, 6], "frozen": [1, 1], "stale": [0, 0]}

@@ -26,7 +26,7 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_recurrence,
 )
-from graphut.nn.recurrence import adaptive_loop
+from graphut.nn.recurrence import loop_settings
 from graphut.topology import Causal, Complete
 from tests.helpers import (
     Pairs,
@@ -157,7 +157,7 @@ def test_loop_steps_with_the_same_weights_are_one_step() -> None:
 def test_loop_flops_are_those_that_torch_counts(norm: str, share_weights: bool) -> None:
     case = build_case(share_weights=share_weights, norm=norm, form="decoder", lengths=[5])
     case.layer.halting = None
-    for step in (adaptive_loop(case.layer).step(t) for t in range(1, 6)):
+    for step in (loop_settings(case.layer).step(t) for t in range(1, 6)):
         step.attention.backend = step.cross_attention.backend = "dense"
     with FlopCounterMode(display=False) as counter:
         _, ponder = case.layer(case.graph, case.feat, **case.arguments)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from graphut.nn import AttentionRecord, Ponder, ScheduledHalting, dense_recurrence, reference
-from graphut.nn.ponder import Work, steps_html
+from graphut.nn.ponder import FlopCount, steps_html
 from graphut.topology import Causal
 from tests.helpers import assert_same, covering, layout_of, name_of
 from tests.nn.cases import HEADS, LENGTHS, MODES, build_case
@@ -21,7 +21,7 @@ PONDER = Ponder(
     remainder=torch.tensor([1.0, 0.5, 0.25]),
     cost=torch.tensor(2.5),
     max_steps=4,
-    work=Work(
+    work=FlopCount(
         projections=[(3, None), (3, torch.tensor([0, 1, 2])), (3, torch.tensor([1, 2, 3, 3]))],
         attended=[
             (LAYOUT, None),

@@ -30,7 +30,8 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_event_driven,
 )
-from graphut.nn.waking import WakingFrontier, out_edges, squared_change, with_out_neighbours
+from graphut.nn.loop_state import squared_change
+from graphut.nn.waking import WakingFrontier, out_edges, with_out_neighbours
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import (
     Pairs,
@@ -421,17 +422,17 @@ def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.Monke
     )
     layer = build(cost_step(kind), rule=EventDriven(0.0), max_steps=3)
     options, feat = arguments(layout, kind, positions=True), normal(nodes, FEATS).detach()
-    mode, end_round = Largest(), WakingFrontier.end_round
+    mode, end_step = Largest(), WakingFrontier.end_step
 
     def counted(frontier: WakingFrontier, *args: Any) -> Any:
-        result = end_round(frontier, *args)
+        result = end_step(frontier, *args)
         mode.end_round()
         return result
 
     with torch.no_grad():
         shown = layer(layout, feat, **options)[1].shown
         feat[2000] += 1.0
-        monkeypatch.setattr(WakingFrontier, "end_round", counted)
+        monkeypatch.setattr(WakingFrontier, "end_step", counted)
         layer.rule = EventDriven(1e-2, max_rounds=rounds)
         mode.now = (0, "")
         with mode:

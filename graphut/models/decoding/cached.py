@@ -18,8 +18,9 @@ from graphut.models.decoding.decoder import TokenDecoder
 from graphut.models.nodes import no_in_edge
 from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput
-from graphut.nn.recurrence import adaptive_loop
-from graphut.nn.rules import GraphMembers
+from graphut.nn.loop import run_loop
+from graphut.nn.recurrence import loop_settings
+from graphut.nn.rules import BatchIndex
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology
 
@@ -47,12 +48,12 @@ class CachedDecoder(TokenDecoder):
         self.extend(parents, self.memory.add_nodes(len(parents)))
         length = self.length
         positions = torch.full((len(feat),), length, device=feat.device)
-        loop = adaptive_loop(self.recurrence)
+        settings = loop_settings(self.recurrence)
         sentences = self.sentences.to(feat.device)
         # Random halting rules draw numbers by sentence and by the position of the token.
-        members = GraphMembers(sentences, torch.full_like(sentences, length - 1), 0, sentences)
-        found = loop.run(
-            _NewestTokens(self), feat, positions, len(feat), members=members, settle=True
+        batch = BatchIndex(sentences, torch.full_like(sentences, length - 1), 0, sentences)
+        found = run_loop(
+            settings, _NewestTokens(self), feat, positions, len(feat), batch=batch, fill_cache=True
         )
         return self.predict(found.out), found.steps
 
@@ -91,7 +92,7 @@ class _NewestTokens:
         key_value = self.decoder.encoded.key_value(layer)
         return layer.attend(self._cross_layout, rows, key_value, frontier=self.frontier)[0]
 
-    def transit(self, transition: Transition, rows: Tensor) -> Tensor:
+    def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         if not isinstance(transition, SeparableConvTransition):
             return transition.layers(rows)
         self.decoder.combined.write(self._ids(self.frontier), self._step, rows)

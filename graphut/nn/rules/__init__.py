@@ -2,9 +2,9 @@
 
 from graphut.nn.rules.act import ACT, Threshold
 from graphut.nn.rules.base import (
+    BatchIndex,
     Decision,
     FixedDepth,
-    GraphMembers,
     HaltingRule,
     StepRows,
     parse_rule,
@@ -16,12 +16,12 @@ from graphut.nn.rules.whole_graph import Global
 
 __all__ = [
     "ACT",
+    "BatchIndex",
     "Convergence",
     "Decision",
     "EventDriven",
     "FixedDepth",
     "Global",
-    "GraphMembers",
     "HaltingRule",
     "PonderNet",
     "Quantile",

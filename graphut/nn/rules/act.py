@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows
+from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ACT(HaltingRule):
         self.check_one_of("weighting", "sum", "ema", "last")
         self.check_one_of("cost", "steps+remainder", "remainder")
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return the sum of the probabilities so far, in float32 or wider."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         return (rows.new_zeros(len(rows), dtype=wide),)

@@ -20,7 +20,7 @@ RULES: dict[str, type[HaltingRule]] = {}
 """The rules by the names that `parse_rule` reads."""
 
 
-class GraphMembers(NamedTuple):
+class BatchIndex(NamedTuple):
     """The graph of a batch that each node belongs to, and the place of the node in it."""
 
     graph: Tensor  #: (N,) int64, the graph of each node
@@ -28,7 +28,7 @@ class GraphMembers(NamedTuple):
     num_graphs: int  #: every id in `graph` is below it
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
-    def renamed(self, graph_ids: Tensor) -> GraphMembers:
+    def renamed(self, graph_ids: Tensor) -> BatchIndex:
         """Return the members of the graphs that are given, `(N,)` int64.
 
         In each graph of the batch, places are counted anew for each id.
@@ -47,13 +47,13 @@ class GraphMembers(NamedTuple):
         if ids[0] < 0:
             raise ValueError(f"graph_ids must be 0 or more, got {int(ids[0])}")
         place = earlier_equals(self.graph * len(ids) + graph)
-        return GraphMembers(graph, place, len(ids), ids[graph])
+        return BatchIndex(graph, place, len(ids), ids[graph])
 
 
-def graph_members(layout: EdgeLayout) -> GraphMembers:
+def batch_index(layout: EdgeLayout) -> BatchIndex:
     """Return the graphs of the destinations of a batch."""
     graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
-    return GraphMembers(graph, place, len(layout.dst_lengths), graph)
+    return BatchIndex(graph, place, len(layout.dst_lengths), graph)
 
 
 class StepRows(NamedTuple):
@@ -125,7 +125,7 @@ class HaltingRule(ABC):
         """Raise `ValueError`, which quotes the value, for a wrong setting."""
         self.check_one_of("halt_from", "input", "output")
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return what to remember of rows `(A, d)` before their first step.
 
         Tensors `(A, ...)` follow the rows; other values stay as they are. `members` are the graphs
@@ -263,9 +263,7 @@ def _read(text: str, default: Any, what: str) -> Any:
 class RuleState:
     """Rows under a rule: what it remembers of them, their outputs so far, the last decision."""
 
-    def __init__(
-        self, rule: HaltingRule, rows: Tensor, members: GraphMembers | None = None
-    ) -> None:
+    def __init__(self, rule: HaltingRule, rows: Tensor, members: BatchIndex | None = None) -> None:
         self.rule = rule
         self.memory = rule.start(rows, members)
         self.out = torch.zeros_like(rows)  # (A, d) the weighted states so far

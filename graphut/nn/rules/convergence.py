@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows
+from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Convergence(HaltingRule):
         self.check("patience", self.patience >= 1, "be at least 1")
         self.check("patience", self.patience < 2**63, "be below 2**63")
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return the states, and for how many steps they have been calm."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 

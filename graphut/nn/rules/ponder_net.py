@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.dropout import mix, seed_hash
-from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows
+from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
 
 _STEP = 0x9E3779B9  # keeps the bits of steps apart from those of positions
 
@@ -56,7 +56,7 @@ class PonderNet(HaltingRule):
         self.check("prior", 0.0 < self.prior < 1.0, "lie in (0, 1)")
         self.check("beta", self.beta >= 0.0, "be 0 or more")
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return the sum of the weights so far, and their part of the divergence."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         zeros = rows.new_zeros(len(rows), dtype=wide)
@@ -111,7 +111,7 @@ class Quantile(HaltingRule):
         super().__post_init__()
         self.check("q", 0.0 < self.q <= 1.0, "lie in (0, 1]")
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return the probability of having halted before."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         return (rows.new_zeros(len(rows), dtype=wide),)
@@ -149,7 +149,7 @@ class Sampled(HaltingRule):
     seed: int = 0
     halt_from: str = "input"
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return 32 bits for each row, a function of its sequence and position."""
         assert members is not None
         ids = members.ids ^ (members.ids >> 32)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.nn.rules.act import ACT
-from graphut.nn.rules.base import Decision, GraphMembers, HaltingRule, Memory, StepRows, parse_rule
+from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows, parse_rule
 from graphut.nn.rules.event_driven import EventDriven
 
 
@@ -53,7 +53,7 @@ class Global(HaltingRule):
         for name in ("weighting", "halt_from", "uses_probability"):
             object.__setattr__(self, name, getattr(self.rule, name))
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return the graph of each row, the number of graphs, and what the other rule remembers."""
         assert members is not None
         # As if each graph had one node, for a rule that tells nodes apart.

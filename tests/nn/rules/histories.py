@@ -28,7 +28,7 @@ from graphut.nn import (
     Threshold,
     dense_recurrence,
 )
-from graphut.nn.rules.base import GraphMembers, Memory, StepRows
+from graphut.nn.rules.base import BatchIndex, Memory, StepRows
 
 
 @dataclass
@@ -36,7 +36,7 @@ class History:
     """The first states `(N, d)` of all nodes, their graphs, and the rows of each step so far."""
 
     first: Tensor
-    members: GraphMembers
+    members: BatchIndex
     steps: list[StepRows] = field(default_factory=list)
 
 
@@ -116,7 +116,7 @@ class FromHistory(HaltingRule):
         for name in ("weighting", "halt_from", "uses_probability"):
             object.__setattr__(self, name, getattr(self.rule, name))
 
-    def start(self, rows: Tensor, members: GraphMembers | None) -> Memory:
+    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         assert members is not None
         return (History(rows, members),)
 

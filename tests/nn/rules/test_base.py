@@ -25,7 +25,7 @@ from graphut.nn import (
     Threshold,
     parse_rule,
 )
-from graphut.nn.rules.base import GraphMembers, RuleState, StepRows, graph_members
+from graphut.nn.rules.base import BatchIndex, RuleState, StepRows, batch_index
 from graphut.topology import Complete
 from tests.helpers import assert_same, gradients, normal
 from tests.nn.cases import RULES
@@ -98,17 +98,17 @@ def test_spec_refuses_what_is_no_text(rule: HaltingRule) -> None:
 ALL = {"act": ACT(threshold=0.8), "act-cost": ACT(cost="remainder", weighting="last"), **RULES}
 
 
-def history_of(lengths: list[int], cap: int, seed: int) -> tuple[Tensor, Tensor, GraphMembers]:
+def history_of(lengths: list[int], cap: int, seed: int) -> tuple[Tensor, Tensor, BatchIndex]:
     """Random states `(T + 1, N, d)` and probabilities `(T, N)` of nodes that slowly calm down."""
     nodes = sum(lengths)
     states = normal(cap + 1, nodes, 3, seed=seed).detach().cumsum(0)
     probability = torch.sigmoid(normal(cap, nodes, seed=seed + 1).detach() - 0.7)
-    members = graph_members(Complete().layout(lengths))
+    members = batch_index(Complete().layout(lengths))
     return states, probability.requires_grad_(), members
 
 
 def from_histories(
-    rule: HaltingRule, states: Tensor, p: Tensor, members: GraphMembers
+    rule: HaltingRule, states: Tensor, p: Tensor, members: BatchIndex
 ) -> tuple[Tensor, ...]:
     """Steps, sums of the weights, remainders, costs and outputs; every node at every step."""
     cap, history = len(p), History(states[0], members)
@@ -127,9 +127,7 @@ def from_histories(
     return steps, weights, remainder, cost
 
 
-def packed(
-    rule: HaltingRule, states: Tensor, p: Tensor, members: GraphMembers
-) -> tuple[Tensor, ...]:
+def packed(rule: HaltingRule, states: Tensor, p: Tensor, members: BatchIndex) -> tuple[Tensor, ...]:
     """The same by the rule's own code, on rows that leave."""
     cap, nodes = len(p), torch.arange(p.shape[1])
     state = RuleState(rule, states[0], members)
@@ -168,8 +166,8 @@ def test_the_rows_of_these_tests_halt_at_different_steps(name: str) -> None:
     assert name == "fixed" or len(steps.unique()) > 1
 
 
-def test_graph_members_of_lengths_and_of_ids() -> None:
-    graph, place, number, ids = members = graph_members(Complete().layout([2, 1, 3]))
+def test_batch_index_of_lengths_and_of_ids() -> None:
+    graph, place, number, ids = members = batch_index(Complete().layout([2, 1, 3]))
     assert (graph.tolist(), place.tolist(), number) == ([0, 0, 1, 2, 2, 2], [0, 1, 0, 0, 1, 2], 3)
     assert ids is graph
     large = 2**62
@@ -178,10 +176,10 @@ def test_graph_members_of_lengths_and_of_ids() -> None:
     assert given.graph.tolist() == [1, 0, 1, 1, 1, 1] and given.num_graphs == 2
     assert given.ids.tolist() == [large, 0, large, large, large, large]
     assert given.place.tolist() == [0, 0, 0, 0, 1, 2]
-    whole = graph_members(Complete().layout([6]))
+    whole = batch_index(Complete().layout([6]))
     found = whole.renamed(torch.tensor([0, 0, 1, 2, 2, 2]))
     assert all(map(torch.equal, found[:2], members[:2])) and found.num_graphs == 3
-    empty = graph_members(as_layout(dgl.graph(([], []), num_nodes=0)))
+    empty = batch_index(as_layout(dgl.graph(([], []), num_nodes=0)))
     assert empty.renamed(torch.zeros(0, dtype=torch.int64)).num_graphs == 1
 
 
@@ -193,11 +191,11 @@ def test_graph_members_of_lengths_and_of_ids() -> None:
         (torch.tensor([0, -1, 0]), "graph_ids must be 0 or more, got -1"),
     ],
 )
-def test_graph_members_refuses_wrong_ids(ids: Tensor, words: str) -> None:
+def test_batch_index_refuses_wrong_ids(ids: Tensor, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        graph_members(Complete().layout([3])).renamed(ids)
+        batch_index(Complete().layout([3])).renamed(ids)
     with pytest.raises(TypeError, match="graph_ids must be a tensor, got list"):
-        graph_members(Complete().layout([3])).renamed(ids.tolist())
+        batch_index(Complete().layout([3])).renamed(ids.tolist())
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.nn import PonderNet, Quantile, Sampled
-from graphut.nn.rules.base import GraphMembers, RuleState, StepRows
+from graphut.nn.rules.base import BatchIndex, RuleState, StepRows
 from tests.helpers import gradients
 
 probabilities = st.lists(st.floats(0.01, 0.99), min_size=6, max_size=6)
@@ -70,7 +70,7 @@ def test_quantile_is_the_first_step_by_which_the_row_has_halted_with_that_probab
 def drawn(seed: int, graph: torch.Tensor, place: torch.Tensor, p: float) -> torch.Tensor:
     """The step at which each row halts."""
     rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
-    state = RuleState(Sampled(seed), rows, GraphMembers(graph, place, 0, graph))
+    state = RuleState(Sampled(seed), rows, BatchIndex(graph, place, 0, graph))
     for t in range(1, 100):
         halts = state.update(StepRows(rows, rows, torch.full((len(graph),), p), t, False))
         steps = torch.where((steps == 0) & halts, float(t), steps)

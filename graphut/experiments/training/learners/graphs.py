@@ -28,7 +28,7 @@ from graphut.experiments.wording import counted
 from graphut.models import UniversalGraphTransformer
 from graphut.models.outputs import GraphOutput
 from graphut.nn import EventDriven, Ponder
-from graphut.nn.loop import FrontierRows
+from graphut.nn.loop_state import FrontierRows
 
 _NUM_SHOWN = 3
 _BATCH_NODES = 20_000

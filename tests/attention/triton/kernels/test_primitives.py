@@ -10,7 +10,7 @@ pytest.importorskip("triton", reason="needs triton")
 from graphut.attention import layout_from_edges
 from graphut.attention.dropout import dropout_factors
 from graphut.attention.triton.kernels import csr, interval, merge, primitives
-from graphut.nn import act_kernels
+from graphut.nn.gpu import act_kernels
 from tests.attention.triton.cases import DEVICE, SHAPES, agrees, attend, by_kernels, drawn
 from tests.helpers import layout_of
 

@@ -16,9 +16,10 @@ from torch.utils._pytree import tree_leaves
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.nn import InputNoise, ScheduledHalting, dense_recurrence, finite_checks
-from graphut.nn.finite_checks import AsyncHostCopy
-from graphut.nn.frontier import active_first
+from graphut.nn import InputNoise, ScheduledHalting, dense_recurrence
+from graphut.nn.gpu import async_checks
+from graphut.nn.gpu.async_checks import AsyncHostCopy
+from graphut.nn.gpu.device_rows import active_first
 from graphut.nn.noise import PLACES
 from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
 from tests.nn.cases import FEATS, MODES, RULES, SCHEDULES, Case, build_case, engine
@@ -52,7 +53,7 @@ def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphut.nn.attention.counted_attention", sliced)
 
 
-class Slow(finite_checks.AsyncHostCopy):
+class Slow(async_checks.AsyncHostCopy):
     """Arrives when `lag` others have been sent after it."""
 
     lag = 0
@@ -69,14 +70,14 @@ class Slow(finite_checks.AsyncHostCopy):
 
 @pytest.fixture(autouse=True)
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finite_checks, "LAG", finite_checks.LAG)  # which `check` sets
-    monkeypatch.setattr(finite_checks, "AsyncHostCopy", Slow)
+    monkeypatch.setattr(async_checks, "LAG", async_checks.LAG)  # which `check` sets
+    monkeypatch.setattr(async_checks, "AsyncHostCopy", Slow)
     monkeypatch.setattr(Slow, "lag", 0)
 
 
 def check(case: Case, lag: int = 1, tolerance: float = 1e-10) -> Tensor:
     """Hold the engine against the oracle; return the number of steps of each node."""
-    finite_checks.LAG = lag
+    async_checks.LAG = lag
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence), tolerance)
     return found[1]
@@ -168,7 +169,7 @@ def test_frontier_sources_outside_a_block(
     block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
     layer = build_case(halted=halted, norm=norm).layer
     layer.halting = ScheduledHalting(torch.tensor([1, 3]))
-    finite_checks.LAG = lag
+    async_checks.LAG = lag
     found = engine(layer, block, normal(5, FEATS))
     monkeypatch.undo()
     assert_same(found, engine(layer, block, normal(5, FEATS)))
@@ -205,7 +206,7 @@ def test_frontier_values_are_shifted_before_dropout(
 @pytest.mark.parametrize("modes", covering(**SHRINKING, lag=(1, 2)), ids=name_of)
 def test_frontier_autocast(modes: dict[str, Any]) -> None:
     modes = dict(modes)
-    finite_checks.LAG = modes.pop("lag")
+    async_checks.LAG = modes.pop("lag")
     halting = ScheduledHalting(torch.tensor([1, 3, 2, 5, 4, 2, 2, 1, 5, 3]))
     case = build_case(**modes, halting=halting).to(torch.float32)
     exact = case.run(engine)
@@ -253,7 +254,7 @@ def test_a_step_costs_what_the_frontier_of_so_many_steps_ago_costs(lag: int) -> 
     case.layer.step.transition.layers.register_forward_hook(
         lambda module, args, _: rows.append(len(args[0]))
     )
-    finite_checks.LAG = lag
+    async_checks.LAG = lag
     case.layer(case.graph, case.feat)
     assert rows == ROWS[lag]
 
@@ -297,7 +298,7 @@ def test_frontier_no_number_is_looked_at(
     modes = {**modes, "rule": RULES.get(modes.get("rule", "act"))}
     monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
-    monkeypatch.setattr(finite_checks, "AsyncHostCopy", Far)
+    monkeypatch.setattr(async_checks, "AsyncHostCopy", Far)
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # not on meta
     case = build_case(**modes).to("meta")
 
@@ -332,7 +333,7 @@ def test_frontier_a_look_is_seen(look: Callable[[Tensor], Any]) -> None:
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
 def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The right numbers, and no wait in a whole forward and backward pass."""
-    monkeypatch.setattr(finite_checks, "AsyncHostCopy", AsyncHostCopy)
+    monkeypatch.setattr(async_checks, "AsyncHostCopy", AsyncHostCopy)
     case = build_case(**modes).to(torch.float32)
     expected = case.run(dense_recurrence)
     case = case.to("cuda")

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention.second_derivatives import refuse_second_derivatives
-from graphut.nn.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.attention import is_hooked, is_plain_linear
 from graphut.nn.checks import check_probability_shape
-from graphut.nn.finite_checks import AsyncFiniteChecks
-from graphut.nn.frontier import DeviceFrontier
+from graphut.nn.gpu.act_kernels import act_backward, act_compact, act_decide
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.device_rows import DeviceRows
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.rules.act import ACT
 
@@ -32,10 +32,10 @@ RETURNED = (
 )
 
 
-class FusedFrontier(DeviceFrontier):
+class FusedRows(DeviceRows):
     """A frontier whose steps end by Triton kernels, for `ACT` with `weighting="sum"`.
 
-    It takes the place of a `DeviceFrontier`, `RuleState` and `HaltedOutputs`, which do the same by
+    It takes the place of `DeviceRows`, `RuleState` and `HaltedOutputs`, which do the same by
     some fifty launches a step. Outputs are summed in place, by node.
     """
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,14 +24,14 @@ from graphut.nn import (
     PositionwiseTransition,
     UniversalTransformerStep,
     dense_recurrence,
-    finite_checks,
 )
-from graphut.nn.finite_checks import AsyncFiniteChecks
-from graphut.nn.frontier import DeviceFrontier, HaltedOutputs
-from graphut.nn.fused_act import FusedFrontier
+from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.gpu import async_checks
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.device_rows import DeviceRows
+from graphut.nn.gpu.fused_act import FusedRows
 from graphut.nn.halting import ScheduledHalting
-from graphut.nn.loop import AdaptiveLoop, _Run
-from graphut.nn.rules.base import RuleState
+from graphut.nn.loop_state import LoopSettings, LoopState
 from graphut.topology import Complete
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import DeviceTensor, gpu_stand_in
@@ -82,18 +83,18 @@ class Trial:
         frontier: Any
         end: Any
         if fused:
-            frontier = end = FusedFrontier(*given, self.rule, self.unit, self.cap)
+            frontier = end = FusedRows(*given, self.rule, self.unit, self.cap)
         else:
-            loop = AdaptiveLoop(
+            settings = LoopSettings(
                 *([], self.unit, self.rule.halt_from, self.rule, self.cap, "copied"),
-                *(None, None, False, None, False),
+                *(None, None, False, [], None, 0.0, False),
             )
-            state = RuleState(self.rule, self.feat[:num_dst])
-            nothing: Any = None
-            end = _Run(loop, nothing, self.feat, nothing, num_dst, state, checks, None, False)
-            frontier = end.frontier = DeviceFrontier(*given)
-            end.outputs = HaltedOutputs()
-            loop.__dict__["readout"] = lambda x: x
+            context: Any = SimpleNamespace(num_dst=num_dst)
+            state = LoopState(
+                *(settings, context, self.feat, num_dst, None, None, {}, None, checks, None, False)
+            )
+            frontier = DeviceRows(*given)
+            end = HaltingFrontier(state, frontier)
         shown = []
         for step in range(1, self.cap + 1):
             before = frontier.active() + 0.1 * step
@@ -103,7 +104,7 @@ class Trial:
             end.end_step(before, torch.tanh(before @ self.map), step)
             if not frontier.num_active:
                 break
-        out, steps, remainder, cost = end.result()
+        out, steps, remainder, cost = end.result()[:4]
         found = [out, remainder, cost, *(x for x in shown if x.requires_grad)]
         return [*found, steps, *shown, *gradients(found, self.inputs)], checks
 
@@ -141,7 +142,7 @@ def test_fused_step_end_is_that_by_rule(
     nodes, bias, dtype, encoded, lag = (
         settings.pop(name) for name in ("nodes", "bias", "dtype", "encoded", "lag")
     )
-    monkeypatch.setattr(finite_checks, "LAG", lag)
+    monkeypatch.setattr(async_checks, "LAG", lag)
     check(Trial(nodes, unit_for(bias), ACT(**settings), encoded=encoded), dtype)
 
 
@@ -288,7 +289,7 @@ def test_recurrence_launches_few_kernels_a_step_and_never_waits(
     assert more - first <= forward and more_back - back <= backward
     assert waits == others[0] == []
     to_host = {copy.line.partition(":")[0] for copy in others[1]}
-    assert to_host <= {"nn/finite_checks.py"}
+    assert to_host <= {"nn/gpu/async_checks.py"}
 
 
 @pytest.mark.parametrize("options", [{}, {"halted": "running", "halting": HaltingUnit(16)}])

@@ -15,8 +15,8 @@ if not INTERPRET:
     pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
 
 from graphut.nn import ACT, HaltingUnit
-from graphut.nn.finite_checks import AsyncFiniteChecks
-from graphut.nn.fused_act import FusedFrontier
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.fused_act import FusedRows
 from tests.gpu_stand_in import gpu_stand_in
 
 
@@ -26,7 +26,7 @@ def test_act_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path
     with gpu_stand_in(compiles=True) as gpu:
         feat, encodings = (torch.ones(4, 64).to("cuda").requires_grad_() for _ in range(2))
         checks = AsyncFiniteChecks(unit, 4, 3)
-        frontier = FusedFrontier(feat, encodings, 3, checks, ACT(), unit.to("cuda"), 2)
+        frontier = FusedRows(feat, encodings, 3, checks, ACT(), unit.to("cuda"), 2)
         for step in (1, 2):
             frontier.end_step(frontier.active(), frontier.active() + frontier.last().sum(), step)
         out, _, _, cost = frontier.result()

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from graphut.nn import finite_checks
-from graphut.nn.finite_checks import AsyncFiniteChecks, AsyncHostCopy, FiniteChecks
+from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.gpu import async_checks
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks, AsyncHostCopy
 
 NAN, INF = torch.nan, torch.inf
 
@@ -24,7 +25,7 @@ class Later(AsyncHostCopy):
 
 @pytest.fixture(autouse=True)
 def _later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finite_checks, "AsyncHostCopy", Later)
+    monkeypatch.setattr(async_checks, "AsyncHostCopy", Later)
     monkeypatch.setattr(Later, "here", False)
 
 
@@ -40,7 +41,7 @@ def feat(*wrong: tuple[int, float]) -> torch.Tensor:
 def test_finite_checks_the_bound_is_the_count_of_so_many_steps_ago(
     lag: int, bounds: list[int], here: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finite_checks, "LAG", lag)
+    monkeypatch.setattr(async_checks, "LAG", lag)
     Later.here = here
     late = AsyncFiniteChecks(nn.Identity(), 9, 8)
     assert [late.bound(torch.tensor(n)) for n in (7, 5, 3)] == bounds
@@ -100,15 +101,15 @@ def test_finite_checks_what_arrives_later_is_said_once_and_of_its_own_layer() ->
 
 def test_reports_go_with_their_layer() -> None:
     gc.collect()
-    before = len(finite_checks._reports)
+    before = len(async_checks._reports)
     layer = nn.Identity()
     late = AsyncFiniteChecks(layer, 4, 4)
     late.check_features(feat())
     late.close()
-    assert len(finite_checks._reports) == before + 1
+    assert len(async_checks._reports) == before + 1
     del late, layer
     gc.collect()
-    assert len(finite_checks._reports) == before
+    assert len(async_checks._reports) == before
 
 
 @pytest.mark.gpu

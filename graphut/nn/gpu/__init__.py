@@ -1,0 +1,1 @@
+"""The adaptive loop on a GPU, which never waits for the number of active nodes."""

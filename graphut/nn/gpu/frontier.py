@@ -1,0 +1,62 @@
+"""The frontier of nodes that halt for good, on a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.device_rows import DeviceRows
+from graphut.nn.halted import Copied
+from graphut.nn.loop_state import LoopOutput, LoopSettings, LoopState
+from graphut.nn.rules.act import ACT
+
+if TYPE_CHECKING:
+    from graphut.nn.gpu.fused_act import FusedRows
+
+
+def gpu_frontier(state: LoopState) -> HaltingFrontier:
+    """Return a frontier that does not wait for the number of active nodes.
+
+    The checks of the run are `AsyncFiniteChecks`, and attention takes counts that only the device
+    knows.
+    """
+    settings, checks = state.settings, state.checks
+    assert isinstance(checks, AsyncFiniteChecks)
+    given = state.feat, state.encodings, state.context.num_dst, checks
+    if state.feat.is_cuda and is_fusable(settings):
+        # Triton decides at the import of kernels whether they are compiled or interpreted.
+        from graphut.nn.gpu.fused_act import FusedRows
+
+        assert isinstance(settings.rule, ACT) and settings.halting is not None
+        fused = FusedRows(*given, settings.rule, settings.halting, settings.max_steps)
+        frontier: HaltingFrontier = FusedFrontier(state, fused)
+    else:
+        frontier = HaltingFrontier(state, DeviceRows(*given, state.noise))
+    if isinstance(frontier.halted_nodes, Copied) and state.signals is not None:
+        shifts = settings.step(1).value_shift(state.signals)  # of all steps in one launch
+        frontier.value_shifts = None if shifts is None else shifts.unbind()
+    return frontier
+
+
+def is_fusable(settings: LoopSettings) -> bool:
+    """Return whether `FusedRows` can end the steps."""
+    noisy = any(kind.on == "every_step" for kind in settings.noise)
+    return type(settings.rule) is ACT and settings.rule.weighting == "sum" and not noisy
+
+
+class FusedFrontier(HaltingFrontier):
+    """A frontier whose steps end in Triton kernels."""
+
+    rows: FusedRows
+
+    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
+        """Let nodes halt, and store their outputs."""
+        self.rows.end_step(before, after, t)
+
+    def result(self) -> LoopOutput:
+        """Return the results of all nodes."""
+        out, steps, remainder, cost = self.rows.result()
+        return LoopOutput(out, steps, remainder, cost)
