@@ -14,17 +14,16 @@ import argparse
 from pathlib import Path
 
 from graphut import UniversalTransformerConfig
-from graphut.experiments.bench.comparison import Comparison, ComparisonReport
+from graphut.experiments.comparison import Comparison, ComparisonRow
 from graphut.experiments.tasks import Reverse
 from graphut.experiments.training import TrainingConfig
 from graphut.plotting.figure import BLUE, ORANGE, new_figure
-from graphut.topology import parse
 
 WINDOWS = ["window:0", "window:1", "window:2", "window:4", "complete"]
 SHORTCUTS = ["window:1|global:0", "star"]
 
 
-def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonReport:
+def main(task: Reverse, training: TrainingConfig, folder: str) -> list[ComparisonRow]:
     letters = len(task.source_vocabulary)
     config = UniversalTransformerConfig(
         source_vocab=letters,
@@ -35,31 +34,31 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> ComparisonRepo
         cross_topology="window:0",  # only the encoder can move tokens
     )
     comparison = Comparison(
-        topologies=[parse(spec) for spec in WINDOWS + SHORTCUTS],
+        topologies=WINDOWS + SHORTCUTS,
         task=task,
         training=training,
         config=config,
     )
     figure = new_figure(7, 4.5)  # fails before the training if matplotlib is missing
-    report = comparison.run(folder)
-    print(report.text())
+    rows = comparison.run(folder)
+    print(comparison.text(rows))
 
     axes = figure.subplots()
-    edges = [row.edges for row in report.rows]
-    accuracy = [100 * row.evaluations[0]["token_accuracy"] for row in report.rows]
+    edges = [row.edges for row in rows]
+    accuracy = [100 * row.evaluations[0]["token_accuracy"] for row in rows]
     windows = len(WINDOWS)
     axes.plot(edges[:windows], accuracy[:windows], "o-", color=BLUE, label="windows")
     axes.plot(edges[windows:], accuracy[windows:], "s", color=ORANGE, label="shortcuts")
-    for number, row in enumerate(report.rows):
+    for number, row in enumerate(rows):
         place = (5, -12 if number < windows else 6)
         axes.annotate(
-            str(row.topology), (edges[number], accuracy[number]), place, textcoords="offset points"
+            row.topology, (edges[number], accuracy[number]), place, textcoords="offset points"
         )
     axes.set(xlabel="encoder edges of a sentence", ylabel="token accuracy, %", ylim=(0, 105))
     axes.set_xlim(0, 1.25 * max(edges))
     axes.legend(frameon=False, loc="upper left")
     figure.savefig(Path(folder, "edges.png"))
-    return report
+    return rows
 
 
 if __name__ == "__main__":

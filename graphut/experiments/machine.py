@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -38,11 +37,9 @@ def describe_machine(device: torch.device) -> dict[str, object]:
     }
 
 
-def dated_machine(device: torch.device) -> dict[str, object]:
-    """Return the description of this machine with the date and the packages of benchmarks."""
+def benchmark_machine(device: torch.device) -> dict[str, object]:
+    """Return the description of this machine with vector instructions and more packages."""
     return {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "system": platform.platform(),
         "vectors": torch.backends.cpu.get_cpu_capability(),
         **describe_machine(device),
         **{package: _version(package) for package in _BENCH_PACKAGES},
@@ -52,7 +49,7 @@ def dated_machine(device: torch.device) -> dict[str, object]:
 def machine_name(machines: Sequence[Mapping[str, Any]]) -> str:
     """Return the processors of descriptions by `describe_machine`, with the threads of a CPU.
 
-    A description by `dated_machine` has its vector instructions too.
+    A description by `benchmark_machine` has its vector instructions too.
 
     Examples
     --------

@@ -1,24 +1,21 @@
 from __future__ import annotations
 
-from datetime import datetime
-
 import pytest
 import torch
 
 import graphut
 from graphut.experiments import machine
-from graphut.experiments.machine import dated_machine, describe_machine, machine_name
+from graphut.experiments.machine import benchmark_machine, describe_machine, machine_name
 
 CPU = torch.device("cpu")
 
 
-def test_dated_machine_has_versions_threads_and_the_date() -> None:
-    found = dated_machine(CPU)
+def test_benchmark_machine_has_versions_and_threads() -> None:
+    found = benchmark_machine(CPU)
     assert found["graphut"] == graphut.__version__
     assert found["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()
     assert found["gpu"] is None and found["cpu"] and found["vectors"]
-    assert datetime.fromisoformat(str(found["date"])).tzinfo is not None
 
 
 def test_describe_machine_has_none_for_a_package_that_is_not_installed(

@@ -1,1 +1,1 @@
-"""Benchmarks: attention backends, graph layers, halting, long sentences, processes, topologies."""
+"""Benchmarks of attention calls, graph layers, adaptive recurrences and long sentences."""

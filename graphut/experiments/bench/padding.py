@@ -1,4 +1,4 @@
-"""Sentences padded to the longest of a batch, their masks, and a dense model over them."""
+"""Padded batches of sentences, their masks, and a dense model on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphut.nn import UniversalTransformerStep, coordinate_signal
 
 @dataclass(frozen=True, eq=False)
 class PaddedBatch:
-    """The places of rows when all sentences are padded to the longest.
+    """The places of packed rows in a batch that is padded to its longest sentence.
 
     Examples
     --------
@@ -26,26 +26,26 @@ class PaddedBatch:
     tensor([5, 6, 7])
     """
 
-    present: Tensor  # (batch, longest) bool, true where there is a row
+    present: Tensor  # (batch, longest) bool, false for padding
 
     @classmethod
     def of(cls, counts: Tensor) -> PaddedBatch:
-        """Return the batch of sentences that have these numbers of rows."""
+        """Return the batch of sentences with these numbers of rows."""
         return cls(torch.arange(int(counts.max()), device=counts.device) < counts[:, None])
 
     def pad(self, rows: Tensor) -> Tensor:
-        """Return `(N, ...)` as `(batch, longest, ...)`, with zeros where there is no row."""
+        """Reshape `(N, ...)` to `(batch, longest, ...)`, padded with zeros."""
         table = rows.new_zeros(*self.present.shape, *rows.shape[1:])
         table[self.present] = rows
         return table
 
     def unpad(self, table: Tensor) -> Tensor:
-        """Return `(batch, longest, ...)` as `(N, ...)`."""
+        """Return the rows of `(batch, longest, ...)` that are not padding, `(N, ...)`."""
         return table[self.present]
 
     @property
     def index(self) -> Tensor:
-        """`(N, 2)`, sentence and column of each row."""
+        """Sentence and column of each row, `(N, 2)`."""
         return self.present.nonzero()
 
 
@@ -59,10 +59,10 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
 
 
 def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the attention mask, `(batch, 1, rows, sources)` bool, of `(row, source)` edges.
+    """Return the attention mask of `(row, source)` edges, `(batch, 1, rows, sources)` bool.
 
-    There is one row for all where all rows attend to the same sources. A padded row attends to all
-    real sources of its sentence: the softmax of no source is undefined.
+    It has a single row if all rows of a sentence attend to the same sources. Padded rows attend to
+    all real sources, because a softmax over no source is undefined.
     """
     row, source = in_edges
     (sentence, line), column = rows.index[row].T, sources.index[source, 1]
@@ -74,12 +74,11 @@ def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor,
 
 
 class PaddedModel(nn.Module):
-    """All nodes at all steps on `(batch, longest, d)`; halted ones are masked out.
+    """A dense adaptive model, which computes all nodes at every step and masks out halted ones.
 
-    Others attend to the last state of a halted node, with the signal of the present step
-    (`halted="copied"`). The step, whose weights it uses, is post-norm with a position-wise
-    transition; `mask` is that of `padded_mask`, `max_steps` is the cap, and `share` the halting
-    probability of a node before its last step.
+    Active nodes attend to the last state of a halted node (`halted="copied"`). The weights are
+    those of `step`, which is post-norm with a position-wise feed-forward layer; `mask` comes from
+    `padded_mask`; `share` is the halting probability of a node before its last step.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class PaddedModel(nn.Module):
         self.step, self.mask, self.max_steps, self.share = step, mask, max_steps, share
 
     def forward(self, x: Tensor, depth: Tensor) -> Tensor:
-        """Return the output states of first states `(batch, longest, d)`.
+        """Return the output states for first states `x` of shape `(batch, longest, d)`.
 
         `depth` is the step at which each node halts, `(batch, longest)` int64; 0 for padding.
         """
@@ -98,8 +97,8 @@ class PaddedModel(nn.Module):
         position = coordinate_signal(columns, d, x.dtype)
         out, spent = torch.zeros_like(x), x.new_zeros(x.shape[:2])
         for t in range(1, self.max_steps + 1):
-            time = torch.tensor(t, device=x.device)
-            new = self._step(x + position + coordinate_signal(time, d, x.dtype))
+            step = torch.tensor(t, device=x.device)
+            new = self._step(x + position + coordinate_signal(step, d, x.dtype))
             active, last = depth >= t, depth == t
             weight = torch.where(last, 1 - spent, self.share) * active
             out = out + weight[..., None] * new

@@ -1,8 +1,7 @@
-"""Peak memory of one run above what was held before.
+"""Measure the peak memory of a function above the memory that was in use before.
 
-On the CPU it is the resident memory of the process, as Linux counts it: it sees what torch, DGL and
-a kernel allocate. Freed pages are handed back first, and the peak is set back to the present
-(`/proc/self/clear_refs`). Elsewhere than on Linux with glibc nothing is measured.
+On a CPU this is the resident memory of the process, on Linux with glibc only. It includes all that
+torch, DGL and kernels allocate.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
-    """Return the most bytes held at once by a run, results included; `None` if that is unknown.
+    """Return the peak memory of a run, including its results; `None` if it cannot be measured.
 
-    What a first run makes and keeps does not count.
+    The function runs twice. Memory that the first run allocates and keeps is not counted.
     """
-    gc.collect(1)  # garbage of the last runs; collecting all generations would take much longer
+    gc.collect(1)  # a collection of all generations takes much longer
     if device.type == "cuda":
         run()
         torch.cuda.synchronize(device)
@@ -36,11 +35,10 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
         run()
         torch.cuda.synchronize(device)
         return int(torch.cuda.max_memory_allocated(device) - before)
-    if not _pages_can_be_counted():
+    if not _is_supported():
         return None
-    # Blocks that glibc keeps after they are freed must not count: the run has a thread, and so an
-    # arena, of its own, and blocks go back to the system at once. With glibc's own settings the
-    # same calls had peaks of 0.4 and 4.9 MiB in two processes, and of 6.6 in both with these.
+    # glibc keeps freed blocks, which would hide later allocations. The run therefore gets a thread,
+    # and with it an arena, of its own, and freed blocks go back to the system at once.
     _set_allocator(64 * _KIB, 64 * _KIB)
     try:
         with ThreadPoolExecutor(1) as thread:
@@ -50,17 +48,16 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
 
 
 def settle_allocator() -> None:
-    """Give glibc the settings at which it arrives in a program that has freed a large tensor.
+    """Give glibc's allocator the settings that it reaches after a large tensor was freed.
 
-    Blocks of 32 MiB and more go back to the system when they are freed; smaller ones are kept.
-    After `peak_bytes` glibc does not adapt them itself, and times would depend on what ran before.
+    glibc does not adapt settings any more after they were set, as in `peak_bytes`.
     """
-    if _pages_can_be_counted():
+    if _is_supported():
         _set_allocator(32 * _MIB, 64 * _MIB)
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return the bytes that can still be allocated; `None` if that is unknown."""
+    """Return how many bytes can still be allocated; `None` if that is unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:
@@ -69,7 +66,7 @@ def free_bytes(device: torch.device) -> int | None:
         return None
 
 
-def _pages_can_be_counted() -> bool:
+def _is_supported() -> bool:
     writable = os.access(_PROCESS / "clear_refs", os.W_OK)
     return writable and hasattr(ctypes.CDLL(None), "malloc_trim")
 

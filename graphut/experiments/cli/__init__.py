@@ -8,8 +8,10 @@ import warnings
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from graphut._version import __version__
+from graphut.experiments.cli.bench_options import read_bench_options
 from graphut.experiments.cli.options import Parser
 
 COMMANDS = {
@@ -26,6 +28,9 @@ COMMANDS = {
     "topology": "look at who attends to whom",
     "results": "keep what was measured, and make the page of it",
 }
+
+# The options of these commands are parsed without torch.
+_READERS = {"bench": read_bench_options}
 
 _THREADS = [
     "",
@@ -46,11 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if "OMP_WAIT_POLICY" not in os.environ:
             os.environ.setdefault("GOMP_SPINCOUNT", "30000")
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # Each command's module is imported when it is called for.
     command = _parser().parse_args(arguments[:1]).command
+    given: Any = arguments[1:]
+    if command in _READERS:  # --help and wrong options end here, before torch is imported
+        given = _READERS[command](given)
     try:
         import_module("graphut.experiments.tasks").load_task_plugins()
-        status: int = import_module(f"graphut.experiments.cli.{command}").main(arguments[1:])
+        status: int = import_module(f"graphut.experiments.cli.{command}").main(given)
         sys.stdout.flush()
         return status
     except BrokenPipeError:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-
 import torch
 
+from graphut.experiments.cli.options import add_device
 
-def add_device(parser: ArgumentParser) -> None:
-    """Add `--device`."""
-    parser.add_argument(
-        "--device", metavar="NAME", help='"cpu" or "cuda" (default: cuda, if there is one)'
-    )
+__all__ = ["add_device", "pick_device"]
 
 
 def pick_device(name: str | None) -> torch.device:

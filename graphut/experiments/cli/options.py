@@ -67,6 +67,12 @@ class Parser(ArgumentParser):
         super()._check_value(action, value)
 
 
+def add_device(parser: ArgumentParser) -> None:
+    """Add `--device`."""
+    help = '"cpu" or "cuda" (default: cuda, if there is one)'
+    parser.add_argument("--device", metavar="NAME", help=help)
+
+
 def add_options(
     group: _ActionsContainer,
     kind: type[Any],

@@ -12,16 +12,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graphut._files import write_json
-from graphut.experiments.bench.comparison import MODEL_PARTS, Comparison
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, build
+from graphut.experiments.comparison import MODEL_PARTS, Comparison
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, PairTask, preset_of
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.wording import counted, flag
 from graphut.models import UniversalTransformerConfig
 from graphut.plotting import draw_topology
-from graphut.plotting.figure import check_picture_path, new_figure, save_figure
+from graphut.plotting.figure import check_picture_path, save_figure
 from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics
 
@@ -89,19 +89,16 @@ def describe(topology: Topology, numbers: Statistics) -> str:
 
 
 def _compare(arguments: Namespace) -> None:
-    """Train under each topology, print a table, and draw it where asked."""
+    """Train with each topology, and print a table."""
     options = {key: value for key, value in vars(arguments).items() if key not in _OWN}
     comparison = _comparison(arguments, options)
-    if arguments.out is not None:
-        new_figure(1, 1)  # a missing matplotlib is to be known before the training, not after it
     with TemporaryDirectory() as temporary:
-        report = comparison.run(
+        rows = comparison.run(
             arguments.out or temporary, report=partial(print, file=sys.stderr, flush=True)
         )
-    print(report.text())
+    print(comparison.text(rows))
     if arguments.out is not None:
-        write_json(Path(arguments.out, "comparison.json"), report.to_dict())
-        report.draw().savefig(Path(arguments.out, "comparison.png"))
+        write_json(Path(arguments.out, "comparison.json"), [row.to_dict() for row in rows])
 
 
 def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:
@@ -111,7 +108,7 @@ def _comparison(arguments: Namespace, options: Mapping[str, Any]) -> Comparison:
     options = {**preset_of(arguments.task), **options}
     task = build(_PAIR_TASKS[arguments.task], options)
     return Comparison(
-        topologies=[parse(spec) for spec in arguments.specs],
+        topologies=arguments.specs,
         task=task,
         training=build(TrainingConfig, options),
         config=build(UniversalTransformerConfig, options, **PairLearner().sizes(task)),
@@ -159,7 +156,7 @@ def _add_compare(parser: Parser, argv: Sequence[str]) -> None:
     option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
     help = "whose topology it is: encoder's, decoder's, or cross-attention's (default: encoder)"
     option("--part", choices=MODEL_PARTS, default="encoder", help=help)
-    option("--out", metavar="FOLDER", help="keep the runs, figures and a picture of them here")
+    option("--out", metavar="FOLDER", help="keep the runs and comparison.json here")
     add_device(parser)
     task = _task_in(argv)
     if task is not None:

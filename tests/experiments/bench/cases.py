@@ -1,4 +1,4 @@
-"""Problems and contenders that several tests of benchmarks use."""
+"""Workloads that several tests of benchmarks use."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from typing import Any
 
 import torch
 
-from graphut.experiments.bench.workloads import AttentionProblem, Sizes
-from graphut.topology import Causal, Complete, Window
-from tests.topology.brute import Comb
+from graphut.experiments.bench.attention_workload import AttentionWorkload
 
-SIZES = Sizes(3, 2, 7)
+SPECS = ("complete", "causal", "window:1", "window:1|global:0")
 
 
-TOPOLOGIES = (Complete(), Causal(), Window(1), Comb(2))
-
-
-def problem(**changes: Any) -> AttentionProblem:
-    """A small one, in float64 if nothing else is said."""
-    given = {"topology": Causal(), "sizes": SIZES, "dim": 8, "heads": 2, "dtype": torch.float64}
-    return AttentionProblem(**(given | changes))
+def small_call(**changes: Any) -> AttentionWorkload:
+    """Return a small workload, in float64 unless `changes` has another dtype."""
+    given = {"spec": "causal", "shape": "3x2-7", "dim": 8, "heads": 2, "dtype": torch.float64}
+    return AttentionWorkload(**(given | changes))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -8,82 +9,81 @@ import torch
 
 pytest.importorskip("triton", reason="needs triton")
 
-from graphut._files import read_json
 from graphut.experiments.bench import gpu
-from graphut.experiments.bench.gpu import NO_MEASUREMENT, TINY, Plan, main, measure, sections
-from graphut.experiments.results.records import add_bench
+from graphut.experiments.bench.gpu import TINY, Plan, measure_missing, sections
+from graphut.experiments.cli import main
 from tests.attention.triton.interpreter import skip_unless_kernels_run
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
 
+def rows_in(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_main_runs_everything_on_tiny_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_sections_run_on_tiny_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     skip_unless_kernels_run()
-    monkeypatch.chdir(tmp_path)  # where there are no tests to run
-    assert main(["--tiny", "--out", "found.json", "--minutes", "60"]) == 0
-    assert NO_MEASUREMENT in capsys.readouterr().out
-    report = read_json(tmp_path / "found.json")
-    figures = {row["section"]: row["figures"] for row in report["rows"]}
-    assert [*figures] == [*sections(TINY)]
-    assert not [name for name, found in figures.items() if "failed" in found], figures
-    exact = figures["exactness, float32, 4 features a head"]
-    assert exact.pop("same bits twice") is True
-    assert len(exact) == 4 and max(exact.values()) < 1e-5
-    assert "triton, ms" in figures["attention, rows, float32, d = 4"]
-    with pytest.raises(ValueError, match="nothing of this is a measurement"):
-        add_bench(tmp_path / "found.json", tmp_path)
+    out = tmp_path / "found.csv"
+    assert main(["bench", "gpu", "--tiny", "--results", str(out), "--minutes", "60"]) == 0
+    assert "these figures are not a measurement" in capsys.readouterr().err
+    rows = rows_in(out)
+    workloads = list(dict.fromkeys(row["workload"] for row in rows))
+    assert [name for name in workloads if not name.endswith("backward")] == [*sections(TINY)]
+    assert not [row for row in rows if row["contender"] == "failed"]
+    timed = [row for row in rows if row["contender"] == "triton"]
+    assert len(timed) == 2 and all(float(row["ms"]) > 0 for row in timed)
+    assert {row["command"] for row in rows} == {"graphut bench gpu"}
 
 
-def test_measure_goes_on_where_it_was_stopped(
+def test_measure_missing_continues_after_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
 
-    def section(name: str) -> dict[str, Any]:
+    def section(name: str) -> list[dict[str, Any]]:
         done.append(name)
         if name == "b" and len(done) == 2:
             raise KeyboardInterrupt
         if name == "c":
             raise RuntimeError("too large")
-        return {"figure": torch.inf}
+        return [{"contender": "figure", "value": 2.0}]
 
-    names = "abc"
     monkeypatch.setattr(
-        gpu, "sections", lambda plan: {name: lambda name=name: section(name) for name in names}
+        gpu, "sections", lambda plan: {name: lambda name=name: section(name) for name in "abc"}
     )
-    out = tmp_path / "found.json"
-    assert not measure(TINY, out, [], minutes=0)
+    out, said = tmp_path / "found.csv", list[str]()
+    assert not measure_missing(TINY, out, 0, said.append)
     assert not done and not out.exists()
     with pytest.raises(KeyboardInterrupt):
-        measure(TINY, out, [], minutes=1)
-    assert measure(TINY, out, [], minutes=1)
-    assert done == ["a", "b", "b", "c"]
-    figures = [row["figures"] for row in read_json(out)["rows"]]
-    assert figures == [{"figure": "inf"}] * 2 + [{"failed": "RuntimeError: too large"}]
-    assert measure(TINY, out, [], minutes=1)  # what has failed is tried once more
-    assert done[4:] == ["c"] and len(read_json(out)["rows"]) == 3
+        measure_missing(TINY, out, 1, said.append)
+    assert measure_missing(TINY, out, 1, said.append)
+    assert done == ["a", "b", "b", "c"] and said[0].startswith("a\n")
+    found = [(row["workload"], row["contender"], row["value"]) for row in rows_in(out)]
+    assert found == [("a", "figure", "2"), ("b", "figure", "2"), ("c", "failed", "")]
+    assert rows_in(out)[2]["note"] == "RuntimeError: too large"
+    assert measure_missing(TINY, out, 1, said.append)  # a failed section is tried again
+    assert done[4:] == ["c"]
 
 
-def test_measure_refuses_a_report_of_another_machine(tmp_path: Path) -> None:
-    out = tmp_path / "found.json"
-    out.write_text('{"machine": {"gpu": "Loom 1"}, "rows": []}')
-    with pytest.raises(ValueError, match="is of Loom 1, not of None"):
-        measure(TINY, out, [], minutes=1)
+def test_measure_missing_repeats_sections_of_another_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "found.csv"
+    out.write_text("bench,workload,contender,gpu\ngpu,a,figure,Loom 1\n")
+    monkeypatch.setattr(gpu, "sections", lambda plan: {"a": lambda: [{"contender": "figure"}]})
+    assert measure_missing(TINY, out, 1, print)
+    assert [row["gpu"] for row in rows_in(out)] == ["Loom 1", ""]
 
 
-def test_main_refuses_to_measure_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--out", "found.json"])
-    assert "there is no CUDA device here: --tiny" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["--tiny", "--out", "nowhere/found.json"])
-    assert "--out nowhere/found.json: there is no such folder" in capsys.readouterr().err
+def test_bench_gpu_refuses_to_measure_without_a_gpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "gpu", "--results", str(tmp_path / "found.csv")]) == 2
+    assert "there is no CUDA device: --tiny" in capsys.readouterr().err
 
 
-def test_plan_has_sections_of_their_own() -> None:
-    plan = Plan(device=torch.device("cpu"))
-    assert {"ceilings", "waits", "training, 300 updates"} < {*sections(plan)}
-    assert len(sections(plan)) == 2 + 9 + 1 + 4 + 3 + 12
+def test_sections_differ_in_name() -> None:
+    names = [*sections(Plan(device=torch.device("cpu")))]
+    assert {"ceilings", "training, 300 updates"} < {*names} and len(names) == 1 + 8 + 1 + 12

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-from graphut.experiments.bench.layers import LayerProblem, bench_layers
-from graphut.experiments.bench.report import report_text
+from graphut.experiments.bench import driver
+from graphut.experiments.bench.layers import PEERS, bench_layers, bench_scaling, random_blocks
+from graphut.topology import Topology
 
-pytest.importorskip("torch_geometric")
 
-
-def test_layer_problem_is_the_same_at_each_call() -> None:
-    sampled = {"nodes": 60, "edges": 400, "power_law": True, "seeds": 5}
-    first, second = LayerProblem(**sampled).blocks, LayerProblem(**sampled).blocks
+def test_random_blocks_are_always_the_same() -> None:
+    first, second = (random_blocks(60, 400, power_law=True, seeds=5) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert torch.equal(torch.stack(a.edges()), torch.stack(b.edges()))
     assert [b.num_dst_nodes() for b in first] == [first[1].num_src_nodes(), 5]
@@ -19,23 +19,16 @@ def test_layer_problem_is_the_same_at_each_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        ({"dim": 6}, "6 features do not divide into 4 heads"),
-        ({"nodes": 0}, "no graph has 0 nodes and 9 edges: give at least one"),
-        ({"seeds": 6}, "5 nodes, 6 of them seeds, and 9 edges"),
-        ({"edges": -1}, "-1 edges"),
-    ],
+    "sizes",
+    [{"nodes": 0, "edges": 9}, {"nodes": 5, "edges": 9, "seeds": 6}, {"nodes": 5, "edges": -1}],
 )
-def test_layer_problem_refuses_impossible_sizes(sizes: dict[str, int], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        LayerProblem(**{"nodes": 5, "edges": 9, **sizes})
+def test_random_blocks_refuses_impossible_sizes(sizes: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=f"no graph has {sizes['nodes']} nodes, {sizes['edges']}"):
+        random_blocks(**sizes)
 
 
-def test_layer_problem_by_a_power_law_has_hubs() -> None:
-    even, skewed = (
-        LayerProblem(nodes=500, edges=5000, power_law=law).blocks[0] for law in (False, True)
-    )
+def test_random_blocks_by_a_power_law_has_hubs() -> None:
+    even, skewed = (random_blocks(500, 5000, power_law=law)[0] for law in (False, True))
     assert even.num_edges() == skewed.num_edges() == 5500
     assert int(skewed.out_degrees().max()) > 10 * int(even.out_degrees().max())
 
@@ -43,18 +36,48 @@ def test_layer_problem_by_a_power_law_has_hubs() -> None:
 @pytest.mark.parametrize("seeds", [None, 5])
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def test_bench_layers_compares_outputs_times_and_memory(seeds: int | None) -> None:
-    problem = LayerProblem(nodes=60, edges=400, seeds=seeds, dim=8, heads=2)
-    report = bench_layers(problem, repeats=1)
-    rows = {row["name"]: row for row in report["rows"]}
-    assert len(rows) == 7
-    assert [name for name, row in rows.items() if row["error"] is not None] == [
-        "DotGATConv",
-        "TransformerConv",
-    ]
-    assert all(row["error"] < 1e-5 for row in rows.values() if row["error"] is not None)
-    for name, row in rows.items():
-        assert row["seconds"]["median"] > 0
-        assert row["times_faster_than"].get(name, 1.0) == 1.0
-    lines = report_text(report).splitlines()
-    layers = "2 layer(s)" if seeds else "1 layer(s): 60 to 60 nodes, 460 edges"
-    assert lines[0].startswith(layers) and len(lines) == 3 + len(rows)
+    pytest.importorskip("torch_geometric")
+    rows = bench_layers(60, 400, seeds=seeds, dim=8, heads=2, repeats=1)
+    errors = {row["contender"]: row["error"] for row in rows}
+    assert list(errors) == [
+        "DotGATConv", "DotGATConv, own maps", "MultiHeadAttention", "TransformerConv", *PEERS
+    ]  # fmt: skip
+    found = {name: error for name, error in errors.items() if error is not None}
+    assert list(found) == ["DotGATConv", "TransformerConv"] and max(found.values()) < 1e-5
+    blocks = ", blocks for 5 nodes" if seeds else ""
+    assert {row["workload"] for row in rows} == {f"60 nodes, 400 edges{blocks}, 8 features"}
+
+
+def test_bench_layers_refuses_features_that_do_not_divide() -> None:
+    with pytest.raises(ValueError, match="6 features do not divide into 4 heads"):
+        bench_layers(5, 9, dim=6)
+
+
+def test_bench_scaling_runs_the_layer_on_each_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths, results = [], []
+    layout = Topology.layout
+
+    def spy(self: Topology, given: list[int]) -> object:
+        lengths.append(given)
+        return layout(self, given)
+
+    monkeypatch.setattr(Topology, "layout", spy)
+    monkeypatch.setattr(driver, "peak_bytes", lambda run, device: results.append(run()))
+    rows = bench_scaling("window:1", [9, 5, 9], dim=8, heads=2, repeats=2)
+    assert [row["contender"] for row in rows] == ["5 tokens", "9 tokens"]
+    assert sorted(lengths) == [[5]] * 4 + [[9]] * 4
+    assert [(len(out), out.requires_grad) for out in results] == [(5, False), (9, False)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": [5, -3]}, r"a slope needs two different positive numbers of tokens, got \[5"),
+        ({"nodes": [5, 5]}, "two different positive numbers of tokens"),
+        ({"dim": -8}, "in_feats must be at least 1, got -8"),
+        ({"spec": "star"}, "star has nodes that are not tokens"),
+    ],
+)
+def test_bench_scaling_refuses_impossible_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bench_scaling(**{"spec": "window:1", "nodes": [5, 9], **options})

@@ -17,20 +17,20 @@ from graphut.nn import (
     ScheduledHalting,
     UniversalTransformerStep,
 )
-from graphut.topology import Causal, Complete, Topology
-from tests.experiments.bench.cases import TOPOLOGIES
+from graphut.topology import Causal, Complete, parse
+from tests.experiments.bench.cases import SPECS
 from tests.helpers import assert_same, normal
 
 LENGTHS = torch.tensor([2, 3])
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_padded_mask_is_the_topologys_in_each_sentence(topology: Topology) -> None:
+@pytest.mark.parametrize("spec", SPECS)
+def test_padded_mask_is_the_topologys_in_each_sentence(spec: str) -> None:
     padded = PaddedBatch.of(LENGTHS)
-    mask = padded_mask(padded, padded, topology.layout(LENGTHS).in_edges()[:2])
+    mask = padded_mask(padded, padded, parse(spec).layout(LENGTHS).in_edges()[:2])
     mask = mask.expand(2, 1, 3, 3)[:, 0]
     for sentence, length in enumerate(LENGTHS.tolist()):
-        assert mask[sentence, :length, :length].equal(topology.mask(length))
+        assert mask[sentence, :length, :length].equal(parse(spec).mask(length))
         assert not mask[sentence, :, length:].any()
         assert mask[sentence, length:, :length].all()
 
@@ -48,15 +48,15 @@ def test_rows_by_sentence_counts_a_frontier() -> None:
     assert rows_by_sentence(layout, torch.tensor([0, 2, 4])).tolist() == [1, 2, 0]
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_padded_model_equals_the_recurrence(topology: Topology) -> None:
+@pytest.mark.parametrize("spec", SPECS)
+def test_padded_model_equals_the_recurrence(spec: str) -> None:
     lengths, depth = torch.tensor([3, 1, 4]), torch.tensor([1, 3, 2, 3, 1, 1, 3, 2])
     step = UniversalTransformerStep(
         MultiHeadAttention(8, 2, backend="torch"),
         PositionwiseTransition(8, 16, activation=nn.GELU()),
     ).double()
     layer = AdaptiveRecurrence(step, ScheduledHalting(depth, share=0.1), max_steps=3)
-    feat, layout, padded = normal(8, 8), topology.layout(lengths), PaddedBatch.of(lengths)
+    feat, layout, padded = normal(8, 8), parse(spec).layout(lengths), PaddedBatch.of(lengths)
     place = padded.index[:, 1] + 1
     expected, _ = layer(layout, feat, positions=place)
 

@@ -111,15 +111,37 @@ def test_main_does_not_import_the_compiler() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
 
 
-def test_main_version_loads_no_torch() -> None:
-    code = (
-        "import contextlib, sys; from graphut.experiments.cli import main\n"
-        "with contextlib.suppress(SystemExit): main(['--version'])\n"
-        "print({'torch', 'dgl', 'numpy'}.isdisjoint(sys.modules))"
+QUICK = [
+    "--version",
+    "--help",
+    "trian",
+    "--nonsense",
+    "bench --help",
+    "bench attention --help",
+    "bench model --nonsense",
+]
+"""Command lines that end before torch is imported."""
+
+
+def test_main_prints_help_and_refuses_options_without_torch() -> None:
+    code = f"""
+import sys
+from graphut.experiments.cli import main
+for line in {QUICK!r}:
+    try:
+        main(line.split())
+    except SystemExit as ended:
+        assert ended.code == (0 if line.endswith(("--help", "--version")) else 2), line
+    else:
+        raise AssertionError(line)
+    loaded = {{'torch', 'dgl', 'numpy'}} & {{*sys.modules}}
+    assert not loaded, (line, loaded)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
     )
-    command = [sys.executable, "-c", code]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert found.stdout == f"graphut {graphut.__version__}\nTrue\n"
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith(f"graphut {graphut.__version__}\nusage: graphut ")
 
 
 def test_main_of_a_process_shows_warnings_as_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,137 @@
+"""The workload of the attention benchmark, and what prepares a contender for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphut.attention import EdgeLayout, edge_attention
+from graphut.attention.autotune import call_kind
+from graphut.experiments.bench.driver import CPU, check_heads, sentence_lengths
+from graphut.topology import parse
+
+REFERENCE = "dense"
+_DENSE_SCORES = 1 << 22  # beyond this number of scores the reference is the backend "torch"
+Run = Callable[[], list[Tensor]]
+"""A function that returns the output and the gradients of query, key and value."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionWorkload:
+    """One attention call over the edges of a batch of sentences, always with the same numbers.
+
+    Examples
+    --------
+    >>> workload = AttentionWorkload(spec="causal", shape="1x4", dim=8, heads=2)
+    >>> str(workload), workload.flops, workload.kind
+    ('causal, 1x4, 8 features', 1120, 'interval cpu float32 plain')
+    """
+
+    spec: str  # of the topology
+    shape: str  # of the batch, such as 64x10-60
+    dim: int  # features of a node
+    heads: int
+    device: torch.device = CPU
+    dtype: torch.dtype = torch.float32
+    fraction: float = 1.0  # share of the nodes that are active, in `(0, 1]`
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if the workload is impossible."""
+        check_heads(self.dim, self.heads)
+        if not 0.0 < self.fraction <= 1.0:
+            raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
+
+    def __str__(self) -> str:
+        """Return the description in the table of results."""
+        active = "" if self.fraction == 1 else f", {self.fraction:.0%} active"
+        name = str(self.dtype).removeprefix("torch.")
+        dtype = "" if self.dtype == torch.float32 else f", {name}"
+        return f"{self.spec}, {self.shape}, {self.dim} features{active}{dtype}"
+
+    @cached_property
+    def layout(self) -> EdgeLayout:
+        """The edges, on the device."""
+        return parse(self.spec).layout(sentence_lengths(self.shape)).to(self.device)
+
+    @cached_property
+    def frontier(self) -> Tensor | None:
+        """Ids of the active nodes, `(A,)`; `None` if all are active."""
+        if self.fraction == 1.0:
+            return None
+        nodes = self.layout.num_dst
+        active = max(1, round(self.fraction * nodes))
+        drawn = torch.randperm(nodes, generator=torch.Generator().manual_seed(1))[:active]
+        return drawn.sort().values.to(self.device)
+
+    @cached_property
+    def in_edges(self) -> tuple[Tensor, Tensor]:
+        """`(row, source)` of each edge into an active node."""
+        return self.layout.in_edges(self.frontier)[:2]
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Query `(A, H, D)`, key and value `(N, H, D)`, and gradient of the output `(A, H, D)`."""
+        nodes = self.layout.num_src
+        rows = self.layout.num_dst if self.frontier is None else self.frontier.numel()
+        return tuple(
+            torch.randn(
+                n, self.heads, self.dim // self.heads, generator=torch.Generator().manual_seed(seed)
+            ).to(self.device, self.dtype)
+            for seed, n in enumerate([rows, nodes, nodes, rows])
+        )
+
+    @property
+    def flops(self) -> int:
+        """Number of useful floating-point operations, forward and backward."""
+        # Per edge and feature: 4 forward (score and sum), 10 backward (score again, 4 products).
+        return 14 * self.in_edges[0].numel() * self.dim
+
+    @property
+    def kind(self) -> str:
+        """The kind of call, as `backend="auto"` distinguishes them."""
+        return call_kind(self.layout, self.device.type, self.dtype, biased=False)
+
+    def prepare(self, backend: str, dtype: torch.dtype | None = None) -> Prepared:
+        """Return a backend of graphut as a contender, with tensors of another type if given."""
+        options: dict[str, Any] = {"frontier": self.frontier, "backend": backend}
+        attend = partial(edge_attention, self.layout, **options)
+        return Prepared(gradient_run(attend, *(x.to(dtype) for x in self.tensors)))
+
+    def reference(self) -> list[Tensor]:
+        """Compute output and gradients in float64."""
+        scores = len(self.tensors[0]) * self.layout.num_src * self.heads
+        return self.prepare(REFERENCE if scores <= _DENSE_SCORES else "torch", torch.double).run()
+
+
+class UnavailableError(Exception):
+    """The reason, in a few words, why an implementation cannot run a workload."""
+
+
+class Prepared(NamedTuple):
+    """A contender. Masks and edge lists are made beforehand, as a layout is."""
+
+    run: Run
+    unpad: Callable[[list[Tensor]], list[Tensor]] = list  # from what `run` returns to packed rows
+
+
+Prepare = Callable[[AttentionWorkload], Prepared]
+
+
+def gradient_run(
+    attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, upstream: Tensor
+) -> Run:
+    """Return a function that runs `attend` forward and backward on copies of the tensors."""
+    leaves = [x.clone().requires_grad_() for x in (query, key, value)]
+
+    def run() -> list[Tensor]:
+        out = attend(*leaves)
+        # An input that does not reach the output gets a zero gradient, which is then compared.
+        gradients = torch.autograd.grad(out, leaves, upstream, materialize_grads=True)
+        return [out.detach(), *gradients]
+
+    return run

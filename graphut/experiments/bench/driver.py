@@ -1,0 +1,208 @@
+"""The driver of all benchmarks: run contenders in turns and tabulate time, memory and error.
+
+A contender is a function without arguments. A benchmark prepares contenders that solve the same
+workload, compares their results, and passes them to `measure`, which returns one row for each.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from math import hypot, inf
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.benchmark import timer  # waits for the GPU
+
+from graphut.experiments.bench.peak_memory import peak_bytes, settle_allocator
+from graphut.experiments.tables import plain_table, three_digits
+from graphut.topology import Topology
+
+Row = dict[str, Any]
+"""The figures of one contender, by the names of columns in the table of results."""
+Contender = Callable[[], object]
+
+CPU = torch.device("cpu")
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 2e-2}
+"""The largest relative error of a correct result, by data type."""
+WARM_UP = 0.05  # seconds
+LONG = 0.5  # seconds; a contender that takes longer fills the caches by itself
+OTHER_BYTES = 64 << 20  # larger than the caches of most processors
+
+
+def measure(
+    workload: str,
+    contenders: Mapping[str, Contender],
+    *,
+    repeats: int,
+    device: torch.device,
+    warm_up: float = WARM_UP,
+    cold: bool = False,
+) -> list[Row]:
+    """Measure time and peak memory of contenders, and return one row for each.
+
+    The contenders run in turns for `repeats` rounds, so that a slow phase of the machine affects
+    all of them. A short contender first runs for `warm_up` seconds in each round, because a model
+    that repeats one operation would not find the caches full of another contender's data. With
+    `cold`, 64 MB of other data are written before each timed call instead.
+    """
+    settle_allocator()
+    say(f"timing {', '.join(contenders)}")
+    other = torch.zeros(OTHER_BYTES if cold else 0, dtype=torch.uint8, device=device)
+    first = {name: _seconds(run) for name, run in contenders.items()}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(1, repeats + 1):
+        say(f"round {number} of {repeats}")
+        for name, run in contenders.items():
+            if cold:
+                other.add_(1)
+            elif first[name] < LONG:
+                _warm_up(run, warm_up)
+            times[name].append(_seconds(run))
+    rows = []
+    for name, run in contenders.items():
+        lower, median, upper = (1e3 * np.percentile(times[name], [25, 50, 75])).tolist()
+        peak = peak_bytes(run, device)
+        figures = {"ms": median, "lower_ms": lower, "upper_ms": upper}
+        memory = None if peak is None else peak / 2**20
+        rows.append({"workload": workload, "contender": name, **figures, "peak_mib": memory})
+    return rows
+
+
+def _warm_up(run: Contender, seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        run()
+
+
+def _seconds(run: Contender) -> float:
+    start = timer()
+    result = run()
+    taken: float = timer() - start
+    del result  # freeing it is not timed
+    return taken
+
+
+def say(text: str) -> None:
+    """Print the progress of a benchmark to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """Return the largest relative error of an output and its gradients, or infinity for NaN.
+
+    The first tensor is the output. The error of the gradients is that of one vector that contains
+    all of them, because a single gradient may be zero up to rounding.
+
+    Examples
+    --------
+    >>> one = torch.ones(4)
+    >>> largest_error([one, 1.5 * one], [one, one])
+    0.5
+    """
+    differences, norms = [], []
+    for a, b in zip(found, expected, strict=True):
+        if a.shape != b.shape:
+            raise ValueError(f"a result has shape {tuple(a.shape)}, not {tuple(b.shape)}")
+        wide = b.double()
+        differences.append((a.double() - wide).norm().item())
+        norms.append(wide.norm().item())
+    errors = [
+        hypot(*differences[part]) / max(hypot(*norms[part]), 1e-12)
+        for part in (slice(1), slice(1, None))
+    ]
+    return max(error if error == error else inf for error in errors)
+
+
+def sentence_lengths(shape: str) -> Tensor:
+    """Draw the lengths of the sentences of a batch uniformly, always the same ones.
+
+    `shape` is such as `64x10-60` (64 sentences of 10 to 60 tokens) or `8x400`.
+
+    Examples
+    --------
+    >>> sentence_lengths("4x10-60"), sentence_lengths("2x400")
+    (tensor([51, 13, 39, 43]), tensor([400, 400]))
+    """
+    parts = re.fullmatch(r"(\d{1,9})x(\d{1,9})(?:-(\d{1,9}))?", shape)
+    if parts is None:
+        raise ValueError(f"{shape!r} is not a shape such as 64x10-60 or 8x400")
+    sentences, shortest, longest = (int(part or parts[2]) for part in parts.groups())
+    if sentences < 1 or not 1 <= shortest <= longest:
+        raise ValueError(f"{shape!r} needs a sentence, and lengths from 1 in ascending order")
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(shortest, longest + 1, (sentences,), generator=generator)
+
+
+def check_heads(dim: int, heads: int) -> None:
+    """Raise `ValueError` if features do not divide into heads."""
+    if heads < 1 or dim < 1 or dim % heads:
+        raise ValueError(f"{dim} features do not divide into {heads} heads")
+
+
+def check_tokens_only(topology: Topology) -> None:
+    """Raise `ValueError` if a topology has nodes that are not tokens."""
+    if topology.has_extra_nodes:
+        raise ValueError(f"{topology} has nodes that are not tokens: choose another topology")
+
+
+_COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "ms": ("ms", three_digits),
+    "quartiles": ("quartiles", str),
+    "peak_mib": ("peak MiB", "{:.1f}".format),
+    "gflop_s": ("GFLOP/s", three_digits),
+    "matmul_share": ("of matmul", "{:.0%}".format),
+    "relative_flops": ("FLOPs", "{:.1%}".format),
+    "value": ("value", three_digits),
+    "error": ("error", "{:.0e}".format),
+}
+
+
+def rows_text(rows: Sequence[Row], baselines: Sequence[str] = ()) -> str:
+    """Return a table for each workload, with the speed relative to each baseline.
+
+    Examples
+    --------
+    >>> first, second = {"contender": "a", "ms": 1}, {"contender": "b", "ms": 4}
+    >>> print(rows_text([row | {"workload": "sort"} for row in (first, second)], ["b"]))
+    sort
+    contender    ms   x b
+    a          1.00  4.00
+    b          4.00  1.00
+    """
+    groups = groupby(rows, key=itemgetter("workload"))
+    return "\n\n".join(f"{workload}\n{_table([*group], baselines)}" for workload, group in groups)
+
+
+def _table(rows: Sequence[Row], baselines: Sequence[str]) -> str:
+    rows = [_with_quartiles(row) for row in rows]
+    columns = [name for name in _COLUMNS if any(row.get(name) is not None for row in rows)]
+    times = {row["contender"]: row["ms"] for row in rows if row.get("ms") is not None}
+    present = [name for name in baselines if name in times]
+    head = [
+        "contender",
+        *(_COLUMNS[name][0] for name in columns),
+        *(f"x {name}" for name in present),
+    ]
+    lines = []
+    for row in rows:
+        if row.get("note"):
+            lines.append([row["contender"], row["note"]])
+            continue
+        cells = ["" if row.get(name) is None else _COLUMNS[name][1](row[name]) for name in columns]
+        speeds = [three_digits(times[name] / row["ms"]) for name in present]
+        lines.append([row["contender"], *cells, *speeds])
+    return plain_table(head, lines)
+
+
+def _with_quartiles(row: Row) -> Row:
+    if row.get("lower_ms") is None:
+        return row
+    lower, upper = three_digits(row["lower_ms"]), three_digits(row["upper_ms"])
+    return {**row, "quartiles": f"{lower}-{upper}"}

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from graphut.experiments.bench import attention_workload
+from tests.experiments.bench.cases import SPECS, small_call
+from tests.helpers import assert_same
+
+
+def test_attention_workload_frontier_is_a_sorted_part_of_the_nodes() -> None:
+    part = small_call(shape="1x20", fraction=0.3)
+    assert part.frontier is not None
+    assert part.frontier.equal(part.frontier.unique())
+    query, key, _, upstream = part.tensors
+    assert len(query) == len(upstream) == 6 and len(key) == 20
+    assert part.flops == 14 * int((part.frontier + 1).sum()) * 8  # causal
+
+
+def test_attention_workload_tensors_are_always_the_same() -> None:
+    assert all(map(torch.equal, small_call().tensors, small_call().tensors))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_reference_is_the_same_by_both_backends(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = small_call(spec=spec, fraction=0.5, dtype=torch.bfloat16)
+    by_dense = workload.reference()
+    monkeypatch.setattr(attention_workload, "_DENSE_SCORES", 0)
+    assert_same(workload.reference(), by_dense)
+    assert [x.dtype for x in by_dense] == [torch.float64] * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"heads": 3}, "8 features do not divide into 3 heads"),
+        ({"heads": 0}, "into 0 heads"),
+        ({"fraction": 0.0}, "got 0.0"),
+        ({"fraction": 1.5}, "got 1.5"),
+    ],
+)
+def test_attention_workload_refuses_impossible_values(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        small_call(**changes)
