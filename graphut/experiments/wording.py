@@ -1,4 +1,4 @@
-"""Counts, options and advice as text, for code that has to load quickly: no package is imported."""
+"""Small functions for the text of messages; importing this module imports no other package."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from collections.abc import Iterable
 from inspect import getdoc
 
 
-def counted(count: int, what: str, several: str = "") -> str:
-    """Return a count of things; `several` is what several are called, if not with an "s".
+def pluralize(count: int, noun: str, plural: str = "") -> str:
+    """Return a count and its noun, in the plural unless the count is 1.
 
     Examples
     --------
-    >>> counted(1, "task"), counted(19, "task"), counted(2, "batch", "batches")
+    >>> pluralize(1, "task"), pluralize(19, "task"), pluralize(2, "batch", "batches")
     ('1 task', '19 tasks', '2 batches')
     """
-    return f"{count} {what if count == 1 else several or f'{what}s'}"
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+counted = pluralize
 
 
 def meaning_of(kind: type) -> str:
-    r"""Return the first paragraph of a class's docstring, in one line.
+    r"""Return the first paragraph of a class's docstring as one line.
 
     Examples
     --------
@@ -29,7 +32,7 @@ def meaning_of(kind: type) -> str:
 
 
 def flag(name: str) -> str:
-    """Return the option of a field.
+    """Return the name of the command line's option for a field of a dataclass.
 
     Examples
     --------
@@ -40,14 +43,14 @@ def flag(name: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return what to add to an error about an unknown word; nothing if no known one is like it.
+    """Return a suggestion for an error about an unknown word; empty if no known word is similar.
 
     Examples
     --------
     >>> did_you_mean("trian", ["train", "eval"])
     "; did you mean 'train'?"
     """
-    from difflib import get_close_matches  # for an error alone
+    from difflib import get_close_matches  # only needed for errors
 
     close = get_close_matches(word, [*known], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -24,4 +24,4 @@ def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert mask[0].nonzero().flatten().tolist() == [0, 1, 2, 4, 8]
     assert mask[5].nonzero().flatten().tolist() == [1, 3, 4, 5, 6, 7]
     main(task, TrainingConfig(epochs=1), str(tmp_path / "run"))
-    assert "goes on after update 1, 1 epoch and 0 batches" in capsys.readouterr().out
+    assert "resumed after update 1, 1 epoch and 0 batches" in capsys.readouterr().out

@@ -19,5 +19,5 @@ def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-2].startswith("test: ") and lines[-1].startswith("quickly -> ")
     main(task, TrainingConfig(epochs=1), str(tmp_path))
     again = capsys.readouterr().out.splitlines()
-    assert again[0].startswith("goes on after update 1, 1 epoch and 0 batches")
+    assert again[0].startswith("resumed after update 1, 1 epoch and 0 batches")
     assert again[-2:] == lines[-2:]

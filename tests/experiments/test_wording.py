@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from graphut.experiments.wording import counted, did_you_mean, flag
+from graphut.experiments.wording import did_you_mean, flag, pluralize
 
 
 def test_flag() -> None:
@@ -8,7 +8,7 @@ def test_flag() -> None:
 
 
 def test_counted() -> None:
-    assert [counted(count, "epoch") for count in (0, 1, 2)] == ["0 epochs", "1 epoch", "2 epochs"]
+    assert [pluralize(count, "epoch") for count in (0, 1, 2)] == ["0 epochs", "1 epoch", "2 epochs"]
 
 
 def test_did_you_mean_only_what_is_alike() -> None:

@@ -1,7 +1,7 @@
-"""Checkpoints, which hold all that a run needs to go on as if it had never stopped.
+"""Checkpoints, from which training resumes exactly as if it had not stopped.
 
-One safetensors file: tensors under their names, and the rest as JSON in its header. A
-single file is either the old checkpoint or the new one, never half of each.
+A checkpoint is one safetensors file, with the tensors under their names and all other state as JSON
+in the header. Because it is one file, a crash leaves either the old checkpoint or the new one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OLD_FORMAT = "graphut checkpoint 2"  # the same, but the first files had no che
 
 
 class TrainingState(NamedTuple):
-    """All that changes while a model is trained, besides random state."""
+    """The objects that change during training, besides the state of the random generators."""
 
     model: nn.Module
     optimizer: Optimizer
     scheduler: LRScheduler
-    average: nn.Module | None = None  # of the weights
+    average: nn.Module | None = None  # moving average of the weights
 
     @property
     def device(self) -> torch.device:
@@ -39,7 +39,7 @@ class TrainingState(NamedTuple):
 
 
 def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
-    """Write a checkpoint, atomically, with `torch`'s random state and the progress as JSON."""
+    """Write a checkpoint atomically, with torch's random state and the progress as JSON."""
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     if trained.average is not None:
@@ -55,21 +55,21 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
         "scheduler": trained.scheduler.state_dict(),
         "progress": progress,
     }
-    # Tied weights share their storage, which safetensors refuses: each name gets its own.
+    # safetensors refuses tied weights, which share their storage: copy each of them.
     copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
     write_tensors(Path(path), copies, format=_FORMAT, state=json.dumps(header))
 
 
 def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
-    """Restore model, optimizer, scheduler and `torch`'s random state; return the progress.
+    """Restore model, optimizer, scheduler and torch's random state; return the progress.
 
-    Raise `FileNotFoundError` if there is no such file, and `ValueError` if it is damaged, is no
+    Raise `FileNotFoundError` if there is no such file, and `ValueError` if it is damaged, is not a
     checkpoint, or belongs to another model.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(
-            f"there is no checkpoint {path}: put it back, or begin in another folder"
+            f"there is no checkpoint {path}: restore it, or begin in another folder"
         )
     tensors, metadata, has_checksum = read_checked_tensors(path)
     if metadata.get("format") not in (_FORMAT, _OLD_FORMAT):
@@ -84,7 +84,7 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
         header = json.loads(metadata["state"])
         progress: dict[str, Any] = header["progress"]
         cpu = tensors["random.cpu"]
-    fused = trained.optimizer.param_groups[0]["fused"]  # as the device wants it, not the file
+    fused = trained.optimizer.param_groups[0]["fused"]  # depends on the device, not on the file
     with reraise_for_file(path, "belongs to another model or optimizer"):
         groups = [{**group, "fused": fused} for group in header["optimizer"]]
         trained.model.load_state_dict(_under("model.", tensors))
@@ -113,6 +113,6 @@ def _optimizer_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tenso
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in _under("optimizer.", tensors).items():
         index, _, key = name.partition(".")
-        # A copy: the tensor is a view of the file, and would change with it.
+        # Copied, because the tensor is a view of the file and would change with it.
         state.setdefault(int(index), {})[key] = value.clone()
     return state

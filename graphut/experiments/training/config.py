@@ -1,4 +1,4 @@
-"""The settings of training."""
+"""The hyperparameters of training."""
 
 from __future__ import annotations
 
@@ -10,75 +10,77 @@ from graphut.models.checked_config import CheckedConfig, option
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(CheckedConfig):
-    """The settings of training: the options of `graphut train`, with the same help.
+    """The hyperparameters of training, which are also the options of `graphut train`.
 
-    An *update* is one step of the optimizer, on one batch; an *epoch* is one pass over the
-    training examples, and ends with an evaluation on the validation examples. A value that is of
-    another type or out of range raises `ValueError`, which quotes it.
+    An *update* is one step of the optimizer on one batch. An *epoch* is one pass over the training
+    examples; it ends with an evaluation on the validation examples. A value of a wrong type or out
+    of range raises `ValueError`.
     """
 
-    epochs: int = option(60, "passes over the training examples, at most", least=1)
-    batch_size: int = option(64, "examples in a batch", least=1)
-    optimizer: Literal["adamw", "adam"] = option("adamw", "rule of the updates")
+    epochs: int = option(60, "largest number of passes over the training examples", least=1)
+    batch_size: int = option(64, "number of examples in a batch", least=1)
+    optimizer: Literal["adamw", "adam"] = option("adamw", "optimizer")
     learning_rate: float = option(1e-3, "largest learning rate, reached after the warm-up")
     warmup: int = option(
-        400, "updates in which the learning rate rises from 0, half of all at most", least=0
+        400,
+        "number of updates during which the learning rate rises from 0, at most half of all",
+        least=0,
     )
     weight_decay: float = option(
-        0.01, "per unit of the learning rate (adam: added to gradients)", least=0
+        0.01, "weight decay of adamw, or L2 penalty of adam, added to the gradient", least=0
     )
-    clip_norm: float = option(1.0, "largest norm of the gradient; above it, it is scaled down")
+    clip_norm: float = option(1.0, "norm to which a larger gradient is scaled down")
     ema: float = option(
         0.0,
-        "decay, at each update, of an exponential moving average of the weights; it is what is "
-        "validated and kept (0: the weights themselves)",
+        "decay per update of an exponential moving average of the weights; the average is "
+        "validated and kept (0: no average)",
     )
-    label_smoothing: float = option(0.0, "share of the target spread evenly over the vocabulary")
+    label_smoothing: float = option(
+        0.0, "share of the target's probability that is spread evenly over the vocabulary"
+    )
     ponder_weight: float = option(
-        0.001, "loss for each step that a token takes, on average", least=0
+        0.001, "weight of the ponder cost, the mean number of steps, in the loss", least=0
     )
-    ponder_warmup: int = option(2000, "updates in which the ponder weight rises from 0", least=0)
+    ponder_warmup: int = option(
+        2000, "number of updates during which the ponder weight rises from 0", least=0
+    )
     ponder_wait: int = option(
         0,
-        "epochs in a row without a better validation before the ponder weight rises; only after "
-        "that may target_accuracy end the run (0: it rises from the start)",
+        "epochs in a row without a better validation before the ponder weight rises; "
+        "target_accuracy does not end the run before that (0: rise from the start)",
         least=0,
     )
     linear_start: int = option(
         0,
-        "first epochs that train without the softmax of attention; validation has it always",
+        "number of first epochs that train attention without its softmax; validation uses it",
         least=0,
     )
-    min_steps: int = option(
-        0,
-        "train each batch with a cap drawn from this many steps to max_steps (0: with max_steps)",
-        least=0,
-    )
+    min_steps: int = option(0, "not supported any more; must be 0")
     target_accuracy: float = option(
         1.0,
-        "stop when the validation set was as good as this in 3 epochs in a row: the share that was "
-        "right; of questions, how likely the right answers were; of translations, BLEU / 100",
+        "stop after 3 epochs in a row with this accuracy on the validation set (questions: "
+        "geometric mean of the probabilities of the correct answers; translation: BLEU / 100)",
     )
     patience: int = option(
         20,
-        "stop, after the warm-up, when this many epochs in a row were all worse than the best one",
+        "stop, after the warm-up, when this many epochs in a row were worse than the best one",
         least=1,
     )
     choose_by: Literal["task", "log_probability", "last"] = option(
         "task",
-        "the epoch whose model is kept: the best one on the validation set, by the usual metrics "
-        "of the task or by the mean log-probability of the right answers; or the last one: then "
-        "neither target_accuracy nor patience ends the run",
+        "the model to keep: of the epoch that is best on the validation set by the metric of the "
+        "task, or by the mean log-probability of the correct answers; or of the last epoch, and "
+        "then neither target_accuracy nor patience ends the run",
     )
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto",
-        "of the forward pass; weights and gradients are float32 whatever it is (auto: bfloat16 on "
-        "a GPU, and on a CPU with instructions for it, if graphut train measures that it is faster "
-        "there; else float32)",
+        "precision of the forward pass; weights and gradients are always float32 (auto: bfloat16 "
+        "on a GPU, and on a CPU where graphut train measures that it is faster; else float32)",
     )
     seed: int = option(
         0,
-        "of the training examples and their order; graphut train: of weights and dropout too",
+        "seed of the training examples and their order; in graphut train also of the weights and "
+        "of dropout",
         least=0,
     )
 
@@ -87,14 +89,15 @@ class TrainingConfig(CheckedConfig):
             self._check(name, getattr(self, name) > 0, "positive")
         self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         best = self.choose_by != "last" or not self.ponder_wait
-        self._check("ponder_wait", best, "0 where choose_by is 'last'")
+        self._check("ponder_wait", best, "0 if choose_by is 'last'")
+        self._check("min_steps", self.min_steps == 0, "0")
         self._check("seed", self.seed < 2**63, "below 2**63")
         self._check("ema", 0 <= self.ema < 1, "in [0, 1)")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
 
     def autocasts(self, device: str) -> bool:
-        """Return whether the forward pass is in bfloat16 on a device of that kind.
+        """Return whether the forward pass uses bfloat16 on a device of this type.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The result of evaluating a model on a set of examples, and the file that keeps it."""
+"""Evaluations of a model on sets of examples."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of a model on a set of examples; the better of two has the greater `rank`."""
+    """The metrics of a model on a set of examples."""
 
-    metrics: dict[str, Any]  # numbers by name, in the order in which files have them
-    rank: tuple[float, ...]  # the first number in which two evaluations differ says which is better
-    score: float  # what `TrainingConfig.target_accuracy` is compared with
+    metrics: dict[str, Any]  # by name, in the order of the file
+    rank: tuple[float, ...]  # the better of two evaluations has the greater tuple
+    score: float  # is compared with `TrainingConfig.target_accuracy`
     summary: str  # one line of text
 
     def rank_by(self, choice: str) -> tuple[float, ...]:
-        """Return the numbers to compare evaluations by, for a `TrainingConfig.choose_by`."""
+        """Return the tuple by which evaluations are compared, for `TrainingConfig.choose_by`."""
         return (self["log_probability"],) if choice == "log_probability" else self.rank
 
     def __getitem__(self, name: str) -> Any:
-        """Return the metric of a name."""
+        """Return the metric with this name."""
         return self.metrics[name]
 
     def __str__(self) -> str:
@@ -48,10 +48,10 @@ def score_batches(
     length: Callable[[T], int],
     name: str,
 ) -> list[S]:
-    """Score examples in batches of like work, the shortest first; return the score of each batch.
+    """Call `score` on batches of examples sorted by length; return the results, shortest first.
 
-    All processes share in this, and each returns all scores. Raise `ValueError` if there are no
-    examples.
+    The batches are divided among the processes of a process group, and each process returns all
+    results. Raise `ValueError` if there are no examples.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def score_batches(
 
 
 def progress_bar(**options: Any) -> tqdm[Any]:
-    """Return a bar that the first process draws, in 80 columns, if its output is a terminal."""
+    """Return a progress bar of at most 80 columns; only process 0 draws it, and to a terminal."""
     columns = min(get_terminal_size().columns, 80)
     return tqdm(**options, ncols=columns, leave=False, disable=None if is_first() else True)
 

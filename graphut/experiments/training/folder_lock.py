@@ -1,4 +1,4 @@
-"""The lock that keeps a second trainer out of the folder of a run."""
+"""A lock that keeps other processes from training in the folder of a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ LOCK = "lock"
 
 
 class FolderLock:
-    """The right to write into the folder of a run, which one process has at a time.
+    """A lock on the folder of a run, as a context manager that may be entered again inside.
 
-    A context, which may be entered again within; the system ends it with the process. The folder
-    is made if it is not there. Entering raises `BlockingIOError` if another trainer has locked the
-    folder, `ValueError` if the file of the lock is a link, or no file, and `OSError` if the folder
-    cannot be written.
+    The folder is made if it does not exist. The operating system releases the lock when the process
+    ends.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process has locked the folder.
+    ValueError
+        If the lock's file is a symbolic link or not a plain file.
+    OSError
+        If the folder cannot be written.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -30,9 +37,9 @@ class FolderLock:
         """Lock the folder."""
         with explain_write_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        # Some versions of filelock would follow a link, and empty the file that it leads to.
+        # Some versions of filelock follow a symbolic link and empty the file that it points to.
         if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
-            raise ValueError(f"{self._path} is a link, or no file, and cannot be locked: remove it")
+            raise ValueError(f"{self._path} is not a plain file and cannot be locked: remove it")
         try:
             with explain_write_errors(self._path):
                 self._lock.acquire(timeout=0)
@@ -49,7 +56,7 @@ class FolderLock:
         self._lock.release()
 
     def check(self) -> None:
-        """Raise `BlockingIOError` if the lock was removed, so that others may have another."""
+        """Raise `BlockingIOError` if the lock's file was removed: others could lock the folder."""
         try:
             held = os.path.samestat(self._path.stat(), self._locked)
         except FileNotFoundError:
@@ -57,6 +64,6 @@ class FolderLock:
         if not held:
             gone = self._path if self.folder.is_dir() else f"the folder {self.folder}"
             raise BlockingIOError(
-                f"{gone} was removed while this process was training there: nothing more is "
-                "written, since another may train there now; resume what is left, or begin anew"
+                f"{gone} was removed during the training: nothing more is written, because another "
+                "process may train there now; resume the run or begin another"
             )

@@ -1,4 +1,4 @@
-"""The gradient of a batch, computed by several processes, and in several parts by each."""
+"""The gradient of a batch that is divided among processes and into parts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from graphut.experiments.training.processes import all_reduce_sum, num_processes
 from graphut.experiments.training.progress import update_numbers
 from graphut.models.base import AdaptiveModel
 
-_TRIALS = 5  # of each precision; one more warms up
+_TRIALS = 5  # timed gradients in each precision, after one untimed
 
 
 class BatchGradient:
-    """The gradient of the loss of a batch, whatever the number of processes and parts.
+    """Computes the gradient of a batch, which does not depend on the division into parts.
 
-    Loss and ponder costs are means over the labels and nodes of the whole batch, however unevenly
-    its parts share them. All processes have the same model and know the whole batch, so that they
-    need to exchange nothing but gradients, by `DistributedDataParallel`. Each computes
-    `accumulate` parts one after the other, to need less memory.
+    Loss and ponder costs are means over the labels and nodes of the whole batch, even if the parts
+    have different numbers of them. All processes have the same model and know the whole batch;
+    `DistributedDataParallel` exchanges only gradients. Each process computes `accumulate` parts one
+    after the other, to save memory.
     """
 
     def __init__(
@@ -42,34 +42,37 @@ class BatchGradient:
         self._loss: nn.Module = _PartLoss(model, learner, config)
         self._apart: Callable[[], AbstractContextManager[object]] = nullcontext
         if num_processes() > 1:
-            # Every parameter is used in every part, so that none needs to be looked for.
+            # Every part uses every parameter: `find_unused_parameters` is not needed.
             shared = DistributedDataParallel(self._loss)
             self._loss, self._apart = shared, shared.no_sync
 
     def add(
         self, batch: list[Any], ponder_weight: float, late_share: float = 1.0
     ) -> tuple[list[str], Tensor]:
-        """Add the gradient to that of the parameters.
+        """Accumulate the gradient of a batch in the parameters.
 
         Return the names of the model's parts, such as "encoder", and the batch's `update_numbers`.
         """
         counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
         parts = shard([batch[start :: self._parts] for start in range(self._parts)])
         used = [part for part in parts if part]
-        # A process without an example takes part with another's, which it does not count.
+        # A process without examples computes one with factor 0, to take part in the exchange.
         computed, factor = used or [batch[:1]], len(used) > 0
         all_numbers = []
         for index, part in enumerate(computed, 1):
             with nullcontext() if index == len(computed) else self._apart():
                 names, loss, numbers = self._loss(part, counts, ponder_weight, late_share)
-                # DistributedDataParallel takes the mean over processes.
+                # DistributedDataParallel averages over processes; the sum is wanted.
                 torch.autograd.backward(factor * num_processes() * loss)
             all_numbers.append(factor * numbers)
         return names, all_reduce_sum(torch.stack(all_numbers).sum(0))
 
 
 class _PartLoss(nn.Module):
-    """The share of a part of a batch in the loss; only modules are distributed, so it is one."""
+    """Computes the share of a part of a batch in the loss.
+
+    It is a module because `DistributedDataParallel` takes only modules.
+    """
 
     def __init__(self, model: AdaptiveModel, learner: AnyLearner, config: TrainingConfig) -> None:
         super().__init__()
@@ -92,8 +95,8 @@ class _PartLoss(nn.Module):
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether the CPU has instructions that multiply numbers in bfloat16."""
-    # Older versions of torch do not say it.
+    """Return whether the CPU has instructions for products in bfloat16."""
+    # Older versions of torch lack this function.
     found: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(found.get(name) for name in ("amx_bf16", "avx512_bf16"))
 
@@ -101,10 +104,10 @@ def multiplies_bfloat16() -> bool:
 def bfloat16_gain(
     model: AdaptiveModel, learner: AnyLearner, batch: list[Any], config: TrainingConfig
 ) -> float:
-    """Return how many times as fast a gradient is with its forward pass in bfloat16.
+    """Measure how many times faster a gradient is with a forward pass in bfloat16 than in float32.
 
-    Measured on a batch, in turns with float32. The shortest times count: other programs on the
-    machine only make them longer. Model and random state stay as they are.
+    The two precisions take turns, and the shortest times are compared: other programs on the
+    machine can only make them longer. Neither the model nor the random state changes.
     """
     trial = deepcopy(model)
     seconds: dict[Literal["float32", "bfloat16"], list[float]] = {"float32": [], "bfloat16": []}

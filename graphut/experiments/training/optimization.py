@@ -1,4 +1,4 @@
-"""The optimizer, and how the learning rate changes in the course of training."""
+"""The optimizer and the schedule of its learning rate."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from graphut.experiments.training.config import TrainingConfig
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer:
-    """Return AdamW (Loshchilov and Hutter, arXiv 1711.05101) or Adam (arXiv 1412.6980)."""
-    kind, own = AdamW if config.optimizer == "adamw" else Adam, list(parameters)
+    """Return an AdamW (arXiv 1711.05101) or Adam (arXiv 1412.6980) optimizer."""
+    kind, weights = AdamW if config.optimizer == "adamw" else Adam, list(parameters)
     return kind(
-        own,
+        weights,
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
-        fused=own[0].is_cuda or None,  # one kernel for all weights
+        fused=weights[0].is_cuda or None,  # one kernel for all weights
     )
 
 
 def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) -> LambdaLR:
-    """Return a schedule of `learning_rate_factor` over a number of updates."""
+    """Return a scheduler that applies `learning_rate_factor` over this number of updates."""
     return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
 
 
 def update_rate(optimizer: Optimizer, schedule: LambdaLR) -> None:
-    """Set the learning rate of the next update to that of a schedule, which may be another now."""
+    """Set the learning rate of the next update from a schedule, whose length may have changed."""
     for group, base in zip(optimizer.param_groups, schedule.base_lrs, strict=True):
         group["lr"] = base * schedule.lr_lambdas[0](schedule.last_epoch)
 
 
 def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
-    """Return the share of the largest learning rate: up on a line, then down on a cosine to 0.
+    """Return the learning rate, relative to its largest value, after a number of updates.
 
-    Counted in updates: those done, those on the way up (half of all, if that is less), and all.
+    It rises linearly during `warmup` updates (at most half of all `updates`), and then falls to 0
+    along a cosine.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The progress of a run: small records that a checkpoint keeps as JSON."""
+"""The progress of a run: counters that a checkpoint keeps as JSON."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from graphut.experiments.training.learner import Outcome
 
 @dataclass
 class PartTotals:
-    """Sums over the nodes of one part of the model: tokens, and extra nodes of its topology."""
+    """Sums over all nodes of one part of the model, such as the encoder."""
 
-    nodes: int = 0
+    nodes: int = 0  # tokens, and extra nodes of the topology
     steps: int = 0
     flops: int = 0
-    all_flops: int = 0  # if every node had taken all steps
-    active: list[int] = field(default_factory=list)  # nodes that took step 1, 2, ...
+    all_flops: int = 0  # the operations if every node had taken all steps
+    active: list[int] = field(default_factory=list)  # number of nodes that took step 1, 2, ...
 
 
 @dataclass
 class Totals:
-    """Sums over the updates of an epoch, and the means they make."""
+    """Sums over the updates of an epoch."""
 
     updates: int = 0
     loss: float = 0.0
@@ -37,7 +37,7 @@ class Totals:
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
-        """Add the `update_numbers` of an update."""
+        """Add the `update_numbers` of one update; `parts` are the names of the model's parts."""
         loss, right, labels, *sums = numbers[0], *map(int, numbers[1:])
         self.updates += 1
         self.loss += loss
@@ -55,17 +55,18 @@ class Totals:
 
     @property
     def accuracy(self) -> float:
-        """Return the share of right labels, with the answer fed in."""
+        """Return the accuracy over the labels, with teacher forcing."""
         return self.right / self.labels
 
     def steps(self) -> dict[str, float]:
-        """Return the mean steps of a node, by part."""
+        """Return the mean number of steps of a node, by part of the model."""
         return {name: part.steps / part.nodes for name, part in self.parts.items()}
 
     def means(self) -> dict[str, Any]:
-        """Return loss of an update, accuracy, steps of a node, and share of all operations.
+        """Return the means of the epoch, for `metrics.jsonl`.
 
-        `active` are the shares of nodes that took step 1, 2, ...; by part, as mean steps are.
+        `flops_share` is the share of the operations that were done, of those without halting.
+        `active` has, for each part, the shares of nodes that took step 1, 2, ...
         """
         done, everything = (
             sum(getattr(part, name) for part in self.parts.values())
@@ -79,21 +80,21 @@ class Totals:
             "active": {
                 name: [round(count / part.active[0], 6) for count in part.active]
                 for name, part in self.parts.items()
-                if part.active  # a checkpoint of an older version has none
+                if part.active  # empty in a checkpoint of an older version
             },
         }
 
     def __str__(self) -> str:
-        """Return loss, accuracy and steps in a line."""
+        """Return loss, accuracy and mean steps as one line."""
         loss = self.loss / self.updates
         steps = " and ".join(f"{steps:.2f}" for steps in self.steps().values())
-        return f"loss {loss:.4f}, {self.accuracy:.2%} of labels right, mean steps {steps}"
+        return f"loss {loss:.4f}, accuracy {self.accuracy:.2%}, mean steps {steps}"
 
 
 @torch.no_grad()
 def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
-    """Return the numbers that `Totals` sums; those of the parts of a batch are summed too."""
-    # Exact in float64: counts stay far below 2^53.
+    """Return the numbers of an update (or of a part of a batch) that `Totals` sums, in float64."""
+    # The counts are exact, because they stay below 2^53.
     zero = loss.new_zeros(1, dtype=torch.float64)
     numbers: list[Tensor | int] = [loss, outcome.right, outcome.labels]
     for ponder in outcome.ponders.values():
@@ -102,30 +103,30 @@ def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
     return torch.cat([zero + number for number in numbers])
 
 
-# One epoch on target may be luck: a thousand sequences tell 99.9% from 100% only so well.
 IN_A_ROW = 3
+"""Number of epochs in a row that must reach the target accuracy: a single one may be luck."""
 
 
 @dataclass
 class Progress:
-    """The progress of a run."""
+    """The progress of a run, and the best evaluation so far."""
 
-    epoch: int = 0  # epochs done
-    batch: int = 0  # batches done of the next one
-    update: int = 0
+    epoch: int = 0  # number of complete epochs
+    batch: int = 0  # number of batches done in the current epoch
+    update: int = 0  # number of updates done
     seconds: float = 0.0
     totals: Totals = field(default_factory=Totals)
     best: Evaluation | None = None
     best_epoch: int = 0
-    stopped: bool = False  # on purpose, so that nothing was done after it
-    on_target: int = 0  # epochs in a row, up to the last, that reached the target accuracy
-    plateau: int = 0  # epochs in a row, up to the last, that were not better than all before
-    ponder_start: int | None = None  # updates before the ponder weight rose, where it had to wait
+    stopped: bool = False  # whether training stopped here, without later updates
+    on_target: int = 0  # number of latest epochs in a row that reached the target accuracy
+    plateau: int = 0  # number of latest epochs in a row that were not better than all before
+    ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
 
     def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
-        """Take the evaluation of an epoch; return whether to keep its model.
+        """Take the evaluation of an epoch into account; return whether to keep its model.
 
-        It is kept if no earlier one was better, or if the last one is what is asked for.
+        The model is kept if no earlier one was better, or if `config` keeps the last one.
         """
         last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
         best = None if self.best is None else self.best.rank_by(config.choose_by)
@@ -142,7 +143,7 @@ class Progress:
         return True
 
     def ponder_factor(self, config: TrainingConfig) -> float:
-        """Return the share of the ponder weight in the next update: from 0 up on a line."""
+        """Return the share of the ponder weight in the next update, which rises linearly to 1."""
         start = self.ponder_start if config.ponder_wait else 0
         if start is None or not config.ponder_warmup:
             return float(start is not None)
@@ -155,9 +156,9 @@ class Progress:
         config: TrainingConfig,
         evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """Return the progress of a run with these lines in `metrics.jsonl`.
+        """Rebuild the progress of a run from the lines of its `metrics.jsonl`.
 
-        `evaluation` is the `Learner.evaluation` of its learner.
+        `evaluation` is the method `evaluation` of the run's learner.
         """
         progress = cls()
         for line in metrics:
@@ -166,7 +167,7 @@ class Progress:
         return progress
 
     def end(self, config: TrainingConfig) -> str | None:
-        """Return why the run is over, or `None` if it is not.
+        """Return the reason why the run has ended, or `None` if it has not.
 
         Examples
         --------
@@ -178,7 +179,7 @@ class Progress:
         if self.on_target >= IN_A_ROW:
             share = f"{config.target_accuracy:.2%}"
             return f"{IN_A_ROW} epochs in a row reached the target accuracy of {share}"
-        # As of the learning rate: half of all updates is the longest warm-up.
+        # As for the learning rate, the warm-up takes at most half of all updates.
         warm = self.update >= config.warmup or 2 * self.epoch >= config.epochs
         if warm and self.epoch - self.best_epoch >= config.patience:
             return f"no better model in {config.patience} epochs"
@@ -188,12 +189,12 @@ class Progress:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, for JSON."""
+        """Return the progress as a dictionary for JSON."""
         return {**asdict(self), "best": self.best and self.best.metrics}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
-        """Return the progress that `to_dict` has written, with the `Learner.evaluation`."""
+        """Rebuild the progress from `to_dict`; `evaluation` is a method of the run's learner."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])

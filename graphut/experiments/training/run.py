@@ -1,9 +1,9 @@
-"""The folder of a training run, from which it can be resumed and its model be used."""
+"""The folder of a training run."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,17 +37,21 @@ from graphut.models.pretrained import read_config
 RUN, OPTIONS = "run.json", "options.yaml"
 
 _HEAD = """\
-# The options of this run. Another one with these, or with some of them changed:
+# The options of this run. To train another one with them:
 # graphut train {task} --config options.yaml --out FOLDER
 """
+
+# Options of older versions, with the only values that this version still supports.
+_RETIRED: dict[str, Any] = {}
+_UNKNOWN = object()
 
 
 @dataclass(frozen=True)
 class Run:
-    """The description of a training run; `Run.create` writes its folder, `Run.open` reads it.
+    """The description of a training run in a folder: task, data and training options.
 
-    The folder is also that of a pretrained model, the best of the run so far; a `Trainer`
-    on the same folder adds a checkpoint and the metrics.
+    `Run.create` writes the folder and `Run.open` reads it. The folder also has the best model so
+    far, as `save_pretrained` writes it. A `Trainer` adds a checkpoint and the metrics.
     """
 
     folder: Path
@@ -56,9 +60,9 @@ class Run:
     # SHA-256 of `<name>_vocabulary.json` for each of `Task.vocabularies`; None in old runs.
     vocabulary_digests: dict[str, str | None]
     training: TrainingConfig
-    version: str  # of graphut, which began it
+    version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
-    history: list[dict[str, Any]]  # where its first weights are from; how it was made longer
+    history: list[dict[str, Any]]  # the source of the first weights, and each extension of the run
 
     @classmethod
     def create(
@@ -70,9 +74,9 @@ class Run:
         lock: FolderLock | None = None,
         history: Sequence[dict[str, Any]] = (),
     ) -> Run:
-        """Write the folder of a new run; raise `FileExistsError` if there is one already.
+        """Write the folder of a new run; raise `FileExistsError` if there is a run in it.
 
-        The folder is locked for that time, if `lock` does not hold it already.
+        Unless `lock` holds the lock of the folder already, it is locked meanwhile.
         """
         folder = Path(folder)
         with lock or FolderLock(folder):
@@ -97,8 +101,9 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         """Read the folder of a run.
 
-        Raise `FileNotFoundError` if there is no run in the folder, and `ValueError` if its
-        description is broken, or of another version of graphut.
+        Warn if an older version of graphut wrote `run.json`, without a checksum. Raise
+        `FileNotFoundError` if there is no run in the folder, and `ValueError` if `run.json` is
+        damaged or comes from an incompatible version of graphut.
         """
         if not is_run(folder):
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
@@ -106,7 +111,7 @@ class Run:
         state, has_checksum = read_checked_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
             # A new option has its default, which is what older versions did.
-            task = TASKS[state["task"]](**state["task_options"])
+            task = TASKS[state["task"]](**_without_retired(state["task_options"]))
             vocabularies = state["vocabularies"]
             if isinstance(vocabularies, list):  # an older version wrote it
                 vocabularies = dict.fromkeys(vocabularies)
@@ -121,7 +126,7 @@ class Run:
                 state["task"],
                 asdict(task),
                 dict(vocabularies),
-                TrainingConfig(**state["training"]),
+                TrainingConfig(**_without_retired(state["training"])),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
                 list(state.get("history", [])),
@@ -132,14 +137,13 @@ class Run:
 
     @property
     def learner(self) -> AnyLearner:
-        """Return the learner of its task."""
+        """Return the learner of the task."""
         return learner_of(TASKS[self.task_name])
 
     def task(self, *, check_data: bool = True) -> Task:
-        """Return the task; by default its data is read and compared with that of the run.
+        """Return the task; with `check_data`, also check that its data is the same as at the start.
 
-        Raise `FileNotFoundError` if a file is not there any more, and `ValueError` if its data is
-        other data now than when the run began.
+        Raise `FileNotFoundError` if a file is missing, and `ValueError` if the data has changed.
         """
         task = TASKS[self.task_name](**self.task_options)
         if check_data:
@@ -148,12 +152,12 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """Return whether anything was saved of its training; else it begins when resumed."""
+        """Return whether training has saved anything."""
         return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return all options, by name: those of the task, of the training and of the model."""
+        """Return the options of the task, the training and the model, by name."""
         model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
         own = {name: x for name, x in model.items() if name not in self.learner.from_task}
         return {**self.task_options, **asdict(self.training), **own}
@@ -187,8 +191,8 @@ class Run:
         for option, path in asdict(task).items():
             if is_path(path) and not Path(path).exists():
                 raise FileNotFoundError(
-                    f"there is no {path} any more, on which the run in {self.folder} began: put it "
-                    f"back, or say where it is: graphut train {self.task_name} --resume "
+                    f"{path}, the data of the run in {self.folder}, does not exist: restore it, or "
+                    f"give its new place: graphut train {self.task_name} --resume "
                     f"{flag(option)} PATH --out {shlex.quote(str(self.folder))}"
                 )
         files = task.unchecked_files
@@ -196,38 +200,38 @@ class Run:
         if others:
             name = min(others)
             raise ValueError(
-                f"{name} {'is new' if name in files else 'is gone'} since the run in {self.folder} "
-                "began: make the data as it was, or begin another run"
+                f"{name} was {'added' if name in files else 'removed'} since the run in "
+                f"{self.folder} began: restore the data, or begin another run"
             )
         for name, digest in self.digests.items():
             path = files[name]
             if digest_of(path) != digest:
                 raise ValueError(
-                    f"{path} has changed since the run in {self.folder} began: put it back as it "
-                    "was, or begin another run"
+                    f"{path} has changed since the run in {self.folder} began: restore it, or "
+                    "begin another run"
                 )
         if dict(task.vocabularies) != self.vocabularies:
             raise ValueError(
-                f"the symbols of the task {self.task_name} are not those of the run in "
-                f"{self.folder}: its data has changed since, or graphut has; begin another run"
+                f"the vocabulary of the task {self.task_name} differs from the run in "
+                f"{self.folder}: the data or graphut has changed; begin another run"
             )
 
     def model(self) -> AdaptiveModel:
-        """Return the best model so far, on the CPU; the first one, if no epoch is done yet."""
+        """Return the best model so far on the CPU; before the first epoch, the initial model."""
         return self.learner.model_kind.from_pretrained(self.folder)
 
     def trained_model(self, device: torch.device) -> AdaptiveModel:
-        """Return the best model so far, on a device; raise `ValueError` before there is one."""
+        """Return the best model so far on a device; raise `ValueError` before the first epoch."""
         if not read_metrics(self.folder / METRICS):
             raise ValueError(
-                f"no epoch of the run in {self.folder} is done, so that there is no model yet: "
+                f"the run in {self.folder} has not completed an epoch, so it has no model yet: "
                 f"graphut train {self.task_name} --out {shlex.quote(str(self.folder))} --resume"
             )
         return self.model().to(device)
 
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
-        """Return the vocabularies of the task when the run began."""
+        """Return the vocabularies that the task had when the run began."""
         kind, found = self.task(check_data=False).vocabulary_kind, {}
         for name, digest in self.vocabulary_digests.items():
             path = _vocabulary_file(self.folder, name)
@@ -235,6 +239,10 @@ class Run:
             if digest not in (None, digest_of(path)):
                 raise ValueError(f"{path} is damaged: {RUN} has another checksum of it")
         return found
+
+
+def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in options.items() if _RETIRED.get(name, _UNKNOWN) != x}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:

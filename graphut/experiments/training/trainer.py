@@ -1,4 +1,4 @@
-"""The training loop."""
+"""The training loop, with checkpoints from which a run resumes exactly."""
 
 from __future__ import annotations
 
@@ -49,30 +49,39 @@ from graphut.experiments.training.run_files import (
     remember_machine,
     remove_temporary_files,
 )
-from graphut.experiments.wording import counted
+from graphut.experiments.wording import pluralize
 from graphut.models.base import AdaptiveModel
 from graphut.nn import FixedDepth, MultiHeadAttention
 
-SAVE_EVERY = 600.0  # seconds, within an epoch
+SAVE_EVERY = 600.0
+"""Seconds between two checkpoints within an epoch."""
 
 _BAR = "{percentage:3.0f}%|{bar}| {desc}"
-_DIVERGED = 1e6  # a weight as large as this
-_COLLAPSED = 1.05  # steps
-_AT_CAP = 0.005  # steps below the cap: two decimals show the cap
-_LEARNED = 0.98  # of the labels: a model that gets these right needs no more steps
-_TO_WARN = 3  # epochs in a row: those at the beginning may be unlike all later ones
+_DIVERGED = 1e6  # absolute value of a weight
+_COLLAPSED = 1.05  # mean steps
+_AT_CAP = 0.005  # a mean closer than this to the cap is printed as the cap
+_LEARNED = 0.98  # accuracy at which a model needs no more steps
+_TO_WARN = 3  # epochs in a row: the first epochs may differ from all later ones
 
 
 class Trainer:
-    """The training of a model, on the device that it is on, on a task and in a folder.
+    """Trainer of a model on a task, which keeps the run in a folder.
 
-    The folder is made if it is not there. It gets the best model so far (`save_pretrained`), a
-    checkpoint to resume from, the metrics of each epoch, and a description of this machine.
-    `report` gets a line of text for each epoch, and warnings; `lock` is the lock of the folder, if
-    the caller holds it already; for `accumulate` see `BatchGradient`.
+    The model is trained on its own device. The folder is made if it does not exist. It gets the
+    best model so far (`save_pretrained`), a checkpoint to resume from, the metrics of each epoch,
+    and a description of this machine.
 
-    In a process group of `torch.distributed`, all processes train together and make each call; only
-    the first one writes and reports. A batch is that of one process, and they share it.
+    In a process group of `torch.distributed`, every process makes the same calls, and each computes
+    a part of every batch. Only the first process writes files and reports.
+
+    Parameters
+    ----------
+    report
+        Function that is called with a line of text for each epoch and with warnings.
+    lock
+        The lock of the folder, if the caller holds it already.
+    accumulate
+        Number of parts into which each process divides its part of a batch, to save memory.
 
     Examples
     --------
@@ -110,30 +119,24 @@ class Trainer:
         self.learner = learner_of(task)
         if not isinstance(model, self.learner.model_kind):
             raise TypeError(
-                f"the task {task.name} is learned by a {self.learner.model_kind.__name__}, not by "
-                f"a {type(model).__name__}"
-            )
-        least, most = config.min_steps, model.max_steps
-        if least > most or (least and not model.config.share_weights):
-            raise ValueError(
-                f"min_steps must be at most max_steps={most}, and 0 without share_weights; got "
-                f"{least}"
+                f"the task {task.name} needs a {self.learner.model_kind.__name__}, got a "
+                f"{type(model).__name__}"
             )
         metrics = self.learner.metric_meanings
         if config.choose_by == "log_probability" and "log_probability" not in metrics:
             raise ValueError(
-                f"choose_by must be 'task' or 'last': the validation of {task.name} has no "
-                f"log_probability, but {', '.join(metrics)}"
+                f"choose_by must be 'task' or 'last' for {task.name}, whose metrics are "
+                f"{', '.join(metrics)}"
             )
         self.progress = Progress()
-        self.saved_update = 0  # updates done when the last checkpoint was saved
+        self.saved_update = 0  # number of updates in the last checkpoint
         self._lock = lock or FolderLock(folder)
         self._owns_folder = False
         self._files: set[str] = set()
-        self._warnings: Counter[str] = Counter()  # epochs in a row, by part
+        self._bad_epochs: Counter[str] = Counter()  # epochs in a row, by part of the model
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
-        self.updates = len(self._batches())  # of an epoch
+        self.updates = len(self._batches())  # in an epoch
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
         self._gradient = BatchGradient(model, self.learner, config, accumulate)
         self._average: AveragedModel | None = None
@@ -143,13 +146,21 @@ class Trainer:
         self._saved_at = self._counted_at = time.monotonic()
 
     def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
-        """Train until the run is over, or until `should_stop`, asked before each update, is true.
+        """Train to the end of the run, or until `should_stop` returns True before an update.
 
-        Return whether the run is over; if not, `resume` and another `fit` go on with it. Raise
-        `FileExistsError` if another run is in the folder, `FileNotFoundError` if files of the run
-        are removed meanwhile, `BlockingIOError` if another process is training there, or may be,
-        since the lock was removed, and `FloatingPointError` if the gradient is not finite, or a
-        weight is beyond all bounds; what was saved stays.
+        Return whether the run has ended. If not, a `Trainer` can `resume` it and `fit` again. After
+        an error the files that were saved remain.
+
+        Raises
+        ------
+        FileExistsError
+            If there is another run in the folder.
+        FileNotFoundError
+            If files of the run are removed during the training.
+        BlockingIOError
+            If another process is training in the folder, or could be, because the lock was removed.
+        FloatingPointError
+            If the gradient is not finite or a weight has diverged.
         """
         with self._writing():
             if is_first():
@@ -173,11 +184,11 @@ class Trainer:
             barrier()  # until the last file is written
         if not finished:
             return False
-        self.report(f"done after {counted(self.progress.epoch, 'epoch')}: {end}")
+        self.report(f"done after {pluralize(self.progress.epoch, 'epoch')}: {end}")
         return True
 
     def _save(self) -> None:
-        """Write a checkpoint over the last one, if this one can be gone on from."""
+        """Save a checkpoint, unless the weights have diverged."""
         if not is_first():
             return
         self._check_before_saving()
@@ -188,15 +199,15 @@ class Trainer:
         self._check_files()
 
     def resume(self) -> None:
-        """Go back to the checkpoint in the folder, to the last bit, and report where that is.
+        """Restore the state of the checkpoint in the folder exactly, and report its update.
 
-        If `config` has other epochs than before, the learning rate goes on as with these. Raise
-        `FileNotFoundError` if there is no folder or no checkpoint in it.
+        With more epochs in `config` than before, the learning rate follows the longer schedule.
+        Raise `FileNotFoundError` if there is no folder or no checkpoint in it.
         """
-        if not self.folder.is_dir():  # the lock would make it
+        if not self.folder.is_dir():  # the lock would make the folder
             raise FileNotFoundError(f"there is no folder {self.folder}: name the folder of a run")
         path = self.folder / CHECKPOINT
-        with self._writing():  # another process may be writing what is read and cut here
+        with self._writing():  # another process may be writing these files
             state = load_checkpoint(path, self._state)
             with reraise_for_file(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
@@ -206,14 +217,15 @@ class Trainer:
                 lines = drop_metrics_after(self.folder / METRICS, self.progress.update, lines)
         self._owns_folder = True
         self.saved_update = self.progress.update
-        lost = "nothing" if self.progress.stopped else "what was done after that"
+        done, batch = pluralize(self.progress.epoch, "epoch"), self.progress.batch
+        lost = "nothing is" if self.progress.stopped else "later updates are"
         self.report(
-            f"goes on after update {self.progress.update}, {counted(self.progress.epoch, 'epoch')} "
-            f"and {counted(self.progress.batch, 'batch', 'batches')}, saved "
-            f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} is lost"
+            f"resumed after update {self.progress.update}, {done} and "
+            f"{pluralize(batch, 'batch', 'batches')}, saved "
+            f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} lost"
         )
         if lines != self.progress.epoch:
-            self.report(f"{METRICS} has {lines} of {self.progress.epoch} epochs: others are lost")
+            self.report(f"{METRICS} has only {lines} of {done}")
 
     def _writing(self) -> AbstractContextManager[object]:
         return self._lock if is_first() else nullcontext()
@@ -223,18 +235,18 @@ class Trainer:
         self._check_weights("training has diverged")
 
     def _check_files(self) -> None:
-        """Raise `FileNotFoundError` if files of the run were removed since they were last seen."""
+        """Raise `FileNotFoundError` if files of the run were removed since the last check."""
         found = own_files(self.folder)
         if gone := self._files - found:
             raise FileNotFoundError(
-                f"{', '.join(sorted(gone))} was removed from {self.folder} while this process was "
-                "training there: put it back and resume the run, or begin another"
+                f"{', '.join(sorted(gone))} was removed from {self.folder} during the training: "
+                "put it back and resume the run, or begin another"
             )
         self._files = found
 
     def _check_weights(self, problem: str) -> None:
         weights = torch.stack([weight.detach().abs().max() for weight in self.model.parameters()])
-        if not weights.max().item() < _DIVERGED:  # or is no number
+        if not weights.max().item() < _DIVERGED:  # also if it is NaN
             self._stop_diverged(f"{problem} after update {self.progress.update}")
 
     def _stop_diverged(self, problem: str) -> NoReturn:
@@ -245,8 +257,8 @@ class Trainer:
         )
 
     @contextmanager
-    def _advising(self) -> Iterator[None]:
-        """Say what to do where the model refuses numbers because training has diverged."""
+    def _reraise_divergence(self) -> Iterator[None]:
+        """Raise `FloatingPointError` for a `ValueError` that diverged weights have caused."""
         try:
             yield
         except ValueError as error:
@@ -259,7 +271,7 @@ class Trainer:
         self._counted_at = now
 
     def _batches(self) -> list[list[Any]]:
-        """Return the batches of the epoch, drawn once, since drawing may take a while."""
+        """Return the batches of this epoch; they are drawn only once, because this is slow."""
         seed, epoch = self.config.seed, self.progress.epoch
         if self._epoch_batches is None or self._epoch_batches[0] != epoch:
             examples = self.task.train(seed, epoch)
@@ -289,7 +301,7 @@ class Trainer:
         return True
 
     def _status(self) -> str:
-        """Return epoch, loss, accuracy, steps, and the time that all other epochs would take."""
+        """Return the text of the progress bar, with the time that all other epochs would take."""
         self._count_seconds()
         progress, epochs = self.progress, self.config.epochs
         left = progress.seconds * (epochs * self.updates / progress.update - 1)
@@ -297,15 +309,15 @@ class Trainer:
         steps = "/".join(f"{steps:.1f}" for steps in totals.steps().values())
         return (
             f"epoch {progress.epoch + 1}/{epochs}, loss {totals.loss / totals.updates:.3g}, "
-            f"{totals.accuracy:.1%} right, steps {steps}, {tqdm.format_interval(left)} left"
+            f"accuracy {totals.accuracy:.1%}, steps {steps}, {tqdm.format_interval(left)} left"
         )
 
     def _update(self, batch: list[Any]) -> None:
-        if num_processes() > 1:  # each has random numbers of its own, the same if it is resumed
+        if num_processes() > 1:  # a seed for each process, which a resumed run draws again
             stream = np.random.SeedSequence([self.config.seed, self.progress.update, rank()])
             torch.manual_seed(int(stream.generate_state(1)[0]))
         self.optimizer.zero_grad()
-        with self._advising(), self._drawn_max_steps():
+        with self._reraise_divergence():
             done = self.progress.update / (self.config.epochs * self.updates)
             parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(done))
         self.progress.totals.add(parts, self._step(numbers))
@@ -315,23 +327,11 @@ class Trainer:
     def _ponder_weight(self) -> float:
         return self.config.ponder_weight * self.progress.ponder_factor(self.config)
 
-    @contextmanager
-    def _drawn_max_steps(self) -> Iterator[None]:
-        """Run a `with` block with a `max_steps` that is a function of the seed and the update.
-
-        So it is the same in all processes and all parts of a batch.
-        """
-        most = self.model.max_steps
-        if self.config.min_steps:
-            random = np.random.default_rng([self.config.seed, self.progress.update, 0])
-            self.model.max_steps = int(random.integers(self.config.min_steps, most + 1))
-        try:
-            yield
-        finally:
-            self.model.max_steps = most
-
     def _step(self, numbers: Tensor) -> list[float]:
-        """Change the weights, and return the numbers; of a whole update this alone waits."""
+        """Update the weights, and return the numbers as floats.
+
+        This is the only place in an update that waits for a GPU.
+        """
         norms = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).to(numbers)
         norm, *read = torch.cat([norms[None], numbers]).tolist()
         if not np.isfinite(norm):
@@ -349,7 +349,7 @@ class Trainer:
         progress, totals = self.progress, self.progress.totals
         kept = self.model if self._average is None else self._average.module
         assert isinstance(kept, AdaptiveModel)
-        with self._advising():
+        with self._reraise_divergence():
             evaluation = evaluate(kept, self.task, self.task.validation)
         if is_first():
             self._check_before_saving()
@@ -377,22 +377,22 @@ class Trainer:
         }
         append_metrics(self.folder / METRICS, metrics)
         self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
-        # Before, pondering has not had its full price yet.
+        # While the ponder weight still rises, the number of steps does too.
         may_halt = not isinstance(self.model.rule, FixedDepth)
         if may_halt and progress.ponder_factor(self.config) == 1.0:
             for part, steps in totals.steps().items():
                 self._warn(part, steps, totals.accuracy)
 
     def _warn(self, part: str, steps: float, accuracy: float) -> None:
-        """Report what is wrong with the mean steps of an epoch, the third time in a row."""
+        """Report a warning about the mean steps once it holds for three epochs in a row."""
         warning = halting_warning(part, steps, self.model.max_steps, accuracy)
-        self._warnings[part] = self._warnings[part] + 1 if warning else 0
-        if warning and self._warnings[part] == _TO_WARN:
+        self._bad_epochs[part] = self._bad_epochs[part] + 1 if warning else 0
+        if warning and self._bad_epochs[part] == _TO_WARN:
             self.report(warning)
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
-    """Return a warning if the mean steps of a part have collapsed or sit at the cap.
+    """Return a warning if the mean steps of a part have collapsed to 1 or stay at the cap.
 
     Examples
     --------

@@ -252,5 +252,5 @@ def test_generate_and_eval_need_an_epoch_done(
     folder = str(tmp_path / "run")
     assert main(["train", "copy", "--out", folder, "--minutes", "1e-9", *TINY]) == 0
     assert main([name, folder, *text]) == 2
-    hint = f"there is no model yet: graphut train copy --out {folder} --resume"
+    hint = f"it has no model yet: graphut train copy --out {folder} --resume"
     assert hint in capsys.readouterr().err

@@ -174,7 +174,7 @@ def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
     assert len(read_metrics(together / METRICS)) == 1
     capsys.readouterr()
     assert main(["train", "sort", "--resume", "--device", "cpu", "--out", str(together)]) == 0
-    assert "goes on after update 3, 1 epoch and 0 batches" in capsys.readouterr().out
+    assert "resumed after update 3, 1 epoch and 0 batches" in capsys.readouterr().out
     losses = [[line["loss"] for line in read_metrics(run / METRICS)] for run in (alone, together)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 

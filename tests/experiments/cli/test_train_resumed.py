@@ -172,7 +172,7 @@ def test_train_says_that_the_checkpoint_is_gone(
     folder = copytree(finished_run, tmp_path / "run")
     (folder / "checkpoint.safetensors").unlink()
     assert main(["train", "sort", "--out", str(folder), "--resume"]) == 2
-    assert "checkpoint.safetensors: put it back, or begin in" in capsys.readouterr().err
+    assert "checkpoint.safetensors: restore it, or begin in" in capsys.readouterr().err
 
 
 def test_train_trains_a_finished_run_longer(
@@ -184,7 +184,7 @@ def test_train_trains_a_finished_run_longer(
     assert "began with epochs 2: it cannot be resumed with 1" in capsys.readouterr().err
     assert main([*argv, "--epochs", "4", "--patience", "30"]) == 0
     said = capsys.readouterr().out
-    assert "goes on after update 4, 2 epochs and 0 batches" in said and "nothing is lost" in said
+    assert "resumed after update 4, 2 epochs and 0 batches" in said and "nothing is lost" in said
     assert "done after 4 epochs: all 4 epochs are done" in said
     assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4, 6, 8]
     run = Run.open(folder)
@@ -237,7 +237,7 @@ def test_train_resumes_after_data_was_moved(
     new = path.rename(tmp_path / "moved.tsv")
     assert main(["eval", str(tmp_path / "run")]) == 2
     hint = f"train pairs --resume --data PATH --out {tmp_path / 'run'}"
-    assert f"there is no {path} any more" in (said := capsys.readouterr().err) and hint in said
+    assert f"{path}, the data of the run" in (said := capsys.readouterr().err) and hint in said
     other = tmp_path / "other.tsv"
     other.write_text(new.read_text().replace("b", "a", 1))
     assert main(["train", "pairs", "--data", str(other), *run, "--resume"]) == 2

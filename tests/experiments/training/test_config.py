@@ -27,7 +27,6 @@ from graphut.experiments.training import TrainingConfig
         ("ponder_warmup", -1),
         ("ponder_wait", -1),
         ("ponder_wait", 20),  # as long as patience
-        ("min_steps", -1),
         ("seed", -1),
         ("seed", 2**63),
         ("ema", 1.0),
@@ -46,7 +45,7 @@ def test_training_config_quotes_a_value_out_of_range(name: str, value: Any) -> N
 
 
 def test_training_config_does_not_wait_where_the_last_model_is_kept() -> None:
-    with pytest.raises(ValueError, match="ponder_wait must be 0 where choose_by is 'last'; got 2"):
+    with pytest.raises(ValueError, match="ponder_wait must be 0 if choose_by is 'last'; got 2"):
         TrainingConfig(choose_by="last", ponder_wait=2)
 
 

@@ -30,7 +30,7 @@ CONFIG = TrainingConfig(label_smoothing=0.1)
 EXTRA = "complete|star"
 GRAPHS = GraphDistance(sizes="2-9", test_sizes="", held_out=3).test
 OF_GRAPHS = {"num_kinds": 2, "classes": 2, "step_loss": "mean", "halting_loss": 0.5}
-# Of uneven lengths; a part of it may have one example, or none that is answered.
+# Examples of different lengths: a part may have one example, or none with an answer.
 CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
     "pairs": (
         PairLearner(),
@@ -87,19 +87,19 @@ def make_model(name: str, **options: Any) -> AdaptiveModel:
 
 
 def gradients(name: str, size: int, accumulate: int, **options: Any) -> dict[str, Tensor]:
-    """Return the gradients of the first examples of a case, and what `Totals` gets."""
+    """Return the gradients for the first examples of a case, and the numbers for `Totals`."""
     learner, _, batch = CASES[name]
     model = make_model(name, **options)
     _, numbers = BatchGradient(model, learner, CONFIG, accumulate).add(batch[:size], 0.3)
     found = {key: parameter.grad for key, parameter in model.named_parameters()}
-    # Of a part: nodes, steps, two counts of operations, and active nodes in each of four steps.
-    # Operations depend on what else is computed beside an example.
+    # A part of the model has 8 numbers: nodes, steps, two counts of operations, and the active
+    # nodes of four steps. The operations depend on the other examples in a part of the batch.
     flops = torch.tensor([(index - 3) % 8 in (2, 3) for index in range(len(numbers))])
     return {**found, "": numbers.masked_fill(flops & (torch.arange(len(numbers)) > 2), 0.0)}
 
 
 def one_process(name: str, size: int) -> dict[str, Tensor]:
-    """Return the gradients by the plain formula."""
+    """Return the gradients by the formula of the loss."""
     learner, _, batch = CASES[name]
     model = make_model(name)
     outcome = learner.outcome(model, batch[:size], CONFIG.label_smoothing)
@@ -115,7 +115,7 @@ def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_batch_gradient_of_several_parts_is_that_of_one(name: str) -> None:
+def test_batch_gradient_does_not_depend_on_the_number_of_parts(name: str) -> None:
     for size in range(1, len(CASES[name][2]) + 1):
         expected = gradients(name, size, accumulate=1)
         assert_close(expected, one_process(name, size))
@@ -123,7 +123,10 @@ def test_batch_gradient_of_several_parts_is_that_of_one(name: str) -> None:
             assert_close(gradients(name, size, accumulate), expected)
 
 
-def test_batch_gradient_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.full)])
+def test_batch_gradient_does_not_depend_on_the_number_of_processes(
+    processes: int, tmp_path: Path
+) -> None:
     cases = [(name, size) for name in CASES for size in (1, 2, len(CASES[name][2]))]
     alone = {case: gradients(*case, accumulate=1) for case in cases}
 
@@ -132,18 +135,7 @@ def test_batch_gradient_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
             for accumulate in (1, 2):
                 assert_close(gradients(*case, accumulate), expected)
 
-    run_together(compare, tmp_path)
-
-
-@pytest.mark.full
-def test_batch_gradient_of_four_processes_is_that_of_one(tmp_path: Path) -> None:
-    alone = {name: gradients(name, 3, accumulate=1) for name in CASES}
-
-    def compare() -> None:
-        for name, expected in alone.items():
-            assert_close(gradients(name, 3, accumulate=1), expected)
-
-    run_together(compare, tmp_path, count=4)
+    run_together(compare, tmp_path, processes)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -155,7 +147,7 @@ def test_batch_gradient_uses_every_parameter_in_every_part(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_counts_are_those_of_the_outcome(name: str) -> None:
+def test_counts_equal_the_counts_of_the_outcome(name: str) -> None:
     learner, _, batch = CASES[name]
     model = make_model(name)
     for size in range(1, len(batch) + 1):
@@ -167,7 +159,7 @@ def test_batch_gradient_refuses_no_parts() -> None:
         BatchGradient(make_model("texts"), TextLearner(), CONFIG, accumulate=0)
 
 
-def test_bfloat16_gain_leaves_model_and_random_state_as_they_are() -> None:
+def test_bfloat16_gain_changes_neither_model_nor_random_state() -> None:
     learner, config = PairLearner(), replace(CONFIG, precision="auto")
     torch.manual_seed(5)
     model = small_model(learner, dropout=0.3)
@@ -180,7 +172,7 @@ def test_bfloat16_gain_leaves_model_and_random_state_as_they_are() -> None:
 
 
 def test_bfloat16_gain_times_both_precisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As if a second passed in float32, and half of one in bfloat16.
+    # A clock on which float32 takes a second, and bfloat16 half a second.
     now = itertools.accumulate(itertools.cycle([0.0, 1.0, 0.0, 0.5]))
     monkeypatch.setattr(gradient.time, "perf_counter", lambda: next(now))
     learner = PairLearner()

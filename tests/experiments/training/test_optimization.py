@@ -43,15 +43,9 @@ def test_learning_rate_factor_rises_falls_and_ends_at_zero() -> None:
     assert factors[30] == pytest.approx(0.5)
     assert factors[50] == 0.0 < factors[49]
 
-
-def test_learning_rate_factor_without_a_warm_up() -> None:
-    assert learning_rate_factor(0, 0, 4) == 1.0
-
-
-def test_learning_rate_factor_warms_up_in_half_of_training_at_most() -> None:
-    assert [learning_rate_factor(done, 400, 4) for done in range(5)] == [0.5, 1.0, 1.0, 0.5, 0.0]
-    assert learning_rate_factor(0, 400, 1) == 1.0
-
-
-def test_learning_rate_factor_stays_zero_after_the_end() -> None:
     assert learning_rate_factor(100, 10, 50) == 0.0
+
+
+def test_learning_rate_factor_warms_up_in_at_most_half_of_training() -> None:
+    assert learning_rate_factor(0, 0, 4) == learning_rate_factor(0, 400, 1) == 1.0
+    assert [learning_rate_factor(done, 400, 4) for done in range(5)] == [0.5, 1.0, 1.0, 0.5, 0.0]

@@ -14,7 +14,7 @@ from graphut.experiments.training.progress import Progress, Totals, update_numbe
 
 
 def ponder(steps: list[int]) -> Any:
-    """A node costs 10 operations a step, and may take 4 steps."""
+    """Return a record in which each step costs a node 10 operations and at most 4 are taken."""
     taken = torch.tensor(steps)
     active = (taken[:, None] > torch.arange(4)).sum(0)
     return SimpleNamespace(
@@ -35,7 +35,7 @@ def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[in
     totals.add([*ponders], update_numbers(torch.tensor(loss), outcome).tolist())
 
 
-def test_totals_means_are_over_updates_over_labels_and_over_nodes() -> None:
+def test_totals_means_are_over_updates_labels_and_nodes() -> None:
     totals = Totals()
     add(totals, 1.0, labels=2, right=1, encoder=[1, 2, 3], decoder=[4, 4])
     add(totals, 2.0, labels=3, right=3, encoder=[2], decoder=[3, 3, 2])
@@ -47,7 +47,7 @@ def test_totals_means_are_over_updates_over_labels_and_over_nodes() -> None:
         "flops_share": (8 + 16) / (4 * (4 + 5)),
         "active": {"encoder": [1.0, 0.75, 0.25, 0.0], "decoder": [1.0, 1.0, 0.8, 0.4]},
     }
-    assert str(totals) == "loss 1.5000, 80.00% of labels right, mean steps 2.00 and 3.20"
+    assert str(totals) == "loss 1.5000, accuracy 80.00%, mean steps 2.00 and 3.20"
 
 
 def test_totals_count_active_nodes_of_updates_with_other_caps() -> None:
@@ -61,14 +61,7 @@ def test_totals_count_active_nodes_of_updates_with_other_caps() -> None:
     assert totals.means()["active"] == {"encoder": [1.0, 0.25, 0.25]}
 
 
-def test_totals_of_a_model_of_one_part() -> None:
-    totals = Totals()
-    add(totals, 1.0, labels=2, right=1, encoder=[1, 2])
-    assert totals.steps() == {"encoder": 1.5}
-    assert str(totals) == "loss 1.0000, 50.00% of labels right, mean steps 1.50"
-
-
-def test_progress_comes_back_from_json() -> None:
+def test_progress_from_dict_restores_to_dict() -> None:
     progress = Progress(epoch=2, batch=3, update=9, best=PairLearner.evaluation(0.1, 0.2, 3.0, 4.0))
     add(progress.totals, 0.1, labels=1, right=1, encoder=[1, 2], decoder=[3])
     for before in (progress, Progress()):
@@ -82,7 +75,7 @@ def test_from_dict_refuses_odd_counts(change: dict[str, Any]) -> None:
         Progress.from_dict(Progress().to_dict() | change, PairLearner.evaluation)
 
 
-def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
+def test_update_best_keeps_the_last_of_equally_good_models() -> None:
     progress = Progress()
     evaluations = [(0.8, 1.0, 2.0), (0.9, 0.9, 3.0), (0.9, 0.9, 1.0), (0.9, 0.8, 9.0), (0.5, 1, 1)]
     kept, on_target = [], []
@@ -108,7 +101,7 @@ def test_update_best_takes_what_is_as_good_whatever_the_steps() -> None:
         ("last", [True] * 5),
     ],
 )
-def test_update_best_chooses_as_it_is_told(choose_by: Any, kept: list[bool]) -> None:
+def test_update_best_follows_choose_by(choose_by: Any, kept: list[bool]) -> None:
     config = TrainingConfig(choose_by=choose_by, target_accuracy=0.5, patience=1, warmup=0)
     judged = [(0.5, -0.2), (0.9, -0.3), (0.8, -0.1), (0.7, -0.15), (0.9, -0.2)]
     lines = [
@@ -160,18 +153,6 @@ def test_progress_of_an_older_checkpoint() -> None:
     assert found == progress and found.totals.means()["active"] == {}
     add(found.totals, 1.0, labels=2, right=1, encoder=[1, 3, 3, 3])
     assert found.totals.means()["active"] == {"encoder": [1.0, 0.75, 0.75, 0.0]}
-
-
-def test_progress_replayed_from_metrics() -> None:
-    found = [PairLearner.evaluation(right, 1.0, 2.0, 2.0) for right in (0.5, 0.9, 0.9, 0.8)]
-    metrics = [
-        {"epoch": epoch, "update": 7 * epoch, "validation": one.metrics}
-        for epoch, one in enumerate(found, 1)
-    ]
-    progress = Progress.replayed(
-        metrics, TrainingConfig(target_accuracy=0.8), PairLearner.evaluation
-    )
-    assert progress == Progress(4, 0, 28, best=found[2], best_epoch=3, on_target=3, plateau=2)
 
 
 @pytest.mark.parametrize(
