@@ -142,7 +142,7 @@ def test_train_refuses_bad_input_in_one_line(
     [
         (100_000, 10_000, []),
         (5000, 4000, ["--max-length", "4000"]),
-        (4000, 3998, ["--max-length", "4000", "--frame-source"]),
+        (4000, 3998, ["--max-length", "4000", "--add-bos-eos"]),
     ],
 )
 def test_train_names_a_line_that_is_too_long(
