@@ -1,11 +1,12 @@
-"""The README's Python is run, and its figures are those of the records."""
+"""The README's Python runs, and its figures agree with the tables of results."""
 
 from __future__ import annotations
 
-import json
+import csv
+import io
 import re
 from pathlib import Path
-from typing import Any
+from statistics import fmean
 
 import pytest
 
@@ -14,6 +15,10 @@ from tests.experiments.cli.tiny import TINY
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+RUNS, BENCH = (
+    [*csv.DictReader(io.StringIO((ROOT / "examples" / "results" / name).read_text()))]
+    for name in ("runs.csv", "bench.csv")
+)
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
@@ -35,60 +40,53 @@ def test_readme_links_to_files_that_exist() -> None:
 
 
 def test_readme_shows_the_figures_of_distances_in_trees() -> None:
-    runs = [record(f"graph-distance-small-seed{seed}")["evaluations"] for seed in range(3)]
-    assert agree(figures("is a node an odd"), *(100 * run["near-1000"]["accuracy"] for run in runs))
-    families = "test_sizes-1000-test_families-near_uniform_recursive_balanced_caterpillar_path"
-    for seed in range(3):
-        found = record(f"graph-distance-{families}-small-seed{seed}")["evaluations"]
-        assert len(found) == 7 and {judged["accuracy"] for judged in found.values()} == {1.0}
+    trees = [
+        row
+        for row in RUNS
+        if row["task"] == "graph-distance" and "-families near,un" in row["options"]
+    ]
+    found = {seed: [row for row in trees if row["seed"] == seed] for seed in "012"}
+    accuracies = [fmean(100 * float(row["accuracy"]) for row in own) for own in found.values()]
+    assert agree(figures("is a node an odd"), *accuracies)
+    assert [len(own) for own in found.values()] == [7] * 3 and accuracies == [100.0] * 3
 
 
-def test_readme_shows_the_figures_of_sort() -> None:
-    runs = [record(f"sort-small-seed{seed}")["evaluations"]["test"] for seed in range(3)]
-    assert agree(figures("sort"), *(100 * run["sequence_accuracy"] for run in runs))
+@pytest.mark.parametrize(
+    ("title", "task", "test_set", "metric"),
+    [
+        ("sort", "sort", "test", "sequence_accuracy"),
+        ("addition", "algorithmic-addition", "exactly-400", "sequence_accuracy"),
+        ("Multi30k", "multi30k", "test", "bleu"),
+    ],
+)
+def test_readme_shows_the_figures_of_tasks(
+    title: str, task: str, test_set: str, metric: str
+) -> None:
+    scale = 1 if metric == "bleu" else 100
+    assert agree(figures(title), *(scale * x for x in seeds(task, "small", test_set, metric)))
 
 
-def test_readme_shows_the_figures_of_addition() -> None:
-    runs = [record(f"algorithmic-addition-small-seed{seed}") for seed in (0, 1, 2)]
-    found = [100 * run["evaluations"]["exactly-400"]["sequence_accuracy"] for run in runs]
-    assert agree(figures("addition"), *found)
-
-
-def test_readme_shows_the_figures_of_multi30k() -> None:
-    runs = [record(f"multi30k-precision-bfloat16-small-seed{seed}") for seed in range(3)]
-    assert agree(figures("Multi30k"), *(run["evaluations"]["test"]["bleu"] for run in runs))
+def test_readme_shows_plain_transformers() -> None:
+    found = seeds("algorithmic-addition", "transformer", "exactly-400", "sequence_accuracy")
+    assert f"three seeds: {', '.join(f'{100 * x:.1f}%' for x in found)};" in README
+    found = seeds("multi30k", "untied", "test", "bleu")
+    assert f"three seeds: {', '.join(f'{bleu:.1f}' for bleu in found)})" in README
 
 
 def test_readme_shows_the_range_of_the_attention_benchmarks() -> None:
-    found = times_faster("attention", (128, 512), "dgl")
-    assert agree(figures("attention"), min(found), max(found))
-    found = times_faster("attention", (128, 512), "padded")
+    full = r"features$"
+    found = times("attention", "native", "dgl", full, "AVX512")
+    assert len(found) == 12 and agree(figures("attention"), min(found), max(found))
+    found = times("attention", "native", "padded", full, "AVX512")
     assert f"than dense attention with padding {min(found):.1f} to {max(found):.1f} |" in README
-    found = times_faster("attention-avx2", (128,), "dgl")
-    assert f"128 features: {min(found):.1f} to {max(found):.1f})" in README
-
-
-def times_faster(kind: str, dims: tuple[int, ...], peer: str) -> list[float]:
-    workloads = ("complete-64x10-60", "causal-64x10-60", "complete-8x400", "causal-8x400")
-    ratios = []
-    for workload in (*workloads, "window-4096", "bigbird-4096"):
-        for dim in dims:
-            measured = record(f"bench/{kind}-{workload}-{dim}")["rows"]
-            [native] = [row for row in measured if row["name"] == "native"]
-            ratios.append(native["times_faster_than"][peer])
-    return ratios
+    found = times("attention", "native", "dgl", full, "AVX2")
+    assert len(found) == 6 and f"128 features: {min(found):.1f} to {max(found):.1f})" in README
 
 
 def test_readme_shows_the_range_of_the_model_benchmark() -> None:
-    rows = [row for row in record("bench/model")["rows"] if row["pass"] == "forward+backward"]
-    assert len(rows) == 8
-    ratios = [row["speed_up"] for row in rows]
-    assert agree(figures("adaptive"), min(ratios), max(ratios))
-    low, high = sorted(
-        row["speed_up"]
-        for row in record("bench/model-nobody-halts")["rows"]
-        if (row["pass"], row["halting"]) == ("forward+backward", "nobody")
-    )
+    found = times("model", "adaptive", "dense", r"schedule, forward\+backward", command="--dim 512")
+    assert len(found) == 8 and agree(figures("adaptive"), min(found), max(found))
+    low, high = sorted(times("model", "adaptive", "dense", r"none, forward\+backward"))
     assert f"where no node halts, two shapes: {low:.2f} and {high:.2f})" in README
 
 
@@ -98,45 +96,52 @@ def test_readme_shows_the_ranges_of_the_layer_benchmarks() -> None:
         ("DotGATConv", "dgl GATConv"),
         ("TransformerConv", "pyg TransformerConv"),
     ]
-    ends = []
-    for ours, peer in pairs:
-        found = [
-            row["times_faster_than"][peer]
-            for graph in ("blocks", "large", "power")
-            for row in record(f"bench/layers-{graph}")["rows"]
-            if row["name"] == ours
-        ]
-        ends += [min(found), max(found)]
-    assert agree(figures("one layer"), *ends)
+    found = [times("layers", *pair) for pair in pairs]
+    assert all(len(own) == 3 for own in found)
+    assert agree(figures("one layer"), *(end for own in found for end in (min(own), max(own))))
     four_maps = [
-        row["times_faster_than"][peer]
-        for row in record("bench/layers-blocks")["rows"]
-        if row["name"] in ("DotGATConv, own maps", "MultiHeadAttention", "TransformerConv")
+        ratio
+        for ours in ("DotGATConv, own maps", "MultiHeadAttention", "TransformerConv")
         for peer in ("dgl DotGatConv", "dgl GATConv")
+        for ratio in times("layers", ours, peer, "blocks")
     ]
     slowest, fastest = (f"{end:.2f}".removeprefix("0") for end in (min(four_maps), max(four_maps)))
     assert f"its speed as a share of theirs | {slowest} to {fastest} |" in README
 
 
-def test_readme_shows_plain_transformers() -> None:
-    names = ("transformer-seed0", *(f"precision-float32-transformer-seed{seed}" for seed in (1, 2)))
-    runs = [record(f"algorithmic-addition-{name}")["evaluations"]["exactly-400"] for name in names]
-    shown = ", ".join(f"{100 * run['sequence_accuracy']:.1f}%" for run in runs)
-    assert f"three seeds: {shown};" in README
-    names = [f"multi30k-precision-bfloat16-untied-seed{seed}" for seed in range(3)]
-    found = [record(name)["evaluations"]["test"]["bleu"] for name in names]
-    assert f"three seeds: {', '.join(f'{bleu:.1f}' for bleu in found)})" in README
+def seeds(task: str, preset: str, test_set: str, metric: str) -> list[float]:
+    """Return a metric of the runs of a preset with no other options but data and precision."""
+    plain = r"(--data \S+ ?)?(--precision \S+)?"
+    return [
+        float(row[metric])
+        for row in RUNS
+        if (row["task"], row["preset"], row["set"]) == (task, preset, test_set)
+        and re.fullmatch(plain, row["options"])
+    ]
+
+
+def times(
+    bench: str, ours: str, peer: str, workload: str = "", vectors: str = "", command: str = ""
+) -> list[float]:
+    """Return how many times as fast as a peer a contender is, on each workload."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for row in BENCH:
+        if (
+            row["bench"] == bench
+            and re.search(workload, row["workload"])
+            and vectors in (row["vectors"], "")
+            and command in row["command"]
+            and row["ms"]
+        ):
+            key = row["workload"], row["command"]
+            found.setdefault(key, {})[row["contender"]] = float(row["ms"])
+    return [ms[peer] / ms[ours] for ms in found.values() if peer in ms]
 
 
 def figures(title: str) -> str:
     """Return the cell with the figures in the row of a table that begins with `title`."""
     [row] = re.findall(rf"^\| {title}[^|]* \| ([^|]*) \|", README, re.MULTILINE)
     return str(row)
-
-
-def record(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((ROOT / f"examples/results/{name}.json").read_text())
-    return found
 
 
 def agree(shown: str, *numbers: float) -> bool:

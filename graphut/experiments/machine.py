@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
 
+import graphut
 from graphut._version import __version__
 from graphut.attention.autotune import cpu_name
 from graphut.experiments.wording import counted
@@ -24,7 +28,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
     Examples
     --------
     >>> list(describe_machine(torch.device("cpu")))
-    ['cpu', 'gpu', 'threads', 'python', 'graphut', 'torch', 'dgl', 'numpy', 'tokenizers']
+    ['cpu', 'gpu', 'threads', 'python', 'graphut', 'commit', 'torch', 'dgl', 'numpy', 'tokenizers']
     """
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
@@ -33,6 +37,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "graphut": __version__,
+        "commit": _commit(),
         **{package: _version(package) for package in _PACKAGES},
     }
 
@@ -66,6 +71,20 @@ def machine_name(machines: Sequence[Mapping[str, Any]]) -> str:
 def _cpu(machine: Mapping[str, Any]) -> str:
     vectors = [machine["vectors"]] if "vectors" in machine else []
     return ", ".join([machine["cpu"], *vectors, counted(machine["threads"], "thread")])
+
+
+@cache
+def _commit() -> str | None:
+    """Return the commit of graphut, with "+" if files differ; `None` outside of a git checkout."""
+    folder = Path(graphut.__file__).parent
+    if not (folder.parent / ".git").exists():
+        return None
+    words = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
+    try:
+        found = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None
 
 
 def _version(package: str) -> str | None:

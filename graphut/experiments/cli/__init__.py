@@ -23,10 +23,8 @@ COMMANDS = {
     "report": "write all about a run into one page of HTML",
     "info": "say what is in a folder",
     "bench": "measure which backend is fastest here, and what halting saves",
-    "halting": "compare ways of halting on a task, or rules on one model",
     "share": "describe a run in its README.md, and upload it to the Hugging Face hub",
     "topology": "look at who attends to whom",
-    "results": "keep what was measured, and make the page of it",
 }
 
 # The options of these commands are parsed without torch.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser, add_options, check_options, field_names
+from graphut.experiments.records.record import RunRecord
+from graphut.experiments.records.setup import DATA
+from graphut.experiments.result_table import append_rows, check_table
 from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import save_evaluation
 from graphut.experiments.training.learners import LEARNERS
@@ -19,16 +23,45 @@ from graphut.models.base import AdaptiveModel
 from graphut.nn import EventDriven, parse_rule
 
 
+@dataclass(frozen=True)
+class ResultFiles:
+    """The CSV files to which evaluations are appended."""
+
+    rows: str | None = None  # one row for each test set
+    curves: str | None = None  # rows by length, by difficulty and by group
+
+    def check(self) -> None:
+        """Raise `ValueError` or `OSError` if a file cannot be appended to."""
+        for path in (self.rows, self.curves):
+            if path is not None:
+                check_table(path)
+
+    def append(
+        self, run: Run, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
+    ) -> None:
+        """Append the evaluation of a run on a test set."""
+        if self.rows is None and self.curves is None:
+            return
+        record = RunRecord.of(run)
+        if self.rows is not None:
+            append_rows(self.rows, [record.row(name, options, evaluation)])
+        if self.curves is not None:
+            append_rows(self.curves, record.curve_rows(name, options, evaluation))
+
+
 def main(argv: Sequence[str]) -> int:
-    """Print how good the best model of a run is on each of its test sets."""
+    """Evaluate the best model of a run on its test sets, and print the results."""
     options = vars(_parser().parse_args(argv))
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
+    files = ResultFiles(options.pop("results"), options.pop("curves"))
+    files.check()
     settings: tuple[str, ...] = ("max_steps", "evaluation_rule")
     changed = {key: options.pop(key) for key in settings if key in options}
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
-    # Before the weights are read: if a run that still trains replaces them, the record is stale.
+    # Read the digest before the weights: if a run that still trains replaces them in between, the
+    # evaluation is recognised as that of another model.
     digest = model_digest(folder) if data is None else None
     model = run.trained_model(target)
     if "evaluation_rule" in changed:
@@ -42,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         sets = test_sets(run, name)
     for label, examples in sets.items():
-        evaluate_set(run, model, label, examples, options, changed, digest=digest)
+        evaluate_set(run, model, label, examples, options, changed, digest=digest, files=files)
     return 0
 
 
@@ -73,27 +106,44 @@ def evaluate_set(
     changed: Mapping[str, Any] = MappingProxyType({}),
     *,
     digest: str | None,
+    files: ResultFiles,
 ) -> None:
-    """Print the evaluation of a model on a set, and write it into the run's folder.
+    """Print the evaluation of a model on a set, write it into the run's folder and append it.
 
-    `changed` are settings of the model that are others than those of the run. The record names the
-    model by the `digest` of its weights; without one it is not written.
+    `changed` has the settings of the model that differ from those of the run. The file in the
+    folder names the model by the `digest` of its weights; without a digest it is not written, and
+    rows are appended only if `files` names any.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
     print(f"{name}, {counted(len(examples), learner.example)}: {evaluation}", flush=True)
+    if digest is None and files == ResultFiles():
+        return
+    asked = {**changed, **options}
+    details = {**learner.count_flops(model, examples, run.training.batch_size), **details}
     if digest is not None:
-        asked = {"options": {**changed, **options}, "model": digest}
-        flops = learner.count_flops(model, examples, run.training.batch_size)
-        save_evaluation(run.folder, name, len(examples), evaluation, {**asked, **flops, **details})
+        known = {"options": asked, "model": digest, **details}
+        save_evaluation(run.folder, name, len(examples), evaluation, known)
+    test_set = name if digest is not None else f"{DATA}{Path(name).name}"
+    numbers = {"examples": len(examples), **evaluation.metrics, **details}
+    files.append(run, test_set, asked, numbers)
+
+
+def add_results(parser: Parser) -> None:
+    """Add the options that name `ResultFiles`."""
+    help = "append a row for each test set to this CSV file: task, preset, options, seed, metrics, "
+    help += "cost, versions, processor and commit; several processes may append to one file"
+    parser.add_argument("--results", metavar="FILE", help=help)
+    help = "append the metrics by length, by difficulty and by group to this CSV file, for charts"
+    parser.add_argument("--curves", metavar="FILE", help=help)
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="graphut eval",
-        description="Evaluate the best model of a run: let it answer, and compare with what is "
-        "right. What is found on a test set is kept in the folder too, as a whole "
-        "and in parts: evaluation-NAME.json.",
+        description="Evaluate the best model of a run: let it answer the test examples and compare "
+        "its answers with the correct ones. The metrics of each test set, as a whole and by "
+        "length, difficulty or group, are also written into the folder: evaluation-NAME.json.",
     )
     parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
     which = parser.add_mutually_exclusive_group()
@@ -104,6 +154,7 @@ def _parser() -> Parser:
     parser.add_argument("--max-steps", type=int, default=SUPPRESS, metavar="N", help=help)
     help = "when a node halts, such as threshold:threshold=0.8 (default: as the run has it)"
     parser.add_argument("--evaluation-rule", default=SUPPRESS, metavar="RULE", help=help)
+    add_results(parser)
     add_device(parser)
     group = parser.add_argument_group("where the model writes")
     for learner in LEARNERS.values():

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphut._files import reraise_for_file
 from graphut.experiments.cli.options import Parser
-from graphut.experiments.results.run_setup import training_commands
+from graphut.experiments.records.setup import training_commands
 from graphut.experiments.training import Run
 from graphut.experiments.training.progress import Progress
 from graphut.experiments.training.run_files import METRICS, read_metrics

@@ -8,7 +8,7 @@ from pathlib import Path
 from graphut._files import write_atomically
 from graphut.experiments.cli.device import add_device, pick_device
 from graphut.experiments.cli.options import Parser
-from graphut.experiments.results.run_report import run_report
+from graphut.experiments.records.report import run_report
 from graphut.experiments.training import Run
 
 

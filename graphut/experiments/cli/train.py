@@ -15,11 +15,11 @@ import torch
 
 from graphut._files import is_path
 from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.eval import evaluate_set
+from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.interruption import Interruption
 from graphut.experiments.cli.options import build, check_options
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.results.run_setup import option_fields
+from graphut.experiments.records.setup import option_fields
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.folder_lock import FolderLock
@@ -35,7 +35,10 @@ from graphut.models.pretrained import load_weights, read_config
 
 _WORTH_IT = 1.25  # bfloat16 is taken where it is more than this many times as fast
 MAY_GROW = ("epochs", "patience")  # in a run that is resumed
-_RUN_OPTIONS = ("task", "out", "resume", "device", "minutes", "preset", "init_from", "accumulate")
+_RUN_OPTIONS = (
+    "task", "out", "resume", "device", "minutes", "preset", "init_from", "accumulate", "results",
+    "curves",
+)  # fmt: skip
 
 Opener = Callable[[FolderLock | None], Run]
 
@@ -51,9 +54,11 @@ def main(argv: Sequence[str]) -> int:
 
 def _train(argv: Sequence[str]) -> int:
     arguments = read_options(argv)
-    name, folder, resume, device, minutes, preset, init_from, accumulate = (
+    name, folder, resume, device, minutes, preset, init_from, accumulate, *paths = (
         arguments.pop(key) for key in _RUN_OPTIONS
     )
+    files = ResultFiles(*paths)
+    files.check()
     if accumulate < 1:
         raise ValueError(f"--accumulate must be at least 1, got {accumulate}")
     if not minutes > 0:
@@ -88,7 +93,8 @@ def _train(argv: Sequence[str]) -> int:
     if over and interruption.signal is None:
         best = run.model().to(target)
         digest = model_digest(folder) if is_first() else None
-        evaluate_set(run, best, "test", task.test, {}, digest=digest)
+        files = files if is_first() else ResultFiles()
+        evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
         for answer in run.learner.show(best, task):
             print(f"\n{answer}")
     elif not over:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from graphut.experiments.cli.device import add_device
+from graphut.experiments.cli.eval import add_results
 from graphut.experiments.cli.options import Parser, add_options
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.files import read_text
@@ -141,6 +142,7 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     made = f"defaults made for the task: {named} (default: {SMALL})"
     option("--preset", metavar="NAME", help=made if named else SUPPRESS)
+    add_results(parser)
     add_device(parser)
 
 

@@ -190,29 +190,3 @@ def with_baselines(
     untied = fixed | {"share_weights": False}
     presets = {SMALL: small, FIXED: fixed, TRANSFORMER: untied | transformer, UNTIED: untied}
     return presets if paper is None else presets | {PAPER: paper}
-
-
-_FINAL_ANSWERS: Preset = {"step_loss": "none", "halting_loss": 0.0, "evaluation_rule": ""}
-_LAYERS: Preset = {"preset": UNTIED}
-
-HALTING_WAYS: dict[str, tuple[str, Preset]] = {
-    "threshold": ("each node halts when it is sure, as the task's preset has it", {}),
-    "no-noise": ("the same, trained without noise", {"noise": 0.0}),
-    "act": (
-        "Adaptive Computation Time, 1603.08983",
-        {**_FINAL_ANSWERS, "rule": "act", "halting_bias": -2.0, "ponder_weight": 0.005},
-    ),
-    "ponder_net": (
-        "PonderNet, 2107.05407",
-        {**_FINAL_ANSWERS, "rule": "ponder_net", "step_loss": "weighted", "ponder_weight": 1.0},
-    ),
-    "fixed": ("all nodes take all steps", {"preset": FIXED}),
-    "layers": ("layers with weights of their own, as many as steps", _LAYERS),
-    "narrow-layers": ("thinner layers, as many weights in all", {"preset": TRANSFORMER}),
-    "gat": (
-        "the same layers with DGL's GATConv in the place of attention",
-        _LAYERS | {"layer": "gat"},
-    ),
-    "gin": ("the same layers with DGL's GINConv", _LAYERS | {"layer": "gin"}),
-}
-"""Ways to halt, and baselines: what they are, and options of `graphut train` that choose them."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 import shlex
 import shutil
 import sys
@@ -82,6 +84,52 @@ def test_eval_of_one_test_set(long_run: Path, capsys: pytest.CaptureFixture[str]
     assert main(["eval", str(long_run), "--set", "longer", "--device", "cpu"]) == 2
     message = "algorithmic-addition has no test set 'longer'; it has: test, up-to-6, exactly-6"
     assert message in capsys.readouterr().err
+
+
+def test_eval_and_train_append_to_tables_of_results(long_run: Path, tmp_path: Path) -> None:
+    rows, curves = tmp_path / "runs.csv", tmp_path / "curves.csv"
+    files = ["--results", str(rows), "--curves", str(curves)]
+    assert main(["eval", str(long_run), "--device", "cpu", *files]) == 0
+    pairs = tmp_path / "own.tsv"
+    pairs.write_text("1 2\t2 1\n")
+    assert main(["eval", str(long_run), "--data", str(pairs), *files]) == 0
+    argv = ["train", "sort", *TINY, "--seed", "3", "--norm", "pre", "--out", str(tmp_path / "run")]
+    assert main([*argv, *files]) == 0
+
+    table = [*csv.DictReader(io.StringIO(rows.read_text()))]
+    assert [(row["task"], row["set"]) for row in table] == [
+        *(("algorithmic-addition", name) for name in ("test", "up-to-6", "exactly-6")),
+        ("algorithmic-addition", "DATA/own.tsv"), ("sort", "test"),
+    ]  # fmt: skip
+    first, last = table[0], table[-1]
+    found = read_json(long_run / "evaluation-test.json")
+    for name, value in found.items():
+        if isinstance(value, (int, float)):
+            assert float(first[name]) == pytest.approx(value, rel=1e-5)
+    assert (last["preset"], last["seed"], last["eval_options"]) == ("small", "3", "")
+    assert "--norm pre" in last["options"] and "seed" not in last["options"]
+    assert last["updates"] == "4" and last["torch"] == torch.__version__ and last["cpu"]
+
+    parts = [*csv.DictReader(io.StringIO(curves.read_text()))]
+    shown = [
+        float(row["token_accuracy"])
+        for row in parts
+        if (row["task"], row["by"], row["set"]) == (first["task"], "source_length", "test")
+    ]
+    wanted = [part["token_accuracy"] for part in found["by_source_length"]]
+    assert shown == pytest.approx(wanted, rel=1e-5)
+    assert {row["by"] for row in parts} == {"source_length", "target_length"}
+
+
+def test_results_file_is_checked_before_the_work(
+    tmp_path: Path, refusal: Callable[..., str]
+) -> None:
+    table = tmp_path / "runs.csv"
+    table.write_text("a,a\n")
+    argv = ["train", "sort", *TINY, "--out", str(tmp_path / "run"), "--results"]
+    assert "runs.csv is not a table of results" in refusal(*argv, str(table))
+    assert "make its folder" in refusal(*argv, str(tmp_path / "nowhere" / "runs.csv"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_eval_of_other_pairs(

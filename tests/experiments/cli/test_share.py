@@ -8,7 +8,7 @@ import pytest
 
 import graphut
 from graphut.experiments.cli import main
-from graphut.experiments.results.run_card import run_card
+from graphut.experiments.records.card import run_card
 from graphut.experiments.training import Run
 from tests.models.hub_server import Hub, running_hub
 

@@ -7,7 +7,6 @@ import pytest
 
 from graphut.experiments.cli.options import build
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
-from graphut.experiments.tasks.presets import HALTING_WAYS
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.models.base import AdaptiveModel
 
@@ -65,16 +64,3 @@ def test_with_baselines_of_babi_are_as_large_jointly_too(monkeypatch: pytest.Mon
     monkeypatch.setitem(SIZES, "babi", {"vocab_size": 148, "classes": 58, "longest_sentence": 11})
     small, transformer = (model_of("babi", preset) for preset in ("small", "transformer"))
     assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
-
-
-@pytest.mark.parametrize("way", HALTING_WAYS)
-def test_halting_ways_are_options_of_models_that_fit(way: str) -> None:
-    options = dict(HALTING_WAYS[way][1])
-    values = {**preset_of("graph-distance", options.pop("preset", None)), **options}
-    learner = learner_of(TASKS["graph-distance"])
-    build(TrainingConfig, values)
-    sizes = learner.sizes(TASKS["graph-distance"]())
-    model = learner.model_kind(build(learner.config_kind, values, **sizes))
-    known = {field.name for kind in (TrainingConfig, learner.config_kind) for field in fields(kind)}
-    assert set(options) <= known
-    assert model.max_steps == (14 if way == "narrow-layers" else 16)

@@ -340,7 +340,6 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     assert "a graph cannot be typed: graphut eval FOLDER --data FILE" in capsys.readouterr().err
     assert main(["show", run, "a b", "--out", str(tmp_path / "a.png")]) == 2
     assert "graphs are no texts" in capsys.readouterr().err
-    assert main(["results", "add", run, "--to", str(tmp_path / "records")]) == 0
 
 
 @pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])

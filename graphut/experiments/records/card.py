@@ -1,0 +1,79 @@
+"""The model card of a run: its task, its metrics and the commands that repeat it."""
+
+from __future__ import annotations
+
+from graphut.experiments.machine import machine_name
+from graphut.experiments.records.record import RunRecord, evaluated_set
+from graphut.experiments.records.setup import DATA
+from graphut.experiments.tables import NOT_MEASURED, markdown_table, three_digits
+from graphut.experiments.tasks import TASKS
+from graphut.experiments.training import Run
+from graphut.experiments.wording import meaning_of
+from graphut.models.hub import model_card
+
+_ABOUT = """
+It was trained on the task `{task}`. {meaning}
+
+With the whole folder (`hf download` brings it from the hub) `graphut info`, `graphut eval` and
+`graphut generate` work too. In Python, `Run.open(folder)` of `graphut.experiments.training` has the
+`task()`, the `model()` and the `vocabularies`.
+
+## Results
+
+{results}
+
+{metrics}
+
+The model is that of {chosen}. Training took {updates:,} updates
+and {minutes} minutes on {machine}.
+
+## Repeat the run
+
+```sh
+{commands}
+```
+
+{data}It was made with {versions}.
+"""
+
+
+def run_card(run: Run, name: str, license: str | None = None) -> str:
+    """Return the text of a run's model card.
+
+    `name` is the repository or the folder from which the model is loaded. Raise `ValueError` if no
+    epoch is complete, or the model was not evaluated on a test set.
+    """
+    record, model = RunRecord.of(run), run.model()
+    machines = record.machines
+    versions = {key: value for machine in machines for key, value in machine.items()}
+    packages = [key for key in versions if key not in ("cpu", "gpu", "threads")]
+    needs_data = any(DATA in command for command in record.commands)
+    about = _ABOUT.format(
+        task=run.task_name,
+        meaning=meaning_of(TASKS[run.task_name]),
+        results=_results(record),
+        metrics="\n".join(
+            f"- {metric}: {meaning}" for metric, meaning in run.learner.metric_meanings.items()
+        ),
+        chosen=record.chosen,
+        updates=record.updates,
+        minutes=three_digits(record.seconds / 60),
+        machine=machine_name(machines),
+        commands="\n".join(record.commands),
+        data=f"`{DATA}` stands for the folder of your copy of the data. " if needs_data else "",
+        versions=", ".join(f"{key} {versions[key]}" for key in packages if versions[key]),
+    )
+    return model_card(name, model, model.config, about=about, license=license)
+
+
+def _results(record: RunRecord) -> str:
+    metrics = list(record.run.learner.metric_meanings)
+    rows = [
+        [
+            evaluated_set(name, found),
+            str(found["examples"]),
+            *(NOT_MEASURED if found[m] is None else str(found[m]) for m in metrics),
+        ]
+        for name, found in record.evaluations.items()
+    ]
+    return markdown_table(["test set", "examples", *metrics], rows)

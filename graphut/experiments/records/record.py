@@ -1,0 +1,219 @@
+"""The record of a run: its setup, the cost of its training, and its evaluations."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, isfinite
+from pathlib import Path
+from typing import Any
+
+from graphut._files import read_checked_json, reraise_for_file
+from graphut.experiments.records.setup import (
+    DATA,
+    Setup,
+    option_words,
+    training_commands,
+    without_folders,
+)
+from graphut.experiments.training import Run, run_files
+from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.progress import Progress
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What the files of a run say about its training and its evaluations."""
+
+    run: Run
+    weights: int  # number of learned parameters
+    machines: list[dict[str, Any]]  # by `describe_machine`
+    seconds: float  # of training, with the validation after each epoch
+    updates: int
+    epochs: int
+    best_epoch: int  # the epoch whose model was kept
+    end: str | None  # why the training ended; `None` if it was stopped
+    training_accuracy: float  # share of correct labels in the last epoch, with teacher forcing
+    validation: Evaluation  # after the best epoch
+
+    @classmethod
+    def of(cls, run: Run) -> RunRecord:
+        """Read the record of a run; raise `ValueError` if no epoch is complete."""
+        path = run.folder / run_files.METRICS
+        lines = run_files.read_metrics(path)
+        if not lines:
+            raise ValueError(f"{run.folder}: no epoch is done yet")
+        with reraise_for_file(path):
+            progress = Progress.replayed(lines, run.training, run.learner.evaluation)
+            assert progress.best is not None  # there is at least one line
+            return cls(
+                run=run,
+                weights=sum(parameter.numel() for parameter in run.model().parameters()),
+                machines=run_files.read_machines(run.folder),
+                seconds=float(lines[-1]["seconds"]),
+                updates=lines[-1]["update"],
+                epochs=progress.epoch,
+                best_epoch=progress.best_epoch,
+                end=progress.end(run.training),
+                training_accuracy=lines[-1]["accuracy"],
+                validation=progress.best,
+            )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options, by name, without the folders of the user's data."""
+        return without_folders(self.run.options)
+
+    @cached_property
+    def setup(self) -> Setup:
+        """The options as differences from a preset."""
+        return Setup.of(self.run.task_name, self.options)
+
+    @cached_property
+    def evaluations(self) -> dict[str, dict[str, Any]]:
+        """The contents of the run's files `evaluation-SET.json`, by test set.
+
+        Raise `ValueError` if there is none, one is damaged, or one is of another model.
+        """
+        folder, found = self.run.folder, {}
+        again = f"graphut eval {shlex.quote(str(folder))}"
+        digest = run_files.model_digest(folder)
+        for path in sorted(folder.glob("evaluation-*.json")):
+            fields, _ = read_checked_json(path)
+            with reraise_for_file(path):
+                evaluation = _checked(fields, self.run.learner.metric_meanings)
+            if evaluation.pop("model", None) != digest:
+                raise ValueError(
+                    f"{path.name} in {folder} is the evaluation of another model: {again}"
+                )
+            found[evaluation.pop("set")] = evaluation
+        if not found:
+            raise ValueError(f"{folder} has no evaluation: {again}")
+        return found
+
+    @property
+    def commands(self) -> list[str]:
+        """The command lines that train and evaluate the run again."""
+        training = training_commands(self.run.task_name, self.options, self.run.history)
+        evaluating = self._eval_commands()
+        if self.end is None:  # `graphut train` does not evaluate a run that is stopped
+            training[-1] += f" --minutes {ceil(self.seconds / 60)}"
+            evaluating = evaluating or [_eval_command({})]
+        return [*training, *evaluating]
+
+    @property
+    def chosen(self) -> str:
+        """A phrase that says which epoch's model was kept, and why."""
+        last = self.run.training.choose_by == "last"
+        which = "the last one" if last else "the best one on the validation set"
+        return f"epoch {self.best_epoch} of {self.epochs}, {which}"
+
+    def row(
+        self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the row of an evaluation for a table of results.
+
+        `name` is the test set, `options` those of `graphut eval`, and `evaluation` has the number
+        of examples, the metrics and their details.
+        """
+        numbers = {key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))}
+        machines = {
+            key: "; ".join(dict.fromkeys(str(m[key]) for m in self.machines if m.get(key)))
+            for key in dict.fromkeys(key for machine in self.machines for key in machine)
+        }
+        return {
+            **self._key(name, options),
+            **numbers,
+            "weights": self.weights,
+            "updates": self.updates,
+            "epochs": self.epochs,
+            "epoch_limit": self.run.training.epochs,
+            "best_epoch": self.best_epoch,
+            "minutes": self.seconds / 60,
+            "training_accuracy": self.training_accuracy,
+            "validation": self.validation.rank[0],
+            **machines,
+        }
+
+    def curve_rows(
+        self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the rows of an evaluation by length, by difficulty and by group."""
+        return [
+            {**self._key(name, options), "by": key.removeprefix("by_"), **part}
+            for key, parts in evaluation.items()
+            if key.startswith("by_")
+            for part in parts
+        ]
+
+    def _key(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        changed = option_words(self.setup.options)
+        for event in self.run.history:  # options alone do not repeat such a run
+            weights = event.get("init_from")
+            changed += (
+                ["--resume"] if weights is None else ["--init-from", f"{DATA}{Path(weights).name}"]
+            )
+        return {
+            "task": self.setup.task,
+            "preset": self.setup.preset,
+            "options": shlex.join(changed),
+            "seed": self.setup.seed,
+            "set": name,
+            "eval_options": shlex.join(option_words(options)),
+        }
+
+    def _eval_commands(self) -> list[str]:
+        """Return the commands that evaluate; training itself evaluates the set "test"."""
+        by_set = {name: found["options"] for name, found in self.evaluations.items()}
+        first = next(iter(by_set.values()))
+        if by_set == {"test": {}}:
+            return []
+        if all(options == first for options in by_set.values()):
+            return [_eval_command(first)]
+        return [_eval_command({"set": name, **options}) for name, options in by_set.items()]
+
+
+def evaluated_set(name: str, evaluation: Mapping[str, Any]) -> str:
+    """Return the name of a test set, followed by the options of its evaluation.
+
+    Examples
+    --------
+    >>> evaluated_set("test", {"options": {"beam_size": 4}})
+    'test --beam-size 4'
+    """
+    return shlex.join([name, *option_words(evaluation["options"])])
+
+
+def _eval_command(options: Mapping[str, Any]) -> str:
+    return shlex.join(["graphut", "eval", "RUN", *option_words(options)])
+
+
+def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:
+    """Return the content of an evaluation's file; metrics that it does not have are `None`.
+
+    Raise `ValueError` if something in it has a wrong type or is infinite.
+    """
+    if not isinstance(evaluation.get("set"), str):
+        raise ValueError("it must have the name of its test set")
+    evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
+    if not isinstance(evaluation["options"], dict):
+        raise ValueError(f"options must be an object, got {evaluation['options']!r:.50}")
+    if not isinstance(evaluation.get("examples"), int):
+        raise ValueError(f"examples must be an integer, got {evaluation.get('examples')!r:.50}")
+    numbers = {key: evaluation[key] for key in metrics}
+    numbers |= {key: x for key, x in evaluation.items() if key.startswith("flops_")}
+    for key, value in evaluation.items():
+        if key.startswith("by_"):
+            if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+                raise ValueError(f"{key} must be a list of objects")
+            if any(part.keys() != value[0].keys() for part in value):
+                raise ValueError(f"the objects of {key} must have the same keys")
+            for part in value:
+                for name, x in part.items():
+                    numbers[f"{key}.{name}"] = None if isinstance(x, str) else x
+    for key, value in numbers.items():
+        if value is not None and (not isinstance(value, (int, float)) or not isfinite(value)):
+            raise ValueError(f"{key} must be a number, got {value!r:.50}")
+    return evaluation

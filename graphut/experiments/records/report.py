@@ -1,0 +1,296 @@
+"""The report of a run: one HTML page with its options, metrics, examples and cost."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import MISSING
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import networkx
+import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from torch import Tensor
+
+from graphut._files import reraise_for_file
+from graphut._version import __version__
+from graphut.attention.ragged import ragged_arange
+from graphut.experiments.records.record import RunRecord, evaluated_set
+from graphut.experiments.records.setup import DATA, option_fields, usual_options
+from graphut.experiments.tables import NOT_MEASURED, percent, three_digits, with_prefix
+from graphut.experiments.tasks import GraphTask, Task
+from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.training import Run
+from graphut.experiments.training.evaluation import progress_bar
+from graphut.experiments.training.generation import PonderedPart, attention_tables, padded
+from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.wording import flag, meaning_of
+from graphut.models.base import AdaptiveModel
+from graphut.nn.ponder import steps_html
+from graphut.plotting import draw_attention, draw_frontier, draw_training
+from graphut.plotting.figure import BLUE, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+_ANSWERED = 100  # test examples
+_BATCH = 20  # examples whose attention is in memory at the same time
+_STEPS, _LONGEST = 6, 40  # steps and tokens of attention that is drawn
+_LARGEST_GRAPH = 60  # nodes of a graph that is drawn
+_TITLES = {False: "Wrong: test example", True: "Correct: test example", None: "Test example"}
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+class _Table(NamedTuple):
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class _Picture(NamedTuple):
+    alt: str
+    png: str  # base64
+    width: int  # CSS pixels
+
+
+class _Panel(NamedTuple):
+    title: str
+    x: str
+    points: Sequence[tuple[float, float]]
+
+
+class _Example(NamedTuple):
+    title: str
+    answer: str
+    expected: str
+    steps: Markup
+    graph: _Picture | None
+    attention: list[tuple[str, _Picture]]  # with their titles
+
+
+def run_report(run: Run, device: torch.device) -> str:
+    """Return the report of a run as HTML that refers to no other file.
+
+    The model answers the first 100 test examples; all other numbers come from the files of the run.
+    Raise `ValueError` if no epoch is complete, the model was not evaluated, or a file is damaged.
+    """
+    new_figure(1, 1)  # raises ImportError without matplotlib, before the model answers
+    record = RunRecord.of(run)
+    evaluations = record.evaluations
+    model, task = run.trained_model(device), run.task()
+    answered = min(_ANSWERED, len(task.test))
+    depth = [*_depth_panels(run, task, model, answered)]
+    examples, verdicts = _examples(run, task, model, answered)
+    metrics = [*run.learner.metric_meanings]
+    rows = [
+        [evaluated_set(name, found), found["examples"], *(found[metric] for metric in metrics)]
+        for name, found in evaluations.items()
+    ]
+    return _TEMPLATES.get_template("report.html").render(
+        record=record,
+        meaning=meaning_of(type(task)),
+        minutes=three_digits(record.seconds / 60),
+        options=_options(record),
+        curves=_curves(run),
+        results=_table("Metrics", ["test set", f"{run.learner.example}s", *metrics], rows),
+        meanings=run.learner.metric_meanings,
+        groups=[_table(name, [*rows[0]], map(dict.values, rows)) for name, rows in _parts(record)],
+        examples=examples,
+        verdicts=verdicts,
+        depth=_chart(depth, f"of {answered} test examples"),
+        depth_numbers=[_table(p.title, [p.x, "value"], p.points) for p in depth],
+        work=_work(record),
+        machines=_machines(record),
+        needs_data=any(DATA in command for command in record.commands),
+        version=__version__,
+    )
+
+
+def _options(record: RunRecord) -> tuple[_Table, _Table]:
+    """Return the options that differ from the preset, and all others."""
+    setup, fields = record.setup, option_fields(record.setup.task)
+    usual = usual_options(setup.task, setup.preset)
+    usual |= {name: "required" for name, value in usual.items() if value is MISSING}
+    changed, others = [], []
+    for name, value in {**usual, **record.options}.items():
+        meaning = fields[name].metadata["help"]
+        if name in setup.options:
+            changed.append([flag(name), str(value), str(usual[name]), meaning])
+        else:
+            others.append([flag(name), str(value), meaning])
+    preset = f"the preset {setup.preset}" if setup.preset else "the defaults"
+    return (
+        _Table(f"Options that differ from {preset}", ["option", "value", preset, "help"], changed),
+        _Table(f"Options as in {preset}", ["option", "value", "help"], others),
+    )
+
+
+def _curves(run: Run) -> _Picture:
+    """Return the picture of loss, accuracy and steps by epoch."""
+    with reraise_for_file(run.folder / METRICS):
+        figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
+    curves: list[tuple[str, Any]] = [
+        (axes.get_title(), axes.lines[0].get_ydata()) for axes in figure.axes
+    ]
+    ends = [f"{title} {three_digits(y[0])} and {three_digits(y[-1])}" for title, y in curves]
+    return _picture(figure, f"Curves; after the first and the last epoch: {', '.join(ends)}.")
+
+
+def _parts(record: RunRecord) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the rows of each evaluation by length, by depth, by group, ..., with a title."""
+    for name, found in record.evaluations.items():
+        for key, rows in found.items():
+            if key.startswith("by_") and rows:
+                yield f"{name}, {key.replace('_', ' ')}", rows
+
+
+@torch.no_grad()
+def _depth_panels(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Panel]:
+    """Yield the share of nodes that halt at each step, and mean steps by position, of each part."""
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    with model.evaluating():
+        for batch in in_batches(task.test[:count], run.training.batch_size):
+            for part, ponder in run.learner.outcome(model, batch, 0.0).ponders.items():
+                place = ragged_arange(ponder.layouts[0].dst_lengths.cpu())[1]
+                found.setdefault(part, []).append((ponder.steps.cpu(), place))
+    for part, pairs in found.items():
+        steps, place = (torch.cat(column) for column in zip(*pairs, strict=True))
+        lines = [("where nodes halt", "step", steps.bincount()[1:] / len(steps))]
+        if not isinstance(task, GraphTask):  # whose nodes have no order
+            means = place.bincount(steps.double()) / place.bincount()
+            lines.append(("steps by position", "position", means))
+        for title, x, values in lines:
+            yield _Panel(f"{part}: {title}", x, [*enumerate(values.tolist(), 1)])
+
+
+def _examples(
+    run: Run, task: Task, model: AdaptiveModel, count: int
+) -> tuple[list[_Example], Counter[bool | None]]:
+    """Answer the first test examples; return some of them, and how many answers are correct.
+
+    The shortest, the middle and the longest are returned, of the correct and of the wrong ones.
+    """
+    lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
+    for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
+        answers = run.learner.answers(model, task, [task.test[index] for index in batch])
+        for index, found in zip(batch, answers, strict=True):
+            lengths[found.is_right].append((sum(len(part.names) for part in found.parts), index))
+    chosen: list[int] = []
+    for each in lengths.values():
+        order = [index for _, index in sorted(each)]
+        chosen += dict.fromkeys([*order[:1], *order[len(order) // 2 :][:1], *order[-1:]])
+    examples = []
+    for index in chosen:  # again, since the attention of all examples takes much memory
+        found = run.learner.answer(model, task, task.test[index])
+        examples.append(
+            _Example(
+                f"{_TITLES[found.is_right]} {index + 1}",
+                found.answer,
+                found.right_answer,
+                Markup(steps_html({part.name: _steps(part) for part in found.parts})),
+                _draw_graph(found.parts[0]) if isinstance(task, GraphTask) else None,
+                _attention(found.parts),
+            )
+        )
+    return examples, Counter({verdict: len(each) for verdict, each in lengths.items()})
+
+
+def _steps(part: PonderedPart) -> tuple[list[str], list[int]]:
+    steps = part.ponder.steps.tolist()
+    return padded(part.names, len(steps)), steps
+
+
+def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Picture]]:
+    """Return titled pictures of the attention of each part: first steps, mean of the heads."""
+    return [
+        (
+            f"Attention, {table.title}: mean of the heads",
+            _picture(
+                draw_attention(
+                    table.weights[:_STEPS].mean(1, keepdim=True), table.queries, table.keys
+                ),
+                "Each row of the picture is a step.",
+            ),
+        )
+        for table in attention_tables(parts)
+        if max(len(table.queries), len(table.keys)) <= _LONGEST
+    ]
+
+
+def _draw_graph(part: PonderedPart) -> _Picture | None:
+    """Return a picture of a graph and its active nodes at each step, if the graph is small."""
+    layout, size = part.ponder.layouts[0].to("cpu"), len(part.names)
+    if size > _LARGEST_GRAPH:
+        return None
+    row, source, _ = layout.in_edges()
+    graph = networkx.Graph([*zip(source.tolist(), row.tolist(), strict=True)])
+    distances = {  # a finite distance between the trees of a forest
+        node: {**dict.fromkeys(graph, size / 2), **near}
+        for node, near in networkx.all_pairs_shortest_path_length(graph)
+    }
+    found = networkx.kamada_kawai_layout(graph, dist=distances)
+    places = torch.tensor([[*found[node]] for node in range(size)])
+    figure = draw_frontier(layout, part.ponder.steps, names=[*map(str, range(size))], places=places)
+    titles = "; ".join(axes.get_title() for axes in figure.axes)
+    return _picture(figure, f"The graph, and its active nodes in blue. {titles}.")
+
+
+def _work(record: RunRecord) -> _Table | None:
+    """Return the operations on each test set; `None` if they were not counted."""
+    rows = []
+    for name, found in record.evaluations.items():
+        count, share = found.get("flops_per_example"), found.get("flops_share")
+        if count is not None and share is not None:
+            rows.append([name, with_prefix(count), f"{percent(share)}%"])
+    head = ["test set", "operations per example", "share of the operations without halting"]
+    return _Table("Operations", head, rows) if rows else None
+
+
+def _machines(record: RunRecord) -> _Table:
+    names = [f"machine {number}" for number in range(1, len(record.machines) + 1)]
+    keys = dict.fromkeys(key for machine in record.machines for key in machine)
+    rows = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
+    return _table("Machines and versions", ["property", *names], rows)
+
+
+def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Table:
+    """Return a table of values, in which floats have four digits."""
+    cells = [[*map(_text, row)] for row in rows]
+    return _Table(caption, [name.replace("_", " ") for name in head], cells)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return NOT_MEASURED if value is None else str(value)
+
+
+def _chart(panels: Sequence[_Panel], what: str) -> _Picture:
+    """Return a picture of one chart for each panel."""
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = new_figure(4 * columns, 3 * rows)
+    for number, panel in enumerate(panels, 1):
+        axes = figure.add_subplot(rows, columns, number)
+        axes.plot(*zip(*panel.points, strict=True), "o-", color=BLUE, markersize=4)
+        axes.set(title=panel.title, xlabel=panel.x)
+        axes.set_ylim(bottom=0)
+    titles = "; ".join(panel.title for panel in panels)
+    return _picture(figure, f"Charts {what}; their numbers are in the tables: {titles}.")
+
+
+def _picture(figure: Figure | SubFigure, alt: str) -> _Picture:
+    stream = BytesIO()
+    figure.figure.savefig(stream, format="png")
+    width = round(96 * figure.figure.get_figwidth())
+    return _Picture(alt, b64encode(stream.getvalue()).decode(), width)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import csv
+import io
+import runpy
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pandas")
+RESULTS = Path(__file__).parents[2] / "examples" / "results"
+PAGE = (RESULTS.parent / "RESULTS.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(RESULTS / "make_page.py"))
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    return [*csv.DictReader(io.StringIO((RESULTS / name).read_text(encoding="utf-8")))]
+
+
+def test_page_is_what_the_script_writes(script: dict[str, Any]) -> None:
+    assert script["render"]() == PAGE
+    assert len(PAGE.encode()) <= 40_000
+    files = [path for path in RESULTS.iterdir() if path.is_file() and path.name[0] != "."]
+    assert len(files) <= 40 and sum(path.stat().st_size for path in files) <= 1_500_000
+
+
+def test_page_shows_pictures_that_exist() -> None:
+    shown = [part.split(")")[0] for part in PAGE.split("](results/")[1:]]
+    assert len(shown) == 3 and all((RESULTS / name).is_file() for name in shown)
+
+
+def test_draw_charts_writes_the_pictures(
+    script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for draw in ("draw_tree", "draw_charts"):
+        monkeypatch.setitem(script[draw].__globals__, "HERE", tmp_path)
+        script[draw]()
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert drawn == {"distance.png", "frontier.gif", "lengths.png"}
+
+
+def test_cells_are_means_over_seeds(script: dict[str, Any]) -> None:
+    found = [
+        float(row["sequence_accuracy"])
+        for row in rows("runs.csv")
+        if (row["task"], row["preset"], row["options"]) == ("algorithmic-addition", "small", "")
+        and row["set"] == "exactly-400"
+    ]
+    assert len(found) == 3
+    mean, deviation = (f"{x:.3f}".removeprefix("0") for x in (fmean(found), stdev(found)))
+    assert f"| .999 / {mean} ± {deviation} |" in PAGE
+    assert script["spread"]([0.5]) == ".500" and script["spread"]([0.5, 0.5]) == ".500"
+
+
+def test_runs_that_did_not_train(script: dict[str, Any]) -> None:
+    untrained = script["UNTRAINED"]
+    assert ("multi30k", "fixed", "--data DATA/multi30k-task1 --norm post", 0) in untrained
+    assert ("reverse", "fixed", "--norm post", 0) in untrained
+    assert {task for task, *_ in untrained} == {"multi30k", "reverse", "babi"}
+    assert len(untrained) == 14
+
+
+def test_tables_have_each_evaluation_and_each_name_once() -> None:
+    names = ("task", "preset", "options", "seed", "set", "eval_options")
+    keys = [tuple(row[name] for name in names) for row in rows("runs.csv")]
+    assert len({*keys}) == len(keys) > 1000
+    models = [row["model"] for row in rows("models.csv")]
+    assert len({*models}) == len(models)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+
+from graphut._files import read_checked_json, with_checksum, write_json
+from graphut.experiments.cli import main
+from graphut.experiments.machine import describe_machine
+from graphut.experiments.records.record import RunRecord
+from graphut.experiments.training import Run
+from graphut.experiments.training.run_files import METRICS, read_machines, read_metrics
+
+
+def record_of(folder: Path) -> RunRecord:
+    return RunRecord.of(Run.open(folder))
+
+
+@pytest.fixture
+def copied(runs: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(copytree(runs["small"], tmp_path / "my run"))
+
+
+def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
+    run = Run.open(runs["fixed"])
+    record = RunRecord.of(run)
+    lines = read_metrics(runs["fixed"] / METRICS)
+    assert record.commands == ["graphut train sort --preset fixed --max-steps 1 --seed 0 --out RUN"]
+    assert record.weights == sum(p.numel() for p in run.model().parameters())
+    assert (record.epochs, record.updates) == (2, 4) == (len(lines), lines[-1]["update"])
+    assert record.end == "all 2 epochs are done"
+    assert record.training_accuracy == lines[-1]["accuracy"]
+    assert record.machines == [describe_machine(run.model().device)]
+    best = max((line["validation"] for line in lines), key=lambda v: v["token_accuracy"])
+    assert lines[record.best_epoch - 1]["validation"] == best == record.validation.metrics
+    found, _ = read_checked_json(runs["fixed"] / "evaluation-test.json")
+    assert {**record.evaluations["test"], "set": "test", "model": found["model"]} == found
+    assert found["flops_share"] == 1
+
+
+def test_run_record_of_a_stopped_run(copied: Path) -> None:
+    [first, _] = read_metrics(copied / METRICS)
+    (copied / METRICS).write_text(json.dumps({**first, "seconds": 61.0}) + "\n")
+    record = record_of(copied)
+    assert (record.end, record.epochs) == (None, 1)
+    train, evaluate = record.commands
+    assert train.endswith("--out RUN --minutes 2")
+    assert evaluate == "graphut eval RUN"
+
+
+def test_run_record_of_a_run_that_lost_its_first_lines(copied: Path) -> None:
+    [_, last] = read_metrics(copied / METRICS)
+    (copied / METRICS).write_text(json.dumps(last) + "\n")
+    record = record_of(copied)
+    assert (record.epochs, record.best_epoch) == (2, 2)
+    assert record.validation.metrics == last["validation"]
+
+
+@pytest.mark.parametrize(
+    ("options", "commands"),
+    [
+        ({"test": {}}, []),
+        ({"hard": {}, "test": {}}, ["graphut eval RUN"]),
+        ({"test": {"beam_size": 4}}, ["graphut eval RUN --beam-size 4"]),
+        (
+            {"hard": {}, "test": {"beam_size": 4}},
+            ["graphut eval RUN --set hard", "graphut eval RUN --set test --beam-size 4"],
+        ),
+    ],
+)
+def test_run_record_commands_that_evaluate(
+    options: dict[str, dict[str, Any]], commands: list[str], copied: Path
+) -> None:
+    found, _ = read_checked_json(copied / "evaluation-test.json")
+    for name, own in options.items():
+        write_json(copied / f"evaluation-{name}.json", {**found, "set": name, "options": own})
+    assert record_of(copied).commands[1:] == commands
+
+
+def test_run_record_needs_an_epoch_and_an_evaluation_of_the_model(
+    runs: dict[str, Path], copied: Path
+) -> None:
+    model = Run.open(runs["small"]).model()
+    model.save_pretrained(copied)
+    assert record_of(copied).evaluations  # the same weights
+    torch.nn.init.zeros_(next(model.parameters()))
+    model.save_pretrained(copied)
+    with pytest.raises(ValueError, match=r"is the evaluation of another model: graphut eval"):
+        _ = record_of(copied).evaluations
+    assert main(["eval", str(copied), "--device", "cpu"]) == 0
+    assert record_of(copied).evaluations
+    (copied / "evaluation-test.json").unlink()
+    with pytest.raises(ValueError, match=r"has no evaluation: graphut eval '.*my run'"):
+        _ = record_of(copied).evaluations
+    (copied / METRICS).unlink()
+    with pytest.raises(ValueError, match="no epoch is done yet"):
+        record_of(copied)
+
+
+def test_run_record_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    folder, text = tmp_path / "run", tmp_path / "input.txt"
+    text.write_text("to be or not to be " * 20)
+    argv = ["train", "char-lm", "--data", str(text), "--window", "8", "--epoch-size", "8"]
+    assert main([*argv, "--epochs", "1", "--device", "cpu", "--out", str(folder)]) == 0
+    record = record_of(folder)
+    assert "--data DATA/input.txt" in record.commands[0]
+    assert str(tmp_path) not in str([record.commands, record.row("test", {}, {})])
+
+
+def test_run_record_row_has_all_machines(copied: Path) -> None:
+    machines = read_machines(copied)
+    write_json(copied / "machines.json", [*machines, {**machines[0], "gpu": "Loom 1"}])
+    row = record_of(copied).row("test", {"beam_size": 4}, {"examples": 4, "by_length": []})
+    assert (row["gpu"], row["cpu"], row["torch"]) == (
+        "Loom 1",
+        machines[0]["cpu"],
+        torch.__version__,
+    )
+    assert (row["eval_options"], row["examples"]) == ("--beam-size 4", 4) and "by_length" not in row
+
+
+def test_run_record_says_why_an_epoch_was_chosen(copied: Path) -> None:
+    record = record_of(copied)
+    best = f"epoch {record.best_epoch} of {record.epochs}, the best one on the validation set"
+    assert record.chosen == best
+    state, _ = read_checked_json(copied / "run.json")
+    state["training"]["choose_by"] = "last"
+    write_json(copied / "run.json", with_checksum(state))
+    assert record_of(copied).chosen == "epoch 2 of 2, the last one"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"set": None}, "the name of its test set"),
+        ({"options": "x"}, "options must be an object"),
+        ({"token_accuracy": "x"}, "token_accuracy must be a number"),
+        ({"examples": [4]}, "examples must be an integer"),
+        ({"flops_per_example": {}}, "flops_per_example must be a number"),
+        ({"flops_share": float("inf")}, "flops_share must be a number"),
+        ({"flops_share": 10**400}, "too large"),
+        ({"by_length": {}}, "by_length must be a list of objects"),
+        ({"by_length": [{"from": 1}, {"to": 1}]}, "must have the same keys"),
+        ({"by_length": [{"from": [1]}]}, "by_length.from must be a number"),
+    ],
+)
+def test_run_record_refuses_a_damaged_evaluation(
+    change: dict[str, Any], message: str, copied: Path
+) -> None:
+    path = copied / "evaluation-test.json"
+    path.write_text(json.dumps({**read_checked_json(path)[0], **change}))
+    with pytest.raises(ValueError, match=f"evaluation-test.json is damaged: .*{message}"):
+        _ = record_of(copied).evaluations

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+
+from graphut._files import read_checked_json, read_json, with_checksum, write_json
+from graphut.experiments.cli import main
+from graphut.experiments.records.record import RunRecord
+from graphut.experiments.records.report import run_report
+from graphut.experiments.tables import percent, with_prefix
+from graphut.experiments.tasks import TASKS
+from graphut.experiments.training import Run, learner_of
+from tests.experiments.records.html_page import Page
+from tests.experiments.training.learners.small_tasks import Repeated, Whereabouts
+
+CPU = torch.device("cpu")
+TINY = ["--d-model", "8", "--num-heads", "2", "--d-hidden", "8", "--epochs", "2", "--device", "cpu"]
+TINY += ["--max-steps", "3"]
+
+
+@cache
+def report_of(folder: Path) -> tuple[str, Page]:
+    html = run_report(Run.open(folder), CPU)
+    page = Page(html)
+    assert len(html.encode()) < 5_000_000
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert all(picture["alt"] and picture["width"] for picture in page.pictures)
+    levels = [level for level, _ in page.headings]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    return html, page
+
+
+def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None:
+    folder = runs["small"]
+    record, page = RunRecord.of(Run.open(folder)), report_of(folder)[1]
+    head, *rows = page.tables["Metrics"]
+    found = dict(zip(head, *rows, strict=True))
+    evaluation = record.evaluations["test"]
+    assert found["test set"] == "test" and int(found["sequences"]) == evaluation["examples"] == 4
+    for metric, meaning in Run.open(folder).learner.metric_meanings.items():
+        assert found[metric.replace("_", " ")] == f"{evaluation[metric]:.4g}"
+        assert meaning in page.text
+    for side in ("source_length", "target_length"):
+        _, *rows = page.tables[f"test, by {side.replace('_', ' ')}"]
+        expected = [[*row.values()] for row in evaluation[f"by_{side}"]]
+        assert [[float(cell) for cell in row] for row in rows] == [
+            [pytest.approx(value, rel=1e-3) for value in row] for row in expected
+        ]
+    share = evaluation["flops_share"]
+    assert page.tables["Operations"][1] == [
+        "test", with_prefix(evaluation["flops_per_example"]), f"{percent(share)}%",
+    ]  # fmt: skip
+    [machine] = record.machines
+    for what, value in page.tables["Machines and versions"][1:]:
+        assert value == ("-" if machine[what] is None else str(machine[what]))
+    assert f"{record.weights:,} weights" in page.text
+    assert f"epoch {record.best_epoch} of 2" in page.text and "4 updates" in page.text
+    assert all(command in page.text for command in record.commands)
+    assert "graphut report RUN --out report.html" in page.text
+
+
+def test_run_report_says_where_the_depth_goes(runs: dict[str, Path]) -> None:
+    _, page = report_of(runs["small"])
+    run = Run.open(runs["small"])
+    pairs, model = run.task().test, run.model()
+    with torch.no_grad(), model.evaluating():
+        parts = run.learner.outcome(model, pairs, 0.0).ponders
+    for name, ponder in parts.items():
+        rows = page.tables[f"{name}: where nodes halt"][1:]
+        for step, share in rows:
+            wanted = float((ponder.steps == int(step)).double().mean())
+            assert float(share) == pytest.approx(wanted, rel=1e-3)
+        rows = page.tables[f"{name}: steps by position"][1:]
+        lengths = ponder.layouts[0].dst_lengths.tolist()
+        steps = [own.tolist() for own in ponder.steps.split(lengths)]
+        for position, mean in rows:
+            here = [own[int(position) - 1] for own in steps if len(own) >= int(position)]
+            assert float(mean) == pytest.approx(sum(here) / len(here), rel=1e-3)
+        assert len(rows) == max(lengths)
+
+
+def test_run_report_shows_first_the_options_that_differ(runs: dict[str, Path]) -> None:
+    _, page = report_of(runs["fixed"])
+    setup = RunRecord.of(Run.open(runs["fixed"])).setup
+    [head, *rows] = page.tables["Options that differ from the preset fixed"]
+    assert head == ["option", "value", "the preset fixed", "help"]
+    assert [row[:3] for row in rows] == [["--max-steps", "1", "2"]] and setup.options == {
+        "max_steps": 1
+    }
+    others = {row[0]: row[1] for row in page.tables["Options as in the preset fixed"][1:]}
+    assert others["--d-model"] == "8" and "--max-steps" not in others and others["--seed"] == "0"
+    assert "Options that differ from the preset small" not in report_of(runs["small"])[1].tables
+
+
+def test_run_report_shows_a_script_in_the_data_as_text(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"{'a ' * n}{evil} b\t{evil} {'a ' * n}\n" for n in range(12)))
+    folder = tmp_path / "run"
+    assert main(["train", "pairs", "--data", str(data), "--out", str(folder), *TINY]) == 0
+    html, page = report_of(folder)
+    assert "<script" not in html and evil in page.text
+    drawn = [picture for picture in page.pictures if "is a step" in str(picture["alt"])]
+    assert len(drawn) == 3 * sum(level == 3 for level, _ in page.headings) > 0
+    assert "--data DATA/pairs.tsv" in page.text and "stands for the folder" in page.text
+    assert str(tmp_path) not in html
+
+
+@pytest.mark.parametrize("layer", ["attention", "gin"])
+def test_run_report_of_graphs(layer: str, tmp_path: Path) -> None:
+    argv = ["--epoch-size", "16", "--held-out", "12", "--sizes", "2-9", "--test-sizes", "12"]
+    argv += [
+        "--test-nodes",
+        "24",
+        "--batch-size",
+        "8",
+        "--layer",
+        layer,
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert main(["train", "graph-distance", *argv, *TINY]) == 0
+    assert main(["eval", str(tmp_path / "run"), "--max-steps", "5"]) == 0
+    html, page = report_of(tmp_path / "run")
+    assert [row[0] for row in page.tables["Metrics"][1:]] == [
+        "near-12 --max-steps 5", "test --max-steps 5",
+    ]  # fmt: skip
+    by_depth = read_json(tmp_path / "run" / "evaluation-test.json")["by_depth"]
+    assert len(page.tables["test, by depth"]) == 1 + len(by_depth)
+    drawn = [p for p in page.pictures if str(p["alt"]).startswith("The graph, and its active")]
+    examples = [text for level, text in page.headings if level == 3]
+    assert len(drawn) == len(examples) > 2
+    assert ("mean of the heads" in html) == (layer == "attention")
+    assert "encoder: steps by position" not in page.tables
+    assert "Spearman" in page.text
+
+
+def test_run_report_of_a_language_model(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("to be, or not to be. " * 100)
+    argv = ["--data", str(tmp_path / "text.txt"), "--window", "16", "--epoch-size", "8"]
+    assert main(["train", "char-lm", *argv, "--out", str(tmp_path / "run"), *TINY]) == 0
+    _, page = report_of(tmp_path / "run")
+    assert "each from its beginning" in page.text and "were the likeliest" in page.text
+    assert "test, by surprisal" in page.tables
+    assert " wrongly. The shortest" not in page.text
+
+
+@pytest.mark.parametrize("kind", [Whereabouts, pytest.param(Repeated, marks=pytest.mark.full)])
+def test_run_report_of_questions_and_of_passages(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TASKS, kind.name, kind)
+    folder = tmp_path / "run"
+    assert main(["train", kind.name, "--out", str(folder), *TINY]) == 0
+    page = report_of(folder)[1]
+    run = Run.open(folder)
+    right = sum(run.learner.answer(run.model(), kind(), each).is_right for each in kind().test)
+    assert f"the model answers {right} correctly and {40 - right} wrongly" in " ".join(
+        page.text.split()
+    )
+    found = read_json(folder / "evaluation-test.json")
+    assert f"{learner_of(kind).example}s" in page.tables["Metrics"][0]
+    assert page.tables["Metrics"][1][2] == f"{found['accuracy']:.4g}"
+
+
+def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_path: Path) -> None:
+    folder = copytree(runs["small"], tmp_path / "run")
+    state, _ = read_checked_json(folder / "run.json")
+    state["training"]["epochs"] = 9
+    write_json(folder / "run.json", with_checksum(state))
+    text = " ".join(report_of(folder)[1].text.split())
+    assert "was stopped before its end, 9 epochs" in text and "--epochs 9 " in text
+
+
+def test_run_report_says_what_it_needs(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copytree(runs["small"], tmp_path / "run")
+    evaluation = folder / "evaluation-test.json"
+    judged, _ = read_checked_json(evaluation)
+    write_json(evaluation, with_checksum({**judged, "model": "another"}))
+    with pytest.raises(ValueError, match=r"another model: graphut eval"):
+        run_report(Run.open(folder), CPU)
+    evaluation.unlink()
+    with pytest.raises(ValueError, match="has no evaluation: graphut eval"):
+        run_report(Run.open(folder), CPU)
+    (folder / "metrics.jsonl").unlink()
+    with pytest.raises(ValueError, match="no epoch is done yet"):
+        run_report(Run.open(folder), CPU)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'pip install "graphut\[plot\]"'):
+        run_report(Run.open(runs["small"]), CPU)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphut.experiments.cli.options import build
+from graphut.experiments.cli.train_options import read_options
+from graphut.experiments.records.setup import Setup, without_folders
+from graphut.experiments.tasks import TASK_PRESETS, preset_of
+from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
+from graphut.experiments.training import TrainingConfig
+from graphut.models import UniversalTransformerConfig
+from tests.experiments.records.tiny import TINY_PRESETS
+
+SIZES = {"source_vocab": 28, "target_vocab": 28}
+PRESETS_OF_COPY = TINY_PRESETS["algorithmic-copy"]
+
+
+def options_of(command: str) -> dict[str, Any]:
+    """All options that a command line gives a run of the task, as `graphut train` reads them."""
+    graphut, train, task, *argv = shlex.split(command)
+    assert (graphut, train) == ("graphut", "train")
+    given = read_options([task, *argv])
+    options = {**preset_of(task, given["preset"]), **given}
+    training, config = (
+        build(TrainingConfig, options),
+        build(UniversalTransformerConfig, options, **SIZES),
+    )
+    values = {**vars(build(AlgorithmicCopy, options)), **vars(training), **config.to_dict()}
+    return {name: value for name, value in values.items() if name not in SIZES}
+
+
+@given(
+    preset=st.sampled_from([*PRESETS_OF_COPY]),
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "seed": st.integers(0, 9),
+            "max_steps": st.integers(1, 9),
+            "learning_rate": st.floats(1e-5, 1.0),
+            "adaptive": st.just(False),
+            "encoder_topology": st.sampled_from(["complete", "window:3|global:0"]),
+            "norm": st.sampled_from(["pre", "post"]),
+            "epoch_size": st.integers(1, 9),
+        },
+    ),
+)
+def test_setup_command_has_every_option(preset: str, options: dict[str, Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TASK_PRESETS, "algorithmic-copy", PRESETS_OF_COPY)
+        asked = ["graphut", "train", "algorithmic-copy", "--out", "RUN", "--preset", preset]
+        values = options_of(shlex.join([*asked, *_words(options)]))
+        found = Setup.of("algorithmic-copy", values)
+        assert options_of(found.command()) == values
+        assert len(found.options) <= len(options)
+
+
+def _words(options: dict[str, Any]) -> list[str]:
+    words = []
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        words += ["--no-adaptive"] if name == "adaptive" else [f"--{flag}", str(value)]
+    return words
+
+
+def test_setup_of_a_run_older_than_an_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = options_of("graphut train algorithmic-copy --out RUN --preset small")
+    del values["halting_gain"]
+    preset = {**TASK_PRESETS["algorithmic-copy"]["small"], "halting_gain": 0.0}
+    monkeypatch.setitem(TASK_PRESETS, "algorithmic-copy", {"small": preset})
+    assert Setup.of("algorithmic-copy", values).options == {"halting_gain": 1.0}
+
+
+def test_setup_of_names_the_nearest_preset() -> None:
+    values = options_of(
+        "graphut train algorithmic-copy --out RUN --preset small --no-adaptive --max-steps 1"
+    )
+    found = Setup.of("algorithmic-copy", values)
+    assert (found.preset, found.options) == ("fixed", {"max_steps": 1})
+
+
+def test_setup_of_a_task_without_presets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(TASK_PRESETS, "algorithmic-copy")
+    values = options_of("graphut train algorithmic-copy --out RUN --d-model 8 --seed 3")
+    found = Setup.of("algorithmic-copy", values)
+    assert found.command() == "graphut train algorithmic-copy --d-model 8 --seed 3 --out RUN"
+
+
+def test_setup_of_refuses_an_unknown_option() -> None:
+    with pytest.raises(ValueError, match=r"--wings is no option of the task algorithmic-copy"):
+        Setup.of("algorithmic-copy", {"seed": 0, "wings": 2})
+
+
+def test_without_folders_keeps_the_last_part(tmp_path: Path) -> None:
+    found = without_folders({"data": str(tmp_path / "babi"), "split": "simple", "size": 3})
+    assert found == {"data": "DATA/babi", "split": "simple", "size": 3}
