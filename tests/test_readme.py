@@ -86,7 +86,7 @@ def test_readme_shows_the_range_of_the_attention_benchmarks() -> None:
 def test_readme_shows_the_range_of_the_model_benchmark() -> None:
     found = times("model", "adaptive", "dense", r"schedule, forward\+backward", command="--dim 512")
     assert len(found) == 8 and agree(figures("adaptive"), min(found), max(found))
-    low, high = sorted(times("model", "adaptive", "dense", r"none, forward\+backward"))
+    low, high = sorted(times("model", "adaptive", "dense", r"no halting, forward\+backward"))
     assert f"where no node halts, two shapes: {low:.2f} and {high:.2f})" in README
 
 
