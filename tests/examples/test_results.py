@@ -3,11 +3,14 @@ from __future__ import annotations
 import csv
 import io
 import runpy
+import shlex
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+
+from graphut.experiments.cli.train_options import read_options
 
 pytest.importorskip("pandas")
 RESULTS = Path(__file__).parents[2] / "examples" / "results"
@@ -72,3 +75,17 @@ def test_tables_have_each_evaluation_and_each_name_once() -> None:
     assert len({*keys}) == len(keys) > 1000
     models = [row["model"] for row in rows("models.csv")]
     assert len({*models}) == len(models)
+
+
+def test_train_takes_the_options_of_each_row() -> None:
+    kinds = {(row["task"], row["preset"], row["options"]) for row in rows("runs.csv")}
+    one_of_each = {
+        (task, preset, tuple(_flags(options))): options for task, preset, options in kinds
+    }
+    for (task, preset, _), options in one_of_each.items():
+        argv = [task, "--preset", preset, *shlex.split(options), "--out", "RUN"]
+        assert read_options(argv)["preset"] == preset
+
+
+def _flags(options: str) -> list[str]:
+    return [word for word in shlex.split(options) if word.startswith("--")]
