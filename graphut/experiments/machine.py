@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-import graphut
 from graphut._version import __version__
 from graphut.attention.autotune import cpu_name
 from graphut.experiments.wording import counted
@@ -76,12 +75,12 @@ def _cpu(machine: Mapping[str, Any]) -> str:
 @cache
 def _commit() -> str | None:
     """Return the commit of graphut, with "+" if files differ; `None` outside of a git checkout."""
-    folder = Path(graphut.__file__).parent
-    if not (folder.parent / ".git").exists():
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
         return None
     words = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
     try:
-        found = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=10)
+        found = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() or None
