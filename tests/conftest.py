@@ -21,8 +21,10 @@ os.environ["GRAPHUT_CACHE"] = _CACHE.name
 if hasattr(torch.cpu, "get_capabilities"):
     torch.cpu.get_capabilities = dict  # type: ignore[assignment]
 
-# On tensors this small, threads cost more than they save; tests of threads ask for them.
+# On tensors this small threads cost more than they save, also in the processes of tests; tests of
+# threads ask for them.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("graphut", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("graphut")

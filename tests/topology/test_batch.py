@@ -37,7 +37,11 @@ def test_graph_from_layouts_copies_lengths() -> None:
     assert layout.dst_lengths.tolist() == [3, 2]
 
 
-@pytest.mark.parametrize("lengths", [None, map(len, ["ab"]), {2, 3}, [10**19], ["a"]], ids=repr)
+@pytest.mark.parametrize(
+    "lengths",
+    [None, map(len, ["ab"]), {2, 3}, [10**19], ["a"]],
+    ids=["none", "map", "set", "huge", "text"],
+)
 def test_as_lengths_refuses_other_types(lengths: Any) -> None:
     with pytest.raises(TypeError, match="lengths must have one integer per sentence"):
         as_lengths(lengths)

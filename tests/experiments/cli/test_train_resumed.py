@@ -90,7 +90,7 @@ def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> N
     begin = ["train", "sort", *TINY, *FLOAT32, "--dropout", "0.1", "--epochs", "40"]
     resume = ["train", "sort", "--device", "cpu", "--resume"]
     random, folder = Random(kills), tmp_path / "killed"
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: others sum in another order
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other numbers sum in another order
     assert main([*begin, "--out", str(tmp_path / "straight")]) == 0
     for _ in range(kills):
         argv = [*(resume if is_run(folder) else begin), "--out", str(folder)]
@@ -118,7 +118,7 @@ def test_train_goes_on_after_a_signal_at_any_moment(
 ) -> None:
     begin = ["train", "sort", *TINY, *FLOAT32, "--dropout", "0.1", "--epochs", "12", "--out"]
     resume = ["train", "sort", "--device", "cpu", "--resume", "--out"]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: others sum in another order
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other numbers sum in another order
 
     def run(folder: Path, seconds: float, number: signal.Signals) -> float:
         """Stop a run so many seconds after its folder is there; return those that it took."""
