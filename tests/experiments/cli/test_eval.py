@@ -306,7 +306,7 @@ def test_commands_refuse_mistakes_about_questions(
     assert "--temperature is no option of the task babi" in capsys.readouterr().err
     long = "John John went to the the the hall."
     assert main(["generate", str(run), long, "--device", "cpu"]) == 2
-    assert "a sentence has 8 words, but the model takes 5 at most" in capsys.readouterr().err
+    assert "a sentence has 8 words, but the model takes at most 5" in capsys.readouterr().err
 
 
 OPTIONS = shlex.split(

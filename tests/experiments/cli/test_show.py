@@ -120,8 +120,8 @@ def test_show_says_what_is_wrong_in_one_line(
     assert "unknown symbol 'D'; known are: a b c" in said("q D", "a.png")
     assert "'foo' is not supported" in said("q d", "a.foo")
     assert "'' is not supported" in said("q d", "a")
-    assert "make its folder" in said("q d", "nowhere/a.png")
-    assert "make its folder" in said("q d", "nowhere/a.gif")
+    assert "its folder does not exist" in said("q d", "nowhere/a.png")
+    assert "its folder does not exist" in said("q d", "nowhere/a.gif")
     assert "max_length must be an integer from 1, got 0" in said(
         "q d", "a.png", "--max-length", "0"
     )

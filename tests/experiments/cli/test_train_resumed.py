@@ -42,7 +42,7 @@ def test_train_removes_a_run_that_learned_nothing(
 ) -> None:
     argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
     assert main([*argv, "--max-length", "2"]) == 2
-    assert "the model takes 2 at most" in capsys.readouterr().err
+    assert "the model takes at most 2" in capsys.readouterr().err
     assert main(argv) == 0
 
 
