@@ -300,9 +300,9 @@ class IntervalLayout(EdgeLayout):
         lo, hi = self.lo, self.hi
         if lo.shape != hi.shape:
             raise ValueError(f"lo has {lo.numel()} rows, but hi has {hi.numel()}")
-        least = lo.numel() and min(int(lo.min()), int(self.in_degrees.min()))
-        if least < 0 or (lo.numel() and int(hi.max()) > self.num_src):
-            row = int(((lo < 0) | (hi < lo) | (hi > self.num_src)).nonzero()[0])
+        wrong = (lo < 0) | (hi < lo) | (hi > self.num_src)
+        if bool(wrong.any()):
+            row = int(wrong.nonzero()[0])
             raise ValueError(
                 f"row {row} has lo={int(lo[row])} and hi={int(hi[row])}, but 0 <= lo <= hi <= "
                 f"num_src={self.num_src} must hold"
@@ -357,7 +357,7 @@ class CSRLayout(EdgeLayout):
                 f"indptr must go from 0 to {self.num_edges}, the number of indices, but its ends "
                 f"are {ends}"
             )
-        falls = self.indptr.diff() < 0
+        falls = self.indptr[1:] < self.indptr[:-1]  # a difference might overflow
         if bool(falls.any()):
             row = int(falls.nonzero()[0])
             start, stop = self.indptr[row : row + 2].tolist()

@@ -206,8 +206,16 @@ def made(dtype: torch.dtype = torch.int64, **fields: Any) -> EdgeLayout:
         (INTERVALS | {"lo": [0, 1, -1]}, "row 2 has lo=-1 and hi=3"),
         (INTERVALS | {"lo": [0, 3, 2]}, "row 1 has lo=3 and hi=2"),
         (INTERVALS | {"lo": [-(2**63), 1, 2]}, "row 0 has lo=-9223372036854775808"),
+        (
+            INTERVALS | {"lo": [0, 2**63 - 1, 2], "hi": [1, -(2**63), 3]},
+            "row 1 has lo=9223372036854775807 and hi=-9223372036854775808",
+        ),
         (INTERVALS | {"hi": [1, 2]}, "lo has 3 rows, but hi has 2"),
         (ROWS | {"indptr": [0, 10**9, 2, 3]}, "row 1 has its first edge at 1000000000 and .* at 2"),
+        (
+            ROWS | {"indptr": [0, 2**63 - 1, -(2**63), 3]},
+            "row 1 has its first edge at 9223372036854775807",
+        ),
         (ROWS | {"indptr": [0, 1, 2, 4]}, r"indptr must go from 0 to 3, .* ends are \[0, 4\]"),
         (ROWS | {"indptr": [1, 1, 2, 3]}, r"ends are \[1, 3\]"),
         (ROWS | {"indices": [0, -1, 1]}, "row 1 attends to source -1, but there are 3"),
