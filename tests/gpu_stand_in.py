@@ -344,9 +344,9 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> 
 
     if compiles:
         patch.setattr(driver, "_active", Hopper())
-    interpret = InterpretedFunction.run
+    interpret = InterpretedFunction.__getitem__
 
-    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+    def run(self: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
         gpu.launch(self.__name__)
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
         assert all(isinstance(x, DeviceTensor) for x in tensors), f"{self.__name__} on the host"
@@ -354,9 +354,11 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> 
         if compiles:
             made = compiled_kernel(self).run(*args, grid=grid, warmup=True, **kwargs)
             gpu.compiled.setdefault(self.__name__, []).append(made)
-        interpret(self, *args, grid=grid, warmup=warmup, **kwargs)
+        interpret(self, grid)(*args, **kwargs)
 
-    patch.setattr(InterpretedFunction, "run", run)
+    patch.setattr(
+        InterpretedFunction, "__getitem__", lambda self, grid: functools.partial(run, self, grid)
+    )
 
 
 @functools.cache

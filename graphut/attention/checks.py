@@ -14,7 +14,7 @@ from torch.linalg import vector_norm
 from graphut.attention.call import AttentionCall
 from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.transforms import in_vmap, outside_transforms, plain
+from graphut.attention.transforms import in_vmap, outside_transforms, unwrap_functorch
 
 
 def check_call(
@@ -137,7 +137,7 @@ def checks_are_skipped() -> bool:
     return getattr(_skipping, "value", False)
 
 
-def has_no_numbers() -> bool:
+def is_tracing() -> bool:
     """Return whether tensors have no numbers to look at, since a program traces them, or many."""
     return torch.compiler.is_compiling() or in_vmap() or is_capturing()
 
@@ -163,7 +163,7 @@ def check_features(call: AttentionCall, bounds: Callable[..., list[float]] = bou
 
     `bounds` does what `bound_rows` does; a bound may be what is not finite.
     """
-    if has_no_numbers():
+    if is_tracing():
         return
     # |q . k| <= |q| |k|: one pass over each. So little does not take a finite bias to infinity.
     width = torch.finfo(call.score_dtype)
@@ -220,7 +220,7 @@ def _node(call: AttentionCall, row: Tensor | int) -> int:
 
 def check_finite(**tables: Tensor) -> None:
     """Raise if a feature is not a finite number; a table's name is that of its argument."""
-    if has_no_numbers():
+    if is_tracing():
         return
     for name, table in tables.items():
         # A sum takes one pass and no memory; only where it is not finite, entries are looked at.
@@ -269,7 +269,7 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
     if frontier.numel() == 0 or torch.compiler.is_compiling():
         return  # a traced program cannot look at numbers
     with outside_transforms():
-        frontier = plain(frontier)
+        frontier = unwrap_functorch(frontier)
         rising = (frontier[1:] > frontier[:-1]).all().long()
         # A GPU is waited for once.
         rises, first, last = torch.stack([rising, frontier[0], frontier[-1]]).tolist()
@@ -316,7 +316,7 @@ def _check_scale(scale: float | Tensor | None, rows: int) -> None:
 
 def _check_numbers(name: str, bias: Tensor, row: str) -> None:
     """Raise for `nan` and `inf`; `-inf` is a score like others."""
-    if has_no_numbers() or bias.device.type != "cpu":  # a GPU is not waited for
+    if is_tracing() or bias.device.type != "cpu":  # a GPU is not waited for
         return
     if bool(bias.detach().sum() < inf):  # one pass, and no memory
         return
@@ -329,7 +329,7 @@ def _check_numbers(name: str, bias: Tensor, row: str) -> None:
 
 
 def _check_finite_numbers(name: str, given: Tensor, row: str) -> None:
-    if has_no_numbers() or given.device.type != "cpu" or isfinite(given.detach().sum()):
+    if is_tracing() or given.device.type != "cpu" or isfinite(given.detach().sum()):
         return
     wrong = (~given.isfinite()).nonzero().tolist()
     if wrong:
@@ -337,7 +337,7 @@ def _check_finite_numbers(name: str, given: Tensor, row: str) -> None:
         raise ValueError(f"{name} is {number} for {row} {wrong[0][0]}: it must be a finite number")
 
 
-def check_live(call: AttentionCall) -> None:
+def check_nonempty_rows(call: AttentionCall) -> None:
     """Raise if a query row has no in-edge, or none whose bias is above `-inf`."""
     if call.layout.has_empty_rows:
         degrees = call.layout.in_degrees
@@ -349,7 +349,7 @@ def check_live(call: AttentionCall) -> None:
             "add self-loops (dgl.add_self_loop, torch_geometric.utils.add_self_loops, or "
             "'|window:0' to a topology)",
         )
-    if has_no_numbers() or (call.edge_bias is None and call.relative_bias is None):
+    if is_tracing() or (call.edge_bias is None and call.relative_bias is None):
         return
     bias = call.bias()
     if bias is not None and bool((bias == -torch.inf).any()):

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_live
-from graphut.attention.dropout import drawn_seed
+from graphut.attention.checks import check_nonempty_rows
+from graphut.attention.dropout import draw_seed
 from graphut.attention.key_value_memory import empty_call
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.transforms import outside_autocast
@@ -40,7 +40,7 @@ def takes_counts(
     if choose(backend, call).attend_counted is None:
         return False
     if not allow_zero_in_degree:
-        check_live(call)
+        check_nonempty_rows(call)
     return True
 
 
@@ -68,7 +68,7 @@ def counted_attention(
         frontier=frontier,
         scale=query.shape[-1] ** -0.5,
         dropout=dropout,
-        seed=drawn_seed(query.device) if dropout else 0,
+        seed=draw_seed(query.device) if dropout else 0,
     )
     with outside_autocast(query.device.type):
         return attend_counted(call)

@@ -14,7 +14,7 @@ _LOW = 0xFFFFFFFF
 Bits = TypeVar("Bits", int, Tensor, int | Tensor)
 
 
-def drawn_seed(device: torch.device) -> int | Tensor:
+def draw_seed(device: torch.device) -> int | Tensor:
     """Return a new seed from torch's generator: on a GPU a tensor there, int64.
 
     A CUDA graph that draws a seed draws another one each time it is replayed. `ValueError` if

@@ -16,15 +16,15 @@ from graphut.attention.checks import (
     check_call,
     check_edge_feat,
     check_features,
-    check_live,
+    check_nonempty_rows,
     checks_are_skipped,
 )
-from graphut.attention.dropout import drawn_seed
+from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.ops import fast_bounds
-from graphut.attention.transforms import outside_autocast, plain
+from graphut.attention.transforms import outside_autocast, unwrap_functorch
 
 
 @overload
@@ -194,19 +194,19 @@ def edge_attention(
         query=query,
         key=key,
         value=value,
-        frontier=None if frontier is None else plain(frontier),
+        frontier=None if frontier is None else unwrap_functorch(frontier),
         edge_bias=_by_head(edge_bias),
         relative_bias=relative_bias,
         edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
-        seed=_seed(seed) if seed is not None else drawn_seed(query.device) if dropout else 0,
+        seed=_seed(seed) if seed is not None else draw_seed(query.device) if dropout else 0,
         need_weights=get_attention or edge_feat is not None or edge_weight is not None,
     )
     if edge_feat is not None:
         call = _with_edge_feat(call, edge_feat, edge_map)
     if checked and not allow_zero_in_degree:
-        check_live(call)
+        check_nonempty_rows(call)
     chosen = choose(backend, call)
     # A GPU is not waited for.
     if checked and query.device.type == "cpu":

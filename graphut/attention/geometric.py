@@ -61,7 +61,7 @@ def _log_weights(
     degrees = layout.in_degrees[nodes]
     row, offset = ragged_arange(degrees)
     place = layout.row_starts[nodes][row] + offset
-    source, edge = (of_edges[place] for of_edges in layout.derive(_nearest_first))
+    source, edge = (of_edges[place] for of_edges in layout.cached(_nearest_first))
     node = nodes[row]
     itself, side = (source == node)[:, None], 2 * row + (source > node)
     toward = direction.transpose(1, 2).flatten(0, 1).index_select(0, side)

@@ -22,7 +22,12 @@ from graphut.attention.cached_property import cached_property
 from graphut.attention.pytrees import as_pytree
 from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
-from graphut.attention.transforms import in_transform, is_exporting, outside_transforms, plain
+from graphut.attention.transforms import (
+    in_transform,
+    is_exporting,
+    outside_transforms,
+    unwrap_functorch,
+)
 
 Device = torch.device | str
 T = TypeVar("T")
@@ -76,7 +81,7 @@ class EdgeLayout(ABC):
         if in_transform():
             for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
                 given = getattr(self, name)
-                object.__setattr__(self, name, None if given is None else plain(given))
+                object.__setattr__(self, name, None if given is None else unwrap_functorch(given))
         with outside_transforms():
             if not self._trusted:
                 self._check()
@@ -188,17 +193,17 @@ class EdgeLayout(ABC):
         """Return what a copy on another device is made of."""
         indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
         found = {name: x for name, x in indices.items() if x is not None}
-        return found | dict(zip(("dst_cuts", "src_cuts"), self.derive(sentence_cuts), strict=True))
+        return found | dict(zip(("dst_cuts", "src_cuts"), self.cached(cu_seqlens), strict=True))
 
     def _copy(self, parts: dict[str, Any], device: torch.device) -> EdgeLayout:
         """Return a copy on another device, made of `_parts` there, and keep it."""
         cuts = parts.pop("dst_cuts"), parts.pop("src_cuts")
         parts |= {"_trusted": True, "_copies": {}, "_original": ref(self)}
         copy = self._copies[device] = replace(self, **parts)
-        copy._derived[sentence_cuts] = cuts
+        copy._derived[cu_seqlens] = cuts
         return copy
 
-    def derive(self, make: Callable[..., T], *sizes: int) -> T:
+    def cached(self, make: Callable[..., T], *sizes: int) -> T:
         """Return `make(layout, *sizes)`, made once and kept with the layout."""
         key = (make, sizes) if sizes else make
         made: T
@@ -212,13 +217,13 @@ class EdgeLayout(ABC):
         return made
 
 
-def sentence_cuts(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
+def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
     """Return where sentences begin and the last one ends, among destinations and among sources.
 
     Examples
     --------
     >>> from graphut.topology import Causal
-    >>> sentence_cuts(Causal().layout([2, 3]))[0]
+    >>> cu_seqlens(Causal().layout([2, 3]))[0]
     tensor([0, 2, 5])
     """
     lengths = (layout.dst_lengths, layout.src_lengths)

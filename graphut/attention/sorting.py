@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.library import compiled
-from graphut.attention.transforms import in_transform, is_traced
+from graphut.attention.transforms import in_transform, is_intercepted
 
 
 def sort_edges(
@@ -36,7 +36,7 @@ def sort_edges(
     ([0, 1, 3], [0, 0, 1], [1, 2, 0])
     """
     library = compiled()
-    if library is None or src.device.type != "cpu" or is_traced() or in_transform():
+    if library is None or src.device.type != "cpu" or is_intercepted() or in_transform():
         return sort_edges_by_torch(src, dst, num_src, num_dst)
     return library.sort_edges(src.contiguous(), dst.contiguous(), num_dst)
 

@@ -62,14 +62,14 @@ def _without_empty_rows(call: AttentionCall, layout: IntervalLayout) -> Tensor:
 def _attend(
     query: Tensor, call: AttentionCall, layout: IntervalLayout, frontier: Tensor | None
 ) -> Tensor:
-    tiles = layout.derive(find_tiles)
+    tiles = layout.cached(find_tiles)
     cuts = tiles.cuts if frontier is None else torch.searchsorted(frontier, tiles.cuts)
     rows = [stop - start for start, stop in pairwise(cuts.tolist())]
     if _alike(tiles, rows, full=frontier is None):
         return _attend_all_at_once(query, call, len(rows), tiles.causal[0] and not tiles.whole[0])
     if _small(call, tiles, rows):
         buckets = (
-            layout.derive(_full_buckets)
+            layout.cached(_full_buckets)
             if frontier is None
             else make_buckets(layout, frontier, cuts, tiles.low, tiles.high, tiles.partition)
         )
@@ -79,7 +79,7 @@ def _attend(
 
 def _full_buckets(layout: EdgeLayout) -> Buckets:
     assert isinstance(layout, IntervalLayout)
-    tiles = layout.derive(find_tiles)
+    tiles = layout.cached(find_tiles)
     return make_buckets(layout, None, tiles.cuts, tiles.low, tiles.high, tiles.partition)
 
 
@@ -96,7 +96,7 @@ def _attend_one_by_one(
     frontier: Tensor | None,
     rows: list[int],
 ) -> Tensor:
-    tiles = layout.derive(find_tiles)
+    tiles = layout.cached(find_tiles)
     lo = layout.lo if frontier is None else layout.lo[frontier]
     hi = layout.hi if frontier is None else layout.hi[frontier]
     keys, values = _intervals(call.key, tiles), _intervals(call.value, tiles)

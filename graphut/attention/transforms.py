@@ -44,14 +44,14 @@ def in_vmap() -> bool:
     )
 
 
-def is_traced() -> bool:
+def is_intercepted() -> bool:
     """Return whether torch records what is done, on tensors that may have no numbers.
 
     Examples
     --------
     >>> from torch._subclasses import FakeTensorMode
     >>> with FakeTensorMode():
-    ...     is_traced()
+    ...     is_intercepted()
     True
     """
     return is_compiling() or _get_current_dispatch_mode() is not None
@@ -68,10 +68,12 @@ def outside_transforms() -> AbstractContextManager[Any]:
     A tensor that is made in it can be kept when the transform has ended, and a later backward pass
     may use it.
     """
+    if is_compiling():
+        return nullcontext()
     outside = ExitStack()
     if _in_torch_func():
         outside.enter_context(temporarily_clear_interpreter_stack())
-    if not is_compiling() and torch.is_inference_mode_enabled():
+    if torch.is_inference_mode_enabled():
         outside.enter_context(torch.inference_mode(False))
         outside.enter_context(torch.no_grad())
     return outside
@@ -79,10 +81,13 @@ def outside_transforms() -> AbstractContextManager[Any]:
 
 def outside_autocast(device: str) -> AbstractContextManager[Any]:
     """Return a context in which torch takes the dtypes that are given, on a type of devices."""
-    # Where nothing is to be left, torch's own context takes longer than the checks of a call.
-    known = torch.amp.is_autocast_available(device)  # not "meta", whose tensors have no numbers
-    inside = is_compiling() or (known and torch.is_autocast_enabled(device))
-    return torch.autocast(device, enabled=False) if inside else nullcontext()
+    # Entering torch.autocast takes longer than all checks of a call, so it is avoided if possible.
+    # The device "meta" has no autocast.
+    if is_compiling() or (
+        torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    ):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 def _in_torch_func() -> bool:
@@ -90,7 +95,7 @@ def _in_torch_func() -> bool:
     return not is_compiling() and peek_interpreter_stack() is not None
 
 
-def plain(indices: Tensor) -> Tensor:
+def unwrap_functorch(indices: Tensor) -> Tensor:
     """Return the tensor of indices that a transform has wrapped.
 
     Raises

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import has_no_numbers
+from graphut.attention.checks import is_tracing
 from graphut.attention.ragged import row_log_sums
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
@@ -106,7 +106,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         """Return the logits of states `(N, d)`; of edges, as in the `layout`, log-probabilities."""
         if self.config.answer_at == "graph":
             empty = layout.dst_lengths == 0
-            if not has_no_numbers() and bool(empty.any()):
+            if not is_tracing() and bool(empty.any()):
                 wrong = int(empty.nonzero()[0])
                 raise ValueError(f"graph {wrong} of the batch has no nodes to answer from")
             lengths = layout.dst_lengths.to(states.device)

@@ -9,7 +9,7 @@ from torch import Tensor, distributed, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
-from graphut.attention.checks import has_no_numbers
+from graphut.attention.checks import is_tracing
 
 
 def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
@@ -111,7 +111,7 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         _check_tensor(feat, "source")
         return feat
     sources, destinations = feat
-    if not (has_no_numbers() or torch.equal(sources[: len(destinations)], destinations)):
+    if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
         raise ValueError(
             f"got features of {len(sources)} sources and of {len(destinations)} other "
             "destinations, but in a step the destinations must be the first sources (pass other "

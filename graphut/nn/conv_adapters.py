@@ -253,7 +253,7 @@ class ConvAsAttention(nn.Module):
                 f"{type(self.conv).__name__} in the place of attention does not support {asked[0]}"
             )
         make = self._edges_for_conv
-        edges, sources = layout.derive(make) if frontier is None else make(layout, frontier)
+        edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
         feat = feat_src[sources]
         dtype = first_weight(self.conv, feat).dtype
         pair = feat.to(dtype), rows.to(dtype)

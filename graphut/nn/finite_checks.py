@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphut.attention.checks import has_no_numbers
+from graphut.attention.checks import is_tracing
 
 
 class FiniteChecks:
@@ -13,7 +13,7 @@ class FiniteChecks:
     def check_features(self, feat: Tensor) -> None:
         """Raise if one of the first states, `(N_src, d)`, is not finite."""
         # A sum takes one pass and no memory.
-        if has_no_numbers() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
+        if is_tracing() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(
@@ -23,7 +23,7 @@ class FiniteChecks:
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Raise if a halting probability, `(A,)`, is not a number from 0 to 1."""
-        if not probability.numel() or has_no_numbers():
+        if not probability.numel() or is_tracing():
             return
         low, high = probability.detach().aminmax()
         if bool((low >= 0.0) & (high <= 1.0)):  # not so for NaN; waits for a device once

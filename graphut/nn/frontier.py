@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from graphut.attention.checks import has_no_numbers
+from graphut.attention.checks import is_tracing
 from graphut.nn.halted import HALTED_NODES, HaltedNodes, StepInput
 from graphut.nn.loop_state import LoopOutput, LoopState
 from graphut.nn.noise import with_noise
@@ -169,7 +169,7 @@ class MaskedFrontier:
         self.remainder = torch.where(halts, state.rule_state.remainder, self.remainder)
         self.cost = torch.where(halts, state.rule_state.cost, self.cost)
         self.active = self.active & ~halts
-        if not (state.fill_cache or has_no_numbers()):
+        if not (state.fill_cache or is_tracing()):
             self.num_active = state.checks.bound(self.active.sum())
 
     def result(self) -> LoopOutput:

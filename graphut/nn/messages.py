@@ -13,7 +13,7 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
 from graphut.attention.ragged import row_sums
 from graphut.attention.second_derivatives import refuse_second_derivatives
-from graphut.attention.transforms import in_transform, is_traced, outside_autocast
+from graphut.attention.transforms import in_transform, is_intercepted, outside_autocast
 from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.checks import check_feat
 
@@ -290,10 +290,10 @@ def reduce_messages(
         return {name: _reduce_dense(layout, name, part, frontier) for name, part in wide.items()}
     first = next(iter(wide.values()))
     can_use_dgl = (
-        is_installed and first.device.type == "cpu" and not (in_transform() or is_traced())
+        is_installed and first.device.type == "cpu" and not (in_transform() or is_intercepted())
     )
     if frontier is None and can_use_dgl and backend != "torch" and layout.num_edges:
-        return _reduce_by_dgl(layout.derive(_as_dgl), wide)
+        return _reduce_by_dgl(layout.cached(_as_dgl), wide)
     row, source, _ = layout.in_edges(frontier)
     num_rows = layout.num_dst if frontier is None else len(frontier)
     large = backend == "dgl" or source.numel() * first.shape[1] >= _LARGE

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from graphut.attention.dropout import drawn_seed, mix, seed_hash
+from graphut.attention.dropout import draw_seed, mix, seed_hash
 
 PLACES = ("first", "injected", "every_step")
 
@@ -58,7 +58,7 @@ class InputNoise:
 
     def draw(self) -> DrawnNoise:
         """Return the noise of a new seed."""
-        return DrawnNoise(self.std, int(drawn_seed(torch.device("cpu"))))
+        return DrawnNoise(self.std, int(draw_seed(torch.device("cpu"))))
 
 
 @dataclass(frozen=True)

@@ -477,7 +477,7 @@ class AdaptiveRecurrence(nn.Module):
             return None
         if context.blocks:
             raise ValueError(f"{rule} needs whole graphs, and got sampled blocks")
-        batch = context.layout.derive(batch_index)
+        batch = context.layout.cached(batch_index)
         return batch if graph_ids is None else batch.renamed(graph_ids)
 
     def _ponder(

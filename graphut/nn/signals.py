@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from graphut.attention.checks import has_no_numbers
+from graphut.attention.checks import is_tracing
 from graphut.attention.transforms import in_transform, outside_transforms
 from graphut.nn.attention import is_hooked
 
@@ -98,7 +98,7 @@ class LearnedSignal(nn.Embedding):
         """
         rows = coordinates.long() - self.first
         missing = (rows < 0) | (rows >= self.num_embeddings) | (rows + self.first != coordinates)
-        if not has_no_numbers() and bool(missing.any()):
+        if not is_tracing() and bool(missing.any()):
             last = self.first + self.num_embeddings - 1
             raise ValueError(
                 f"a learned signal of size {self.num_embeddings} has rows for {self.first} to "

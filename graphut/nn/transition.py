@@ -205,7 +205,7 @@ class SeparableConvTransition(_Transition):
             )
         if feat.shape[0] != layout.num_dst:
             raise ValueError(f"feat has {feat.shape[0]} rows; the graph has {layout.num_dst} nodes")
-        sentence = layout.derive(sentence_of_node)
+        sentence = layout.cached(sentence_of_node)
         nodes = torch.arange(feat.shape[0], device=feat.device) if frontier is None else frontier
         reach = self.offsets
         taps = nodes[:, None] + torch.arange(reach.start, reach.stop, device=feat.device)

@@ -61,7 +61,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
     >>> with_out_neighbours(Window(1).layout([9]), torch.tensor([3, 4]))
     tensor([2, 3, 4, 5])
     """
-    starts, targets = layout.derive(out_edges)
+    starts, targets = layout.cached(out_edges)
     first = starts.index_select(0, nodes)
     degree = starts.index_select(0, nodes + 1) - first
     edge = torch.repeat_interleave(first - degree.cumsum(0) + degree, degree)

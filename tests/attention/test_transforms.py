@@ -16,7 +16,7 @@ from graphut.attention.transforms import (
     in_vmap,
     outside_autocast,
     outside_transforms,
-    plain,
+    unwrap_functorch,
 )
 from graphut.nn import (
     ACT,
@@ -221,12 +221,12 @@ def test_in_transform_and_in_vmap_say_where_they_are_called() -> None:
         assert (in_transform(), in_vmap()) == (True, False)
 
 
-def test_plain_takes_wrappers_off_and_refuses_a_batch() -> None:
+def test_unwrap_functorch_takes_wrappers_off_and_refuses_a_batch() -> None:
     index, found = torch.tensor([1, 2]), []
-    grad(lambda x: found.append(plain(index.clone() + 0)) or x.sum())(torch.ones(2))
-    assert found[0].tolist() == [1, 2] and plain(index) is index
+    grad(lambda x: found.append(unwrap_functorch(index.clone() + 0)) or x.sum())(torch.ones(2))
+    assert found[0].tolist() == [1, 2] and unwrap_functorch(index) is index
     with pytest.raises(ValueError, match=r"vmap goes over graphs or frontiers.*dgl.batch"):
-        vmap(plain)(index)
+        vmap(unwrap_functorch)(index)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

@@ -14,7 +14,7 @@ from graphut.attention.native.ops import (
     EdgeAttention,
     Edges,
     Gradients,
-    Numbers,
+    ScalarArgs,
     Tables,
     attend,
     check_one_gradient,
@@ -24,23 +24,23 @@ from graphut.attention.native.ops import (
     zero_gradients,
 )
 from graphut.attention.sorting import sort_edges
-from graphut.attention.transforms import is_traced
+from graphut.attention.transforms import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
     """Attend in blocks of rows where they share intervals of sources, row by row elsewhere."""
     if not _in_blocks(call):
         call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
-    tables, edges, numbers = _arguments(call)
-    if is_traced():
-        return AttentionResult(edge_attention_op(*tables, *edges, *numbers)[0])
-    out = EdgeAttention.apply(*tables, edges, numbers)  # type: ignore[no-untyped-call]
+    tables, edges, scalars = _arguments(call)
+    if is_intercepted():
+        return AttentionResult(edge_attention_op(*tables, *edges, *scalars)[0])
+    out = EdgeAttention.apply(*tables, edges, scalars)  # type: ignore[no-untyped-call]
     return AttentionResult(out)
 
 
 def _in_blocks(call: AttentionCall) -> bool:
     """Return whether rows share intervals of sources."""
-    return call.layout.derive(edge_tensors).indices.numel() == 0
+    return call.layout.cached(edge_tensors).indices.numel() == 0
 
 
 def _forward(call: AttentionCall) -> tuple[Tensor, Tensor]:
@@ -64,13 +64,13 @@ def _backward(
     return write_gradients(out_grad, out, softmax, *_arguments(call), sums, add=True)
 
 
-def _arguments(call: AttentionCall) -> tuple[Tables, Edges, Numbers]:
-    edges, wide = call.layout.derive(edge_tensors), call.score_dtype
+def _arguments(call: AttentionCall) -> tuple[Tables, Edges, ScalarArgs]:
+    edges, wide = call.layout.cached(edge_tensors), call.score_dtype
     bias, table = (None if x is None else x.to(wide) for x in (call.edge_bias, call.relative_bias))
     tables = Tables(call.query, call.key, call.value, call.frontier, bias, table)
     kernel = "fastest" if _in_blocks(call) else "rows"
     assert isinstance(call.seed, int)  # one on a device is for other backends
-    return tables, edges, Numbers(call.scale, call.dropout, call.seed, kernel)
+    return tables, edges, ScalarArgs(call.scale, call.dropout, call.seed, kernel)
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:

@@ -11,8 +11,14 @@ from graphut.attention.geometric import geometric_bias
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.library import Call, Library, Rows, compiled
 from graphut.attention.native.attention import edge_tensors
-from graphut.attention.native.ops import Numbers, Tables, gradient_room, make_call, trim_gradients
-from graphut.attention.transforms import in_transform, is_traced
+from graphut.attention.native.ops import (
+    ScalarArgs,
+    Tables,
+    gradient_room,
+    make_call,
+    trim_gradients,
+)
+from graphut.attention.transforms import in_transform, is_intercepted
 
 
 def fast_geometric_bias(
@@ -28,7 +34,7 @@ def fast_geometric_bias(
     tensor([0.0000, 0.7311, 0.1966])
     """
     given, library = (query, key, direction), compiled()
-    if library is None or is_traced() or in_transform() or not all(map(library.reads, given)):
+    if library is None or is_intercepted() or in_transform() or not all(map(library.reads, given)):
         return geometric_bias(layout, *given, frontier)
     if frontier is not None:
         frontier = frontier.contiguous()  # the kernels read its numbers one after the other
@@ -77,4 +83,4 @@ class _GeometricBias(torch.autograd.Function):
 
 def _call(layout: EdgeLayout, query: Tensor, key: Tensor, frontier: Tensor | None) -> Call:
     tables = Tables(query, key, key, frontier, None, None)
-    return make_call(tables, layout.derive(edge_tensors), Numbers(1.0, 0.0, 0, "rows"))
+    return make_call(tables, layout.cached(edge_tensors), ScalarArgs(1.0, 0.0, 0, "rows"))

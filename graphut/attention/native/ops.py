@@ -41,7 +41,7 @@ class Tables(NamedTuple):
     table: Tensor | None  # (H, 2 R + 1), the relative bias
 
 
-class Numbers(NamedTuple):
+class ScalarArgs(NamedTuple):
     """The arguments of a call that are no tensors."""
 
     scale: float
@@ -61,28 +61,32 @@ class Gradients(NamedTuple):
 
 _TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", str: "str"}
 # Edges one by one: torch takes a list of tensors apart and together again at every call.
-_HINTS = get_type_hints(Tables) | get_type_hints(Edges) | get_type_hints(Numbers)
+_HINTS = get_type_hints(Tables) | get_type_hints(Edges) | get_type_hints(ScalarArgs)
 _SCHEMA = ", ".join(f"{_TYPES[hint]} {name}" for name, hint in _HINTS.items())
 
 
-def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, Numbers]:
+def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
     """Return the arguments of an operator as what they are."""
     tables, edges = len(Tables._fields), len(Tables._fields + Edges._fields)
-    return Tables(*arguments[:tables]), Edges(*arguments[tables:edges]), Numbers(*arguments[edges:])
+    return (
+        Tables(*arguments[:tables]),
+        Edges(*arguments[tables:edges]),
+        ScalarArgs(*arguments[edges:]),
+    )
 
 
-def attend(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tensor, bool]:
+def attend(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor, bool]:
     """Return what `forward` does, and whether all of it is finite."""
     tables = _contiguous(tables)
     out, softmax = _results(tables)
-    call = make_call(tables, edges, numbers)
+    call = make_call(tables, edges, scalars)
     call.out, call.softmax = Rows.of(out), softmax.data_ptr()
     return out, softmax, _library().forward(call, tables.query.dtype)
 
 
-def forward(tables: Tables, edges: Edges, numbers: Numbers) -> tuple[Tensor, Tensor]:
+def forward(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
     """Return the output `(A, H, Dv)`, and `softmax` of `call.h`, `(A, H, 2)`."""
-    out, softmax, finite = attend(tables, edges, numbers)
+    out, softmax, finite = attend(tables, edges, scalars)
     if not finite:
         check_finite(query=tables.query, key=tables.key, value=tables.value)
         raise ValueError(f"scores or values are too large for {softmax.dtype}: make them smaller")
@@ -104,7 +108,12 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor]:
 
 
 def backward(
-    out_grad: Tensor, out: Tensor, softmax: Tensor, tables: Tables, edges: Edges, numbers: Numbers
+    out_grad: Tensor,
+    out: Tensor,
+    softmax: Tensor,
+    tables: Tables,
+    edges: Edges,
+    scalars: ScalarArgs,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value, bias and table (of no entries without one)."""
     _, key, value, _, bias, table = tables
@@ -114,7 +123,7 @@ def backward(
         softmax.new_empty(0) if bias is None else softmax.new_zeros(bias.shape[0], key.shape[1]),
         softmax.new_empty(0) if table is None else softmax.new_zeros(table.shape),
     )
-    query_grad = write_gradients(out_grad, out, softmax, tables, edges, numbers, sums, add=False)
+    query_grad = write_gradients(out_grad, out, softmax, tables, edges, scalars, sums, add=False)
     one_for_all_heads = bias is not None and bias.shape[1] == 1
     return (
         query_grad,
@@ -131,7 +140,7 @@ def write_gradients(
     softmax: Tensor,
     tables: Tables,
     edges: Edges,
-    numbers: Numbers,
+    scalars: ScalarArgs,
     sums: Gradients,
     *,
     add: bool,
@@ -139,7 +148,7 @@ def write_gradients(
     """Return the query's gradient, and write those of key and value, or add them to `sums`."""
     tables, out_grad = _contiguous(tables), _side_by_side(out_grad)
     query_grad = torch.empty_like(tables.query, memory_format=torch.contiguous_format)
-    call = make_call(tables, edges, numbers)
+    call = make_call(tables, edges, scalars)
     call.out, call.softmax, call.out_grad = Rows.of(out), softmax.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
     call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
@@ -173,15 +182,15 @@ def _(
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    tensors = len(inputs) - len(Numbers._fields)
+    tensors = len(inputs) - len(ScalarArgs._fields)
     ctx.save_for_backward(*inputs[:tensors], *output)
-    ctx.numbers = inputs[tensors:]
+    ctx.scalars = inputs[tensors:]
 
 
 def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     *tensors, out, softmax = ctx.saved_tensors
-    grads = edge_attention_backward_op(out_grad, out, softmax, *tensors, *ctx.numbers)
-    tables, *others = _split((*tensors, *ctx.numbers))
+    grads = edge_attention_backward_op(out_grad, out, softmax, *tensors, *ctx.scalars)
+    tables, *others = _split((*tensors, *ctx.scalars))
     return (*_by_table(tables, grads), *[None] * sum(map(len, others)))
 
 
@@ -228,13 +237,13 @@ class EdgeAttention(torch.autograd.Function):
         bias: Tensor | None,
         table: Tensor | None,
         edges: Edges,
-        numbers: Numbers,
+        scalars: ScalarArgs,
     ) -> Tensor:
         """Return the output."""
         tables = Tables(query, key, value, frontier, bias, table)
-        out, softmax = forward(tables, edges, numbers)
+        out, softmax = forward(tables, edges, scalars)
         ctx.save_for_backward(*tables, out, softmax)
-        ctx.edges, ctx.numbers = edges, numbers
+        ctx.edges, ctx.scalars = edges, scalars
         return out
 
     @staticmethod
@@ -244,17 +253,17 @@ class EdgeAttention(torch.autograd.Function):
         *tables, out, softmax = ctx.saved_tensors
         given = Tables(*tables)
         if torch.is_grad_enabled():
-            arguments = (out_grad, out, softmax, *given, *ctx.edges, *ctx.numbers)
+            arguments = (out_grad, out, softmax, *given, *ctx.edges, *ctx.scalars)
             grads = edge_attention_backward_op(*arguments)
         else:
-            grads = backward(out_grad, out, softmax, given, ctx.edges, ctx.numbers)
+            grads = backward(out_grad, out, softmax, given, ctx.edges, ctx.scalars)
         return (*_by_table(given, grads), None, None)
 
 
-def make_call(given: Tables, edges: Edges, numbers: Numbers) -> Call:
+def make_call(given: Tables, edges: Edges, scalars: ScalarArgs) -> Call:
     """Return the arguments of a kernel, but for the room for what it finds."""
     # Field by field: arguments by name take twice as long, and a call is short.
-    call = Call(scale=numbers.scale, kernel=KERNELS[numbers.kernel], keep=1.0)
+    call = Call(scale=scalars.scale, kernel=KERNELS[scalars.kernel], keep=1.0)
     call.rows, call.heads, call.key_feats = given.query.shape
     call.sources, _, call.value_feats = given.value.shape
     call.nodes, call.threads = edges.stop.numel(), torch.get_num_threads()
@@ -268,9 +277,9 @@ def make_call(given: Tables, edges: Edges, numbers: Numbers) -> Call:
         call.bias, call.bias_heads = given.bias.data_ptr(), given.bias.shape[1]
     if given.table is not None:
         call.table, call.reach = given.table.data_ptr(), given.table.shape[1] // 2
-    if numbers.dropout:
-        call.keep, call.threshold = 1.0 - numbers.dropout, drop_below(numbers.dropout)
-        call.seed = seed_hash(numbers.seed)
+    if scalars.dropout:
+        call.keep, call.threshold = 1.0 - scalars.dropout, drop_below(scalars.dropout)
+        call.seed = seed_hash(scalars.seed)
     return call
 
 

@@ -19,7 +19,7 @@ from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
     """Write the output, what rounding took from it, and each row's largest score and sum."""
-    edges = inputs.layout.derive(by_destination, inputs.split)
+    edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
     parts = _launch(
@@ -31,7 +31,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Ten
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
     """Write the gradients of queries and bias, and `delta`."""
-    edges = inputs.layout.derive(by_destination, inputs.split)
+    edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
     parts = _launch(rows_query, inputs.active.rows, edges, {"to_query": to_query}, shared)
@@ -43,7 +43,7 @@ def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
     """Write the gradients of keys and values."""
-    edges = inputs.layout.derive(by_source, inputs.split)
+    edges = inputs.layout.cached(by_source, inputs.split)
     shared = _arguments(inputs, edges) | {"slot": inputs.active.slot} | given
     results = {"to_key": to_key, "to_value": to_value}
     for name, part in _launch(rows_source, edges.num_nodes, edges, results, shared).items():

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.layout import EdgeLayout, IntervalLayout, sentence_cuts
+from graphut.attention.layout import EdgeLayout, IntervalLayout, cu_seqlens
 from graphut.attention.triton.inputs import ActiveRows, KernelInputs
 from graphut.attention.triton.kernels.interval import (
     cut_rows,
@@ -41,7 +41,7 @@ def backward_sources(
     """Write the gradients of keys and values."""
     arguments = _arguments(inputs)
     del arguments["blocks"]  # of rows; here the blocks are of sources
-    blocks = inputs.layout.derive(source_blocks, arguments["block_n"])
+    blocks = inputs.layout.cached(source_blocks, arguments["block_n"])
     arguments |= {"first": blocks.first, "last": blocks.last}
     arguments["rows"] = inputs.active.first_row(blocks.seen_by)
     grid = blocks.first.numel(), inputs.heads
@@ -72,7 +72,7 @@ class RowBlocks:
 def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
     """Return the rows of each sentence, cut in blocks; nothing waits for the device."""
     if active.nodes is None:
-        return layout.derive(_all_rows, block)
+        return layout.cached(_all_rows, block)
     if block not in active.tables:  # the backward pass looks for what the forward pass made
         active.tables[block] = _cut(layout, active, block)
     return active.tables[block]
@@ -87,7 +87,7 @@ def _cut(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
     lengths, rows = layout.dst_lengths, active.rows
     # A sentence has at most one block that is not full.
     bound = min(int((-(-lengths // block)).sum()), rows, lengths.numel() + rows // block)
-    cuts = active.first_row(layout.derive(sentence_cuts)[0])
+    cuts = active.first_row(layout.cached(cu_seqlens)[0])
     first, last, blocks, low, high = map(cuts.new_empty, (bound, bound, 1, rows, rows))
     table = RowBlocks(first, last, blocks, low, high, layout.lo.new_empty(rows))
     by_node = {"lo": layout.lo, "hi": layout.hi, "row_starts": layout.row_starts}
@@ -112,7 +112,7 @@ class SourceBlocks:
 def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
     """Return the sources of a monotone layout, cut in blocks."""
     assert isinstance(layout, IntervalLayout)
-    lengths, cuts = layout.src_lengths, layout.derive(sentence_cuts)[1].int()
+    lengths, cuts = layout.src_lengths, layout.cached(cu_seqlens)[1].int()
     bound = int((-(-lengths // block)).sum())
     first, last, blocks = map(cuts.new_empty, (bound, bound, 1))
     unknown = dict.fromkeys(("nodes", "lo", "hi", "row_starts", "low", "high", "shift"))

@@ -26,17 +26,17 @@ def by_id(pairs: Pairs) -> dict[int, tuple[int, int]]:
 def test_by_source_and_by_destination_hold_every_edge(graph: str) -> None:
     layout = GRAPHS[graph]
     pairs = pairs_of(layout)
-    transposed = layout.derive(by_source, 9)
+    transposed = layout.cached(by_source, 9)
     assert edges_of(transposed) == by_id(pairs)
     assert transposed.num_nodes == layout.num_src
-    assert edges_of(layout.derive(by_destination, 9)) == by_id([(j, i) for i, j in pairs])
+    assert edges_of(layout.cached(by_destination, 9)) == by_id([(j, i) for i, j in pairs])
 
 
 def test_by_source_is_made_once_for_each_split() -> None:
     layout = GRAPHS["hubs"]
-    assert layout.derive(by_source, 3) is layout.derive(by_source, 3)
-    assert layout.derive(by_source, 3).pieces.owner.numel() > 0
-    assert layout.derive(by_source, 99).pieces.owner.numel() == 0
+    assert layout.cached(by_source, 3) is layout.cached(by_source, 3)
+    assert layout.cached(by_source, 3).pieces.owner.numel() > 0
+    assert layout.cached(by_source, 99).pieces.owner.numel() == 0
 
 
 def test_cut_long_cuts_only_long_rows() -> None:

@@ -76,7 +76,7 @@ def test_row_blocks_of_all_rows_are_made_once() -> None:
 @pytest.mark.parametrize("graph", MONOTONE)
 def test_source_blocks_know_who_sees_them(graph: str) -> None:
     layout = GRAPHS[graph]
-    blocks = layout.derive(source_blocks, 2)
+    blocks = layout.cached(source_blocks, 2)
     row, source, _ = layout.in_edges()
     covered = []
     for block, (first, last) in enumerate(zip(blocks.first, blocks.last, strict=True)):
@@ -87,6 +87,6 @@ def test_source_blocks_know_who_sees_them(graph: str) -> None:
 
 
 def test_source_blocks_are_seen_by_their_own_sentence_alone() -> None:
-    blocks = Causal().layout([3, 2]).derive(source_blocks, 2)
+    blocks = Causal().layout([3, 2]).cached(source_blocks, 2)
     assert (blocks.first.tolist(), blocks.last.tolist()) == ([0, 2, 3], [2, 3, 5])
     assert blocks.seen_by.T.tolist() == [[0, 3], [2, 3], [3, 5]]

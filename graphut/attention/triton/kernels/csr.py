@@ -203,7 +203,7 @@ def rows_query(
         k = k.to(tl.float32)
         scores = total(k * q[None, :], 1) * (scale * LOG2E)
         edge = None
-        if bias is not None or seed is not None or to_bias is not None:
+        if (bias is not None or seed is not None) or to_bias is not None:
             edge = edge_at(ids, place, mask)
         scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
         weights = tl.exp2(scores - top) * inverse

@@ -240,7 +240,7 @@ def interval_query(
         k = load_tile(key, head, source, key_stride, inside, width, block_width)
         v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
         edge = None
-        if bias is not None or seed is not None or to_bias is not None:
+        if (bias is not None or seed is not None) or to_bias is not None:
             edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
