@@ -343,6 +343,8 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> 
     from tests.attention.triton.compile_for_hopper import Hopper
 
     if compiles:
+        if not hasattr(driver, "_active"):
+            pytest.skip("needs Triton 3.4 to compile kernels beside interpreted ones")
         patch.setattr(driver, "_active", Hopper())
     interpret = InterpretedFunction.__getitem__
 

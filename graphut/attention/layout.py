@@ -153,6 +153,10 @@ class EdgeLayout(ABC):
     def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
         """Return the source of the `offsets[e]`-th in-edge of each destination `rows[e]`."""
 
+    def destinations(self) -> Tensor:
+        """Return the destination of every edge in canonical order, `(num_edges,)`."""
+        return torch.repeat_interleave(self.in_degrees, output_size=self.num_edges)
+
     @abstractmethod
     def sources(self) -> Tensor:
         """Return the source of every edge in canonical order, `(num_edges,)`."""
@@ -167,7 +171,10 @@ class EdgeLayout(ABC):
             into `rows`, the source node, and the edge id in the graph's own order.
         """
         if rows is None:
-            rows = torch.arange(self.num_dst, device=self.device)
+            edge = self.edge_ids
+            if edge is None:
+                edge = torch.arange(self.num_edges, device=self.device)
+            return self.destinations(), self.sources(), edge
         degrees = self.in_degrees[rows]
         index, offset = ragged_arange(degrees)
         node = rows[index]
@@ -342,8 +349,8 @@ class IntervalLayout(EdgeLayout):
 
     def sources(self) -> Tensor:
         """Return the source of every edge in canonical order."""
-        shift = torch.repeat_interleave(self.lo - self.row_starts[:-1], self.in_degrees)
-        return torch.arange(shift.numel(), device=self.device) + shift
+        shift = (self.lo - self.row_starts[:-1])[self.destinations()]
+        return torch.arange(self.num_edges, device=self.device) + shift
 
 
 @as_pytree
@@ -492,8 +499,8 @@ def _check_lengths(name: str, lengths: Tensor, num_nodes: int) -> None:
 def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
     if not ends.numel():
         return
-    low, high = torch.stack(ends.aminmax()).tolist()
-    if low < 0 or high >= num_nodes:
+    low, high = ends.aminmax()
+    if int(low) < 0 or int(high) >= num_nodes:
         node = int(ends[(ends < 0) | (ends >= num_nodes)][0])
         raise ValueError(f"{name} holds node {node}, but there are {num_nodes} nodes on that side")
 

@@ -449,5 +449,5 @@ def is_hooked(layer: nn.Module) -> bool:
     hooks = layer._forward_hooks or layer._forward_pre_hooks
     kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)
     return bool(hooks or parts or layer._backward_hooks or layer._backward_pre_hooks) or (
-        "forward" in vars(layer) or getattr(kind, "plain_forward", kind.forward) != kind.forward
+        "forward" in layer.__dict__ or getattr(kind, "plain_forward", kind.forward) != kind.forward
     )

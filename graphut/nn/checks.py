@@ -40,7 +40,10 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
 
 def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
     """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
-    return next((w for w in layer.parameters() if w.is_floating_point()), otherwise)
+    for weight in layer.parameters():  # torch.compile cannot trace `next` of a generator in 2.7
+        if weight.is_floating_point():
+            return weight
+    return otherwise
 
 
 def check_probability_shape(probability: Tensor, rows: int) -> None:

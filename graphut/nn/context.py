@@ -163,7 +163,7 @@ class GraphContext:
             result = layer(self.layout, self.sources, **options)
             out, weights = result if self.get_attention else (result, None)
         else:
-            options |= {"count": self.count, "value_shift": self.value_shift}
+            options.update(count=self.count, value_shift=self.value_shift)
             out, weights = layer.attend(self.layout, rows, self._key_value(), **options)
         if weights is not None:
             self.weights.append(weights)

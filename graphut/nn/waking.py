@@ -47,7 +47,7 @@ def out_edges(layout: EdgeLayout) -> OutEdges:
     >>> out_edges(Causal().layout([3])).targets
     tensor([0, 1, 2, 1, 2, 2])
     """
-    rows = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)
+    rows = layout.destinations()
     starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
     return OutEdges(starts, targets)
 

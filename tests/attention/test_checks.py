@@ -103,7 +103,7 @@ def test_check_call_refuses_offsets_between_different_nodes() -> None:
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_check_live_names_destinations_without_in_edges(backend: str) -> None:
+def test_check_nonempty_rows_names_destinations_without_in_edges(backend: str) -> None:
     layout = layout_of([(0, 0), (0, 2)], 1, 9)
     query, key = torch.zeros(9, 1, 2), torch.zeros(1, 1, 2)
     with pytest.raises(ValueError, match=r"7 destination.*node 1, 3, 4, 5, 6, \.\.\."):
@@ -116,7 +116,7 @@ def test_check_live_names_destinations_without_in_edges(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
-def test_check_live_names_destinations_whose_bias_is_minus_infinity(backend: str) -> None:
+def test_check_nonempty_rows_names_destinations_whose_bias_is_minus_infinity(backend: str) -> None:
     layout = Complete().layout([2])
     bias = torch.zeros(4, 2)
     bias[2:, 1] = -torch.inf  # into node 1, second head

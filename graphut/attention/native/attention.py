@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from graphut.attention.backend import AttentionResult, Backend, InPlaceKernels
@@ -84,8 +83,8 @@ def _edge_tensors(layout: EdgeLayout) -> Edges:
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
         return Edges(layout.lo, layout.hi, none, layout.row_starts, ids, none, none, none)
     starts, sources = layout.row_starts, layout.sources()
-    rows = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)
-    first, node, edge = sort_edges(rows, sources, layout.num_dst, layout.num_src)
+    ends = layout.destinations(), sources
+    first, node, edge = sort_edges(*ends, layout.num_dst, layout.num_src)
     return Edges(starts, starts[1:], sources, starts, ids, first, node, edge)
 
 

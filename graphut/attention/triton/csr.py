@@ -133,8 +133,8 @@ def by_destination(layout: EdgeLayout, split: int) -> CSREdges:
 
 def by_source(layout: EdgeLayout, split: int) -> CSREdges:
     """Return the out-edges of each source, cut at `split` edges."""
-    rows = torch.repeat_interleave(layout.in_degrees, output_size=layout.num_edges)
-    indptr, destinations, order = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
+    ends = layout.destinations(), layout.sources()
+    indptr, destinations, order = sort_edges(*ends, layout.num_dst, layout.num_src)
     ids = order if layout.edge_ids is None else layout.edge_ids[order]
     return CSREdges(indptr, destinations.int(), ids, split, cut_long(indptr, split))
 
