@@ -178,5 +178,7 @@ class MaskedFrontier:
         out = self.states if self.runs_all else state.rule_state.out
         if self.runs_all:
             steps = torch.full_like(steps, state.settings.max_steps)
-        # Sampled blocks may end early, when more than the results are left.
-        return LoopOutput(out[:size], steps[:size], self.remainder[:size], self.cost[:size])
+        found = out, steps, self.remainder, self.cost
+        if len(steps) > size:  # sampled blocks may end early, when more than the results are left
+            found = out[:size], steps[:size], self.remainder[:size], self.cost[:size]
+        return LoopOutput(*found)

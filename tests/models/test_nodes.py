@@ -123,7 +123,7 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
         seen.append(positions)
         return encode(signal, positions, like)
 
-    monkeypatch.setattr("graphut.nn.loop.encode", spy)
+    monkeypatch.setattr("graphut.nn.loop_state.encode", spy)
     return seen
 
 

@@ -94,7 +94,7 @@ class Trainer:
     >>> with TemporaryDirectory() as folder:
     ...     trainer = Trainer(model, task, TrainingConfig(epochs=1), folder)
     ...     trainer.fit()  # doctest: +ELLIPSIS
-    epoch 1: loss ... of labels right, ...
+    epoch 1: loss ..., accuracy ...
     done after 1 epoch: its one epoch is done
     True
     >>> trainer.progress.update

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphut.nn.finite_checks import FiniteChecks
+
+
+def test_finite_checks_name_node_and_feature() -> None:
+    feat = torch.zeros(4, 3)
+    FiniteChecks().check_features(feat)
+    feat[2, 1] = torch.inf
+    with pytest.raises(ValueError, match="feature 1 of node 2 is inf"):
+        FiniteChecks().check_features(feat)
+
+
+def test_finite_checks_take_finite_features_with_an_infinite_sum() -> None:
+    FiniteChecks().check_features(torch.full((8, 8), 3e38))
+
+
+@pytest.mark.parametrize(("wrong", "words"), [(1.5, "outside of"), (torch.nan, "is NaN")])
+def test_finite_checks_name_the_node_of_a_wrong_probability(wrong: float, words: str) -> None:
+    probability = torch.tensor([0.0, wrong, 1.0])
+    with pytest.raises(ValueError, match=f"node 7 .*{words}.* at step 3|node 7 {words} at step 3"):
+        FiniteChecks().check_probability(probability, torch.tensor([5, 7, 9]), 3)
