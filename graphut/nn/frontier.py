@@ -111,7 +111,8 @@ class HaltedOutputs:
 class MaskedFrontier:
     """All nodes, at every step; a mask keeps the outputs of nodes that have halted.
 
-    It serves models without halting, and `halted="running"`.
+    It serves models without halting, and `halted="running"`. Sizes are read from `shape`, because
+    `len` would make them constants of an exported program.
     """
 
     def __init__(self, state: LoopState) -> None:
@@ -128,7 +129,7 @@ class MaskedFrontier:
 
         Nodes that are only sources show what nodes show that halted before the first step.
         """
-        state, context, moving = self.state, self.state.context, len(self.states)
+        state, context, moving = self.state, self.state.context, self.states.shape[0]
         context.begin_step(t)
         shown = self._with_signals(self.states, 0, t, t)
         if moving < context.num_src:
@@ -141,7 +142,7 @@ class MaskedFrontier:
 
     def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:
         """Add encodings, and the signal and the noise of these steps, to nodes from `first` on."""
-        state, stop = self.state, first + len(states)
+        state, stop = self.state, first + states.shape[0]
         encodings = None if state.encodings is None else state.encodings[first:stop]
         rows, ids = add_encoding(states, encodings), None
         if state.noise and first:
@@ -151,16 +152,16 @@ class MaskedFrontier:
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
         """Store the new states, and the outputs of nodes that halt."""
-        state, size, shown = self.state, len(after), self.states
+        state, size, shown = self.state, after.shape[0], self.states
         self.states = after
-        if size < len(self.active):  # sampled blocks have fewer destinations at each step
+        if size < self.active.shape[0]:  # sampled blocks have fewer destinations at each step
             self.active, self.steps = self.active[:size], self.steps[:size]
             self.remainder, self.cost = self.remainder[:size], self.cost[:size]
             state.rule_state.keep_first(size)
         if self.runs_all and state.rows is None:
             return
         self.steps = self.steps + self.active
-        nodes = None if size == len(state.feat) else torch.arange(size, device=after.device)
+        nodes = None if size == state.feat.shape[0] else torch.arange(size, device=after.device)
         active = None if self.runs_all else self.active
         given = {"existing_nodes": nodes, "shown": shown[:size], "active": active}
         halts = state.decide(before, after, t, nodes, **given)
@@ -179,6 +180,8 @@ class MaskedFrontier:
         if self.runs_all:
             steps = torch.full_like(steps, state.settings.max_steps)
         found = out, steps, self.remainder, self.cost
-        if len(steps) > size:  # sampled blocks may end early, when more than the results are left
+        if (
+            steps.shape[0] > size
+        ):  # sampled blocks may end early, when more than the results are left
             found = out[:size], steps[:size], self.remainder[:size], self.cost[:size]
         return LoopOutput(*found)
