@@ -1,9 +1,9 @@
-"""Run tests of DGL and PyG with graphut's layers in the place of theirs, from their checkouts.
+"""Run the tests of DGL and PyG with their layers replaced by those of graphut.
 
     python -m tests.foreign_suites FOLDER [FOLDER ...]
 
-A folder is a checkout of DGL at v1.1.3 or of PyG at 2.8.0. Nothing is written into it, and nothing
-but the classes is replaced. Other arguments go on to pytest.
+A folder is a checkout of DGL at v1.1.3 or of PyG at 2.8.0. Only the classes are replaced, and
+nothing is written into the folder. Other arguments are passed on to pytest.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Suite:
-    """Tests of another package, and what stands in for its classes."""
+    """Tests of another package, and the statements that replace its classes."""
 
-    file: str  # inside of a checkout
-    helpers: str  # folder that the tests import from
-    replace: str  # statements that put graphut's layers in place
-    tests: str  # pytest's -k
+    file: str  # path of the tests in a checkout
+    helpers: str  # folder from which the tests import
+    replace: str  # statements that replace the classes
+    tests: str  # argument of pytest's -k
 
 
 SUITES = (
@@ -45,7 +45,7 @@ SUITES = (
 
 
 def run(suite: Suite, checkout: Path, *options: str) -> int:
-    """Run a suite in a Python of its own, and return its exit status."""
+    """Run a suite in a new Python process and return its exit status."""
     paths = [str(checkout / suite.helpers), str(ROOT)]
     given = ["-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(checkout), "-q"]
     given += [str(checkout / suite.file), "-k", suite.tests, *options]
@@ -55,7 +55,7 @@ def run(suite: Suite, checkout: Path, *options: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the suites of all folders among the arguments; return 0 if all pass."""
+    """Run the suites of all given folders and return 0 if they pass."""
     folders = [Path(argument).resolve() for argument in arguments if Path(argument).is_dir()]
     options = [argument for argument in arguments if not Path(argument).is_dir()]
     found = [(s, folder) for folder in folders for s in SUITES if (folder / s.file).is_file()]

@@ -28,7 +28,7 @@ def test_transformer_conv():
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.file)
-def test_main_runs_the_tests_of_a_checkout_with_our_layers(suite: Suite, tmp_path: Path) -> None:
+def test_main_runs_foreign_tests_with_our_layers(suite: Suite, tmp_path: Path) -> None:
     pytest.importorskip("torch_geometric")
     file = tmp_path / suite.file
     file.parent.mkdir(parents=True)
@@ -41,6 +41,8 @@ def test_main_runs_the_tests_of_a_checkout_with_our_layers(suite: Suite, tmp_pat
     assert main([str(tmp_path)]) == 1
 
 
-def test_main_wants_a_checkout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_refuses_folders_without_tests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([]) == main([str(tmp_path)]) == 2
     assert "0 have one of: tests/python/pytorch/nn/test_nn.py, test/" in capsys.readouterr().out

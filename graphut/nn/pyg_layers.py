@@ -43,27 +43,23 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
 
     def forward(
         self,
-        x: Tensor | tuple[Tensor, Tensor | None],
+        x: Tensor | tuple[Tensor, Tensor],
         edge_index: Any,
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
-        size: tuple[int, int] | None = None,
     ) -> Any:
         """Attend over the edges of a graph.
 
         Parameters
         ----------
         x : Tensor or pair of Tensor
-            `(N, in_channels)`, or a pair with the features of sources and of targets. With
-            `(x, None)` the targets' features are zero.
+            `(N, in_channels)`, or a pair with the features of sources and of targets.
         edge_index : Tensor or SparseTensor
             `(2, E)`, or the transposed adjacency matrix.
         edge_attr : Tensor, optional
             `(E, edge_dim)`. The default is the values of a sparse matrix, if they are vectors.
         return_attention_weights : bool, optional
             If not None, also return the edges and their weights, `(E, heads)`, as PyG does.
-        size : pair of int, optional
-            Numbers of sources and targets, required with `(x, None)`.
 
         Returns
         -------
@@ -73,22 +69,11 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If `size` is missing or does not fit `x`, or if edge features are given to a layer
-            without `edge_dim` or missing for a layer with it.
+            If edge features are given to a layer without `edge_dim`, or missing for a layer with
+            it.
         """
-        source, target = x if isinstance(x, tuple) else (x, x)
-        if target is None:
-            if size is None:
-                raise ValueError(
-                    "targets without features, (x, None), need size=(sources, targets)"
-                )
-            target = source.new_zeros(size[1], self.lin_query.in_channels)
-        if size is not None and tuple(size) != (len(source), len(target)):
-            raise ValueError(
-                f"size is {tuple(size)}, but x has {len(source)} sources and {len(target)} targets"
-            )
         self._returns_weights = isinstance(return_attention_weights, bool)
-        return super().forward((source, target), edge_index, edge_attr, return_attention_weights)
+        return super().forward(x, edge_index, edge_attr, return_attention_weights)
 
     def propagate(self, edge_index: Any, size: Any = None, **features: Any) -> Any:
         """Return the weighted sum of the values for each target, `(N, heads, out_channels)`."""

@@ -16,8 +16,8 @@ GRAPH = dgl.graph(ENDS, num_nodes=4)
 BIPARTITE = dgl.heterograph({("u", "e", "v"): ([0, 2, 1, 0, 2], [1, 0, 0, 3, 2])})
 
 
-def dgls(layer: DotGATConv, in_feats: Any) -> nn.Module:
-    """DGL's own layer with the same maps."""
+def in_dgl(layer: DotGATConv, in_feats: Any) -> nn.Module:
+    """Return DGL's own layer with the same weights."""
     heads, feats = layer.by_head
     other = dgl.nn.DotGatConv(in_feats, feats, heads).double()
     other.load_state_dict({k: v for k, v in layer.state_dict().items() if k.startswith("fc")})
@@ -27,12 +27,12 @@ def dgls(layer: DotGATConv, in_feats: Any) -> nn.Module:
 @pytest.mark.parametrize(
     ("graph", "in_feats"), [(GRAPH, 6), (BIPARTITE, (6, 4))], ids=["homogeneous", "bipartite"]
 )
-def test_dot_gat_conv_it_is_dgls_dot_product_attention(graph: Any, in_feats: Any) -> None:
+def test_dot_gat_conv_equals_dgls(graph: Any, in_feats: Any) -> None:
     layer = randomised(DotGATConv(in_feats, 3, 2, bias=False))
     feat: Any = normal(4, 6)
     if isinstance(in_feats, tuple):
         feat = (normal(3, 6), normal(4, 4, seed=1))
-    other, leaves = dgls(layer, in_feats), list(feat if isinstance(feat, tuple) else [feat])
+    other, leaves = in_dgl(layer, in_feats), list(feat if isinstance(feat, tuple) else [feat])
     found, expected = (maps(graph, feat, get_attention=True) for maps in (layer, other))
     assert_same([*found, layer(graph, feat)], [*expected, expected[0]])
     assert_same(
@@ -41,17 +41,17 @@ def test_dot_gat_conv_it_is_dgls_dot_product_attention(graph: Any, in_feats: Any
     )
 
 
-@pytest.mark.parametrize("out_feats", [3, 4], ids=["mapped", "as-it-is"])
+@pytest.mark.parametrize("out_feats", [3, 4], ids=["projected", "identity"])
 def test_dot_gat_conv_adds_residual_and_bias_before_the_activation(out_feats: int) -> None:
     feat = normal(4, 8)
     layer = randomised(DotGATConv(8, out_feats, 2, residual=True, activation=torch.tanh))
     assert isinstance(layer.res_fc, nn.Identity if out_feats == 4 else nn.Linear)
-    plain = dgls(layer, 8)(GRAPH, feat)
+    plain = in_dgl(layer, 8)(GRAPH, feat)
     more = layer.res_fc(feat) + layer.bias
     assert_same([layer(GRAPH, feat)], [torch.tanh(plain + more.view(4, 2, out_feats))])
 
 
-def test_dot_gat_conv_takes_gat_convs_arguments_in_their_places() -> None:
+def test_dot_gat_conv_has_the_arguments_of_gat_conv() -> None:
     torch.manual_seed(0)
     given = (8, 3, 2, 0.1, 0.2, 0.2, True, torch.relu, True, False)
     mine, theirs = DotGATConv(*given), dgl.nn.GATConv(*given)
@@ -62,7 +62,7 @@ def test_dot_gat_conv_takes_gat_convs_arguments_in_their_places() -> None:
         layer.set_allow_zero_in_degree(False)
         out, weights = layer(GRAPH, feat, torch.ones(9), True)
         assert (out.shape, weights.shape) == ((4, 2, 3), (9, 2, 1))
-    wide = torch.randn(4, 5, 8)  # features with a dimension more
+    wide = torch.randn(4, 5, 8)  # features with another dimension
     out, weights = mine(GRAPH, wide, get_attention=True)
     expected, theirs_weights = theirs(GRAPH, wide, get_attention=True)
     assert (out.shape, weights.shape) == (expected.shape, theirs_weights.shape)
@@ -70,7 +70,7 @@ def test_dot_gat_conv_takes_gat_convs_arguments_in_their_places() -> None:
     assert_same([mine(GRAPH, wide)[:, 3]], [mine(GRAPH, wide[:, 3])], 1e-6)
 
 
-def test_dot_gat_conv_weights_of_edges_multiply_after_the_softmax() -> None:
+def test_dot_gat_conv_multiplies_by_edge_weights_after_the_softmax() -> None:
     layer, feat, factors = randomised(DotGATConv(8, 3, 2)), normal(4, 8), normal(9, seed=1)
     _, plain = layer(GRAPH, feat, get_attention=True)
     found, weights = layer(GRAPH, feat, factors, get_attention=True)
@@ -80,7 +80,7 @@ def test_dot_gat_conv_weights_of_edges_multiply_after_the_softmax() -> None:
     assert_same([found, layer(GRAPH, feat, factors)], [expected, expected])
 
 
-def test_dot_gat_conv_with_maps_of_their_own() -> None:
+def test_dot_gat_conv_with_separate_projections() -> None:
     layer, feat = randomised(DotGATConv(8, 3, 2, share_projection=False)), normal(4, 8)
     key, value = layer.fc_src(feat).chunk(2, 1)
     shared = randomised(DotGATConv((6, 6), 3, 2, bias=False))
@@ -93,7 +93,7 @@ def test_dot_gat_conv_with_maps_of_their_own() -> None:
     assert_same([layer(GRAPH, wide)[:, 3]], [layer(GRAPH, wide[:, 3])])
 
 
-def test_dot_gat_conv_a_block_and_one_map_for_a_pair() -> None:
+def test_dot_gat_conv_on_a_block() -> None:
     seeds = torch.tensor([2, 1])
     block = dgl.to_block(dgl.in_subgraph(GRAPH, seeds), seeds)
     layer, feat = randomised(DotGATConv(8, 3, 2, residual=True)), normal(4, 8)
@@ -103,14 +103,14 @@ def test_dot_gat_conv_a_block_and_one_map_for_a_pair() -> None:
     assert_same([layer(block, (of_sources, feat[seeds]))], [expected])
 
 
-def test_dot_gat_conv_dropout_acts_in_training_alone() -> None:
+def test_dot_gat_conv_drops_in_training_only() -> None:
     layer, feat = randomised(DotGATConv(8, 3, 2, 0.5, 0.5)), normal(4, 8)
     assert not torch.equal(layer(GRAPH, feat), layer(GRAPH, feat))
     layer.eval()
     assert torch.equal(layer(GRAPH, feat), layer(GRAPH, feat))
 
 
-def test_dot_gat_conv_nodes_without_in_edges() -> None:
+def test_dot_gat_conv_on_nodes_without_in_edges() -> None:
     layer, feat = DotGATConv(8, 3, 2), torch.randn(3, 8)
     graph = dgl.graph(([0], [1]), num_nodes=3)
     with pytest.raises(ValueError, match="no in-edge to attend to"):
@@ -120,7 +120,7 @@ def test_dot_gat_conv_nodes_without_in_edges() -> None:
     assert layer(dgl.graph(([], [])), feat[:0]).shape == (0, 2, 3)
 
 
-def test_dot_gat_conv_one_layer_for_each_edge_type() -> None:
+def test_dot_gat_conv_in_hetero_graph_conv() -> None:
     edges = {("a", "x", "b"): ([0, 1], [1, 0]), ("b", "y", "b"): ([0, 1], [1, 0])}
     graph, feat = dgl.heterograph(edges), {"a": normal(2, 8), "b": normal(2, 8, seed=1)}
     layers = {name: randomised(DotGATConv(8, 3, 2), seed=len(name)) for name in "xy"}

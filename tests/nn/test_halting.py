@@ -10,14 +10,14 @@ from tests.nn.adapters import LowRank, halved, halving
 from tests.nn.cases import build_case, engine, randomised
 
 
-def test_halting_the_formula() -> None:
+def test_halting_unit_equals_its_formula() -> None:
     unit, rows = randomised(HaltingUnit(6)), normal(5, 6)
     logit = (rows * unit.linear.weight).sum(1) + unit.linear.bias
     torch.testing.assert_close(unit(rows), 1 / (1 + torch.exp(-logit)))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_halting_with_a_norm_reads_the_normalised_state(dtype: torch.dtype) -> None:
+def test_halting_unit_with_a_norm_normalises_the_state(dtype: torch.dtype) -> None:
     unit, rows = randomised(HaltingUnit(6, norm=True)).to(dtype), 3 * normal(5, 6).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = unit(rows)
@@ -31,7 +31,7 @@ def test_halting_with_a_norm_reads_the_normalised_state(dtype: torch.dtype) -> N
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-def test_halting_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
+def test_halting_unit_computes_in_float32_or_wider(dtype: torch.dtype) -> None:
     wide = torch.promote_types(dtype, torch.float32)
     unit, rows = randomised(HaltingUnit(6)).to(dtype), normal(5, 6).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -41,7 +41,7 @@ def test_halting_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_halting_with_lora_or_a_hook_is_that_with_their_weights(dtype: torch.dtype) -> None:
+def test_halting_unit_with_lora_or_a_hook_equals_merged_weights(dtype: torch.dtype) -> None:
     rows = normal(5, 6).to(dtype)
     for change, undo in ((LowRank, LowRank.merged), (halving, halved)):
         unit = randomised(HaltingUnit(6)).to(dtype)
@@ -51,7 +51,7 @@ def test_halting_with_lora_or_a_hook_is_that_with_their_weights(dtype: torch.dty
         assert (found - plain).abs().max() > 0.02
 
 
-def test_halting_with_spectral_norm_in_bfloat16_widens_its_buffers_too() -> None:
+def test_halting_unit_casts_buffers_of_spectral_norm() -> None:
     unit, rows = randomised(HaltingUnit(6)).eval(), normal(5, 6).bfloat16()
     spectral_norm(unit.linear)
     found = unit.bfloat16()(rows)
@@ -59,7 +59,7 @@ def test_halting_with_spectral_norm_in_bfloat16_widens_its_buffers_too() -> None
 
 
 @pytest.mark.parametrize("bias", [-1.0, 2.0])
-def test_halting_the_bias_it_starts_from(bias: float) -> None:
+def test_halting_unit_bias_init(bias: float) -> None:
     unit = HaltingUnit(6, bias_init=bias)
     unit.linear.bias.data.zero_()
     before = unit.linear.weight.clone()
@@ -69,14 +69,14 @@ def test_halting_the_bias_it_starts_from(bias: float) -> None:
     assert f"bias_init={bias}" in repr(unit)
 
 
-def test_halting_without_first_weights_all_nodes_halt_alike() -> None:
+def test_halting_unit_with_zero_gain_starts_with_equal_probabilities() -> None:
     unit, rows = HaltingUnit(6, bias_init=-2.0, gain=0.0), normal(5, 6).float()
     assert torch.equal(unit(rows), torch.full((5,), -2.0).sigmoid())
     [gradient] = gradients([unit(rows)], [unit.linear.weight])
     assert bool((gradient != 0).all())
 
 
-def test_halting_a_schedule_halts_each_node_at_its_step() -> None:
+def test_scheduled_halting_halts_each_node_at_its_step() -> None:
     halting = ScheduledHalting(torch.tensor([2, 1, 4]), share=0.1)
     rows = torch.zeros(3, 6)
     halted = torch.tensor([[0, 1, 0], [1, 1, 0], [1, 1, 0], [1, 1, 1]]).bool()
@@ -86,14 +86,14 @@ def test_halting_a_schedule_halts_each_node_at_its_step() -> None:
     torch.testing.assert_close(some, torch.tensor([1, 0.1]))
 
 
-def test_halting_a_schedule_moves_and_is_saved_with_its_model() -> None:
+def test_scheduled_halting_is_cast_and_saved_with_its_model() -> None:
     halting = ScheduledHalting(torch.tensor([2, 1]))
     assert halting.bfloat16()(torch.zeros(2, 6).bfloat16(), None, 1).dtype == torch.float32
     assert list(halting.state_dict()) == ["steps"]
     assert repr(halting) == "ScheduledHalting(nodes=2, share=0.01)"
 
 
-def test_halting_a_schedule_is_for_the_nodes_that_there_are() -> None:
+def test_scheduled_halting_refuses_other_numbers_of_nodes() -> None:
     with pytest.raises(ValueError, match="the schedule is for 3 nodes, but there are 2"):
         ScheduledHalting(torch.tensor([1, 2, 3]))(torch.zeros(2, 6))
     with pytest.raises(TypeError, match=r"steps must be int64, got torch.float32"):
@@ -101,7 +101,7 @@ def test_halting_a_schedule_is_for_the_nodes_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("step", [0, -3])
-def test_halting_steps_begin_at_one(step: int) -> None:
+def test_scheduled_halting_refuses_steps_below_one(step: int) -> None:
     with pytest.raises(ValueError, match=f"step 1 or later, got step {step}"):
         ScheduledHalting(torch.tensor([4, step]))
 

@@ -1,4 +1,4 @@
-"""Presets against the halting loops of their sources, written from the sources' formulas."""
+"""Presets, compared with the halting loops of their sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.nn.naive import signal
 
 
 def signals(case: Case, t: int) -> Tensor:
-    """Both sources count positions and steps from 0; tensor2tensor learns those of steps."""
+    """Return the signals of both sources: counted from 0; tensor2tensor learns step signals."""
     step = signal(t - 1, FEATS)
     if isinstance(case.layer.step_signal, LearnedSignal):
         step = case.layer.step_signal.weight[t - 1]
@@ -36,7 +36,7 @@ def halting_probability_of(case: Case, state: Tensor) -> Tensor:
 
 
 def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`universal_transformer_act`, basic: every state is transformed at every step."""
+    """Repeat the step as `universal_transformer_act` does: all states change at every step."""
     layer, state = case.layer, case.feat
     halting_probability, remainders, n_updates = torch.zeros(3, len(state)).double()
     previous_state = torch.zeros_like(state)
@@ -64,7 +64,7 @@ def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`act.py`: the keys and values of inactive nodes stay what they were."""
+    """Repeat the step as `act.py` does: inactive nodes keep their keys and values."""
     layer, x = case.layer, case.feat
     context = layer.step.context(case.graph, case.cross)
     s, r, sum_p = torch.zeros_like(x), torch.ones(len(x)).double(), torch.zeros(len(x)).double()
@@ -97,7 +97,9 @@ LOOPS = {"tensor2tensor": tensor2tensor_act, "dgl_tutorial": dgl_tutorial_act}
 @pytest.mark.parametrize("form", ["encoder", "decoder"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("preset", LOOPS)
-def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: int) -> None:
+def test_preset_equals_the_halting_loop_of_its_source(
+    preset: str, norm: str, form: str, cap: int
+) -> None:
     settings = HALTING_PRESETS[preset]["recurrence"]
     case = build_case(norm=norm, form=form, topology="window", max_steps=cap, **settings)
     if preset == "dgl_tutorial":
@@ -113,12 +115,12 @@ def test_presets_a_preset_is_its_source(preset: str, norm: str, form: str, cap: 
     assert cap < 6 or len(steps.unique()) > 1  # nodes halt at different steps
 
 
-def test_presets_the_paper_is_the_default() -> None:
+def test_preset_of_the_paper_is_the_default() -> None:
     assert repr(layer_of("paper")) == repr(AdaptiveRecurrence(build_step(), HaltingUnit(FEATS)))
 
 
 @pytest.mark.parametrize("preset", HALTING_PRESETS)
-def test_presets_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> None:
+def test_preset_has_all_settings_and_is_read_only(preset: str) -> None:
     found, paper = HALTING_PRESETS[preset], HALTING_PRESETS["paper"]
     assert {part: own.keys() for part, own in found.items()} == {
         part: own.keys() for part, own in paper.items()
@@ -129,7 +131,7 @@ def test_presets_a_preset_sets_every_mode_and_cannot_be_changed(preset: str) -> 
         found["recurrence"]["halted"] = "copied"  # type: ignore[index]
 
 
-def test_presets_of_sources_reach_the_layers() -> None:
+def test_preset_settings_reach_the_layers() -> None:
     for preset in ("tensor2tensor", "dgl_tutorial"):
         layer, t2t = layer_of(preset), preset == "tensor2tensor"
         assert layer.step.norm == "pre" and layer.halting.bias_init == 1.0

@@ -21,7 +21,7 @@ EDGES = torch.tensor([[3, 0, 0, 2, 1, 3, 0, 1], [0, 0, 1, 1, 2, 1, 1, 0]])  # on
 
 
 def both(*args: Any, **options: Any) -> tuple[TransformerConv, nn.Module]:
-    """Ours and PyG's own, with the same parameters."""
+    """Return our layer and PyG's, with the same parameters."""
     mine = randomised(TransformerConv(*args, **options))
     other = pyg.TransformerConv(*args, **options).double()
     other.load_state_dict(mine.state_dict())
@@ -29,7 +29,7 @@ def both(*args: Any, **options: Any) -> tuple[TransformerConv, nn.Module]:
 
 
 def compare(layers: tuple[nn.Module, nn.Module], *args: Any, **options: Any) -> None:
-    """The same outputs, weights and gradients of all that has one."""
+    """Compare outputs, attention weights and gradients of two layers."""
     given = [*args, *(args[0] if isinstance(args[0], tuple) else ())]
     leaves = [x for x in given if isinstance(x, Tensor) and x.requires_grad]
     results = []
@@ -51,7 +51,7 @@ def compare(layers: tuple[nn.Module, nn.Module], *args: Any, **options: Any) -> 
     ],
     ids=str,
 )
-def test_transformer_conv_it_is_pygs(options: dict[str, Any]) -> None:
+def test_transformer_conv_equals_pygs(options: dict[str, Any]) -> None:
     edge_attr = normal(8, 5, seed=1) if "edge_dim" in options else None
     compare(both(6, 4, **options), normal(5, 6), EDGES, edge_attr)  # nodes 3 and 4 have no in-edge
     pair = (normal(4, 6), normal(3, 2, seed=2))
@@ -60,7 +60,7 @@ def test_transformer_conv_it_is_pygs(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("form", ["csr", "coo"])
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_transformer_conv_takes_sparse_matrices(form: str) -> None:
+def test_transformer_conv_accepts_sparse_matrices(form: str) -> None:
     layers, x = both(6, 4, heads=2, edge_dim=5), normal(4, 6)
     edges, edge_attr = torch.tensor([[1, 3, 0, 2], [0, 0, 1, 3]]), normal(4, 5, seed=1).detach()
     dense = torch.zeros(4, 4).index_put((edges[1], edges[0]), torch.ones(()))
@@ -72,29 +72,18 @@ def test_transformer_conv_takes_sparse_matrices(form: str) -> None:
     assert_same([layers[0](x, valued)], results[:1], 1e-9)
 
 
-def test_transformer_conv_targets_without_features_are_zeros() -> None:
-    mine, other = both((6, 2), 4, heads=2)
-    x = normal(4, 6)
-    expected = other((x, torch.zeros(3, 2).double()), EDGES)
-    assert_same([mine((x, None), EDGES, size=(4, 3))], [expected], 1e-9)
-    with pytest.raises(ValueError, match=r"need size=\(sources, targets\)"):
-        mine((x, None), EDGES)
-    with pytest.raises(ValueError, match=r"size is \(4, 9\), but x has 4 sources and 3 targets"):
-        mine((x, torch.zeros(3, 2)), EDGES, size=(4, 9))
-
-
 @pytest.mark.parametrize(
     ("edge_dim", "edge_attr", "got"),
     [(5, None, "edge_dim and no features"), (None, torch.ones(8, 5), "no edge_dim and features")],
 )
-def test_transformer_conv_features_of_edges_that_do_not_fit(
+def test_transformer_conv_refuses_edge_features_that_do_not_fit(
     edge_dim: int | None, edge_attr: Tensor | None, got: str
 ) -> None:
     with pytest.raises(ValueError, match=f"required if the layer has an edge_dim.* got {got}"):
         TransformerConv(6, 4, edge_dim=edge_dim)(torch.ones(4, 6), EDGES, edge_attr)
 
 
-def test_transformer_conv_takes_pygs_edge_index_and_a_changed_map_of_edges() -> None:
+def test_transformer_conv_accepts_edge_index_objects_and_hooks_on_its_edge_map() -> None:
     (mine, other), x = both(6, 4, heads=2, edge_dim=5), normal(4, 6)
     edges, edge_attr = EdgeIndex(EDGES, sparse_size=(4, 4)), normal(8, 5, seed=1)
     expected = other(x, EDGES, edge_attr)
@@ -104,13 +93,13 @@ def test_transformer_conv_takes_pygs_edge_index_and_a_changed_map_of_edges() -> 
 
 
 @pytest.mark.parametrize("options", [{"aggr": "max"}, {"flow": "target_to_source"}], ids=str)
-def test_transformer_conv_what_is_no_plain_sum_goes_pygs_way(options: dict[str, Any]) -> None:
+def test_transformer_conv_falls_back_to_pyg_for_other_aggregations(options: dict[str, Any]) -> None:
     mine, other = both(6, 4, **options)
     x = normal(4, 6)
     assert_same([mine(x, EDGES)], [other(x, EDGES)])
 
 
-def test_transformer_conv_hooks_on_messages_have_their_effect() -> None:
+def test_transformer_conv_calls_hooks_on_messages() -> None:
     layers, x = both(6, 4, heads=2), normal(4, 6)
     plain = layers[0](x, EDGES)
     for layer in layers:
@@ -119,7 +108,7 @@ def test_transformer_conv_hooks_on_messages_have_their_effect() -> None:
     assert not torch.allclose(layers[0](x, EDGES), plain)
 
 
-def test_transformer_conv_dropout_is_of_the_weights() -> None:
+def test_transformer_conv_drops_weights_in_training_only() -> None:
     layer, x = TransformerConv(6, 4, heads=2, dropout=0.5), torch.randn(4, 6)
     assert not torch.equal(layer(x, EDGES), layer(x, EDGES))
     _, (_, weights) = layer(x, EDGES, return_attention_weights=True)
@@ -148,18 +137,18 @@ def hetero_data() -> HeteroData:
     return data
 
 
-def test_transformer_conv_to_hetero() -> None:
+def test_transformer_conv_in_to_hetero() -> None:
     torch.manual_seed(0)
     data, models = hetero_data(), []
     for conv in (TransformerConv, pyg.TransformerConv):
         models.append(pyg.to_hetero(Model(conv), data.metadata()))
-        models[-1](data.x_dict, data.edge_index_dict)  # finds the widths
+        models[-1](data.x_dict, data.edge_index_dict)  # initializes lazy layers
     models[1].load_state_dict(models[0].state_dict())
     found, expected = (model(data.x_dict, data.edge_index_dict) for model in models)
     assert_same(list(found.values()), list(expected.values()), 1e-5)
 
 
-def test_transformer_conv_hetero_conv() -> None:
+def test_transformer_conv_in_hetero_conv() -> None:
     torch.manual_seed(0)
     data, results = hetero_data(), []
     mine = pyg.HeteroConv({ends: TransformerConv((-1, -1), 4) for ends in data.edge_types})
@@ -171,7 +160,7 @@ def test_transformer_conv_hetero_conv() -> None:
     assert_same(list(results[0].values()), list(results[1].values()), 1e-5)
 
 
-def test_transformer_conv_explainer() -> None:
+def test_transformer_conv_with_explainer() -> None:
     results = []
     x = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
     for conv in (TransformerConv, pyg.TransformerConv):

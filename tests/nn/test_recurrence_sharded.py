@@ -66,7 +66,7 @@ def compare_sharded() -> None:
         assert_same_as_plain(modes, by_step=True)
 
 
-def test_recurrence_sharded_at_its_root_with_unequal_depths_is_the_plain_one(
+def test_recurrence_sharded_at_its_root_equals_the_plain_one(
     tmp_path: Path,
 ) -> None:
     run_together(compare_sharded, tmp_path)
@@ -80,5 +80,5 @@ def refuse_sharded_parts() -> None:
             case.layer(case.graph, case.feat)
 
 
-def test_recurrence_sharded_by_step_says_what_to_shard_instead(tmp_path: Path) -> None:
+def test_recurrence_refuses_sharded_parts(tmp_path: Path) -> None:
     run_together(refuse_sharded_parts, tmp_path)

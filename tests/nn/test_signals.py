@@ -27,7 +27,7 @@ SOME = ("halted", "norm", "form", "topology", "transition")
 @pytest.mark.parametrize(
     "modes", covering(**SIGNALS, **{name: MODES[name] for name in SOME}), ids=name_of
 )
-def test_recurrence_with_each_signal_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
+def test_recurrence_with_each_signal_equals_both_oracles(modes: dict[str, Any]) -> None:
     case = build_case(**modes)
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence))
@@ -36,26 +36,25 @@ def test_recurrence_with_each_signal_is_what_both_oracles_say(modes: dict[str, A
 
 
 @pytest.mark.parametrize("step_signal", SIGNALS["step_signal"])
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_recurrence_with_signals_and_parallel_layers(halted: str, step_signal: str | None) -> None:
+def test_recurrence_with_signals_and_separate_weights(step_signal: str | None) -> None:
     modes = {"step_signal": step_signal, "position_signal": "learned", "inject_input": True}
-    case = build_case(share_weights=False, max_steps=3, halted=halted, **modes)
+    case = build_case(share_weights=False, max_steps=3, **modes)
     assert_same(case.run(engine), case.run(dense_recurrence))
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])
-def test_copied_is_frozen_without_a_step_signal(norm: str) -> None:
+def test_copied_equals_frozen_without_a_step_signal(norm: str) -> None:
     found = []
     for halted in ("copied", "frozen"):
         case = build_case(halted=halted, norm=norm, step_signal=None, inject_input=True)
         out, ponder = case.layer(case.graph, case.feat, positions=case.positions)
         found.append((out, ponder.projected))
     assert torch.equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1] < 50  # of 10 nodes in 5 steps
+    assert found[0][1] == found[1][1] < 50  # 10 nodes in 5 steps
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_injected_states_of_sources_outside_a_block(halted: str) -> None:
+def test_injected_states_of_the_other_sources_of_a_block(halted: str) -> None:
     block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
     layer = build_case(halted=halted, inject_input=True, step_signal=None).layer
     layer.halting = ScheduledHalting(torch.tensor([2, 2]), share=0.25)
@@ -65,7 +64,7 @@ def test_injected_states_of_sources_outside_a_block(halted: str) -> None:
     assert relative_error(layer(block, feat)[0], 0.25 * first + 0.75 * second) < 1e-10
 
 
-def test_sinusoids_are_counted_from_one_or_from_zero() -> None:
+def test_sinusoidal_signal_counts_from_one_or_zero() -> None:
     steps = torch.arange(1, 6)
     for count_from, first in ((1, steps), (0, steps - 1)):
         expected = coordinate_signal(first, 6, torch.float64)
@@ -74,12 +73,11 @@ def test_sinusoids_are_counted_from_one_or_from_zero() -> None:
         for dtype in (torch.float32, torch.float64):
             like = torch.zeros(1, 6, dtype=dtype)
             assert torch.equal(step_signals(signal, 5, like), expected.to(dtype))
-            assert torch.equal(
-                encode(signal, steps[[4, 0, 4]], like), expected[[4, 0, 4]].to(dtype)
-            )
+            rows = encode(signal, steps[[4, 0, 4]], like)
+            assert torch.equal(rows, expected[[4, 0, 4]].to(dtype))
 
 
-def test_default_signals_are_the_papers_and_have_no_parameters() -> None:
+def test_default_signals_are_sinusoids_from_one_without_parameters() -> None:
     layer = AdaptiveRecurrence(build_step())
     for signal in (layer.position_signal, layer.step_signal):
         assert isinstance(signal, SinusoidalSignal)
@@ -87,30 +85,21 @@ def test_default_signals_are_the_papers_and_have_no_parameters() -> None:
     assert layer.state_dict().keys() == {f"step.{name}" for name in build_step().state_dict()}
 
 
-def test_a_learned_step_signal_has_a_row_for_each_step_and_is_drawn_anew() -> None:
+def test_learned_step_signal_has_a_row_for_each_step() -> None:
     layer = AdaptiveRecurrence(build_step(), max_steps=4, step_signal="learned").double()
     before = layer.state_dict()["step_signal.weight"].clone()
     assert before.shape == (4, FEATS)
     layer.reset_parameters()
     assert not (layer.state_dict()["step_signal.weight"] == before).any()
-
-
-def test_a_learned_signal_ends_where_its_table_ends() -> None:
-    case = build_case(step_signal="learned")
-    case.layer.max_steps = 12
-    with pytest.raises(ValueError, match="signal of size 9 has rows for 1 to 9, not for 1"):
-        case.layer(case.graph, case.feat)
-    case = build_case(position_signal="learned")
-    with pytest.raises(ValueError, match=r"not for 17: make it larger"):
-        case.layer(case.graph, case.feat, positions=torch.full((10,), 17))
+    layer.max_steps = 5
+    with pytest.raises(ValueError, match="signal of size 4 has rows for 1 to 4, not for 5"):
+        layer(build_case().graph, normal(10, FEATS))
 
 
 @pytest.mark.parametrize("value", [-1, 0, 4, 1.5])
 def test_learned_signal_names_a_coordinate_without_a_row(value: float) -> None:
-    with pytest.raises(ValueError, match=f"of size 3 has rows for 1 to 3, not for {value}:"):
+    with pytest.raises(ValueError, match=f"of size 3 has rows for 1 to 3, not for {value}: make"):
         LearnedSignal(3, 4)(torch.tensor([1, value, 2]))
-    with pytest.raises(ValueError, match=r"rows of shape \(2, 2, 4\) for 2 coordinates"):
-        encode(LearnedSignal(3, 4), torch.ones(2, 2), torch.zeros(1, 4))
 
 
 def test_learned_signal_begins_at_its_first_coordinate() -> None:
@@ -118,21 +107,23 @@ def test_learned_signal_begins_at_its_first_coordinate() -> None:
     assert torch.equal(signal(torch.tensor([2.0, 0.0])), signal.weight[[2, 0]])
 
 
-def test_encode_asks_for_each_coordinate_once_and_takes_rows_of_the_right_shape_alone() -> None:
-    asked = []
+def test_encode_calls_the_signal_with_unique_coordinates_and_checks_its_rows() -> None:
+    calls = []
 
     def own(coordinates: Tensor) -> Tensor:
-        asked.append(coordinates.tolist())
+        calls.append(coordinates.tolist())
         return coordinates[..., None].expand(-1, 6).float()
 
     like = torch.zeros(1, 6, dtype=torch.float64)
     rows = encode(own, torch.tensor([3, 1, 3]), like)
-    assert asked == [[1, 3]] and rows[:, 0].tolist() == [3, 1, 3] and rows.dtype == torch.float64
+    assert calls == [[1, 3]] and rows[:, 0].tolist() == [3, 1, 3] and rows.dtype == torch.float64
     with pytest.raises(ValueError, match=r"of shape \(2, 6\) for 2 .* one row of 5 features"):
         encode(own, torch.tensor([1, 2]), like[:, :5])
+    with pytest.raises(ValueError, match=r"rows of shape \(2, 2, 4\) for 2 coordinates"):
+        encode(LearnedSignal(3, 4), torch.ones(2, 2), torch.zeros(1, 4))
 
 
-def test_encode_has_the_derivatives_of_coordinates() -> None:
+def test_encode_is_differentiable_in_coordinates() -> None:
     given, like = torch.tensor([2.5, 1.0, 2.5], dtype=torch.float64), torch.zeros(1, 4)
     leaf = given.clone().requires_grad_()
     slopes = torch.zeros(3, 4)
@@ -144,29 +135,29 @@ def test_encode_has_the_derivatives_of_coordinates() -> None:
 
 
 class Doubled(SinusoidalSignal):
-    """A signal of one's own, made of the usual one."""
+    """A subclass that changes the signal."""
 
     def forward(self, coordinates: Tensor) -> Tensor:
         return 2 * super().forward(coordinates)
 
 
-def test_step_signals_are_what_a_call_of_the_signal_gives() -> None:
+def test_step_signals_call_a_signal_that_is_changed() -> None:
     like, plain = torch.zeros(1, 4), SinusoidalSignal(4)
-    once, hooked = step_signals(plain, 3, like), SinusoidalSignal(4)
+    expected, hooked = 2 * step_signals(plain, 3, like), SinusoidalSignal(4)
     hooked.register_forward_hook(lambda *given: 2 * given[-1])
     for signal in (Doubled(4), hooked):
-        assert torch.equal(step_signals(signal, 3, like), 2 * once)
+        assert torch.equal(step_signals(signal, 3, like), expected)
     with pytest.raises(ValueError, match=r"returned rows of shape \(3, 2\) .* of 4 features"):
         step_signals(SinusoidalSignal(2), 3, like)
 
 
 @pytest.mark.parametrize("which", ["sine", "learned"])
-def test_make_signal_names_an_argument_and_what_it_may_be(which: str) -> None:
+def test_make_signal_refuses_an_unknown_name(which: str) -> None:
     with pytest.raises(ValueError, match=f"position_signal must be .* got '{which}'"):
         make_signal(which, "position_signal", 8)
 
 
-def test_signals_a_module_of_ones_own_is_part_of_the_layer() -> None:
+def test_signal_that_is_a_module_is_a_part_of_the_layer() -> None:
     own = nn.Sequential(nn.Unflatten(0, (-1, 1)), nn.Linear(1, FEATS))
     layer = AdaptiveRecurrence(build_step().float(), step_signal=lambda t: own(t.float()))
     assert not any(name.startswith("step_signal") for name in layer.state_dict())
@@ -182,7 +173,7 @@ def by_numpy(values: list[float], dim: int) -> np.ndarray:
 
 @pytest.mark.parametrize("dim", [1, 2, 7, 8, 512])
 @pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-8), (torch.float32, 1e-7)])
-def test_coordinates_the_formula_as_exact_at_a_million_as_at_one(
+def test_coordinate_signal_is_as_exact_at_a_million_as_at_one(
     dtype: torch.dtype, error: float, dim: int
 ) -> None:
     values = [1, 2, 64, 999_999, 10**6, 2**24 + 1, 0]
@@ -191,41 +182,33 @@ def test_coordinates_the_formula_as_exact_at_a_million_as_at_one(
     assert np.abs(signal.double().numpy() - by_numpy(values, dim)).max() <= error
 
 
-def test_coordinates_values_of_any_kind_and_shape() -> None:
+def test_coordinate_signal_accepts_numbers_and_tensors_of_any_shape() -> None:
     table = coordinate_signal(torch.arange(5), 6)
     assert torch.equal(coordinate_signal(3, 6), table[3])
     assert torch.equal(coordinate_signal(torch.tensor([3.0, 0.0]), 6), table[[3, 0]])
-    assert torch.equal(
-        coordinate_signal(torch.tensor([[4, 4], [1, 4]], dtype=torch.int32), 6),
-        table[torch.tensor([[4, 4], [1, 4]])],
-    )
+    grid = torch.tensor([[4, 4], [1, 4]], dtype=torch.int32)
+    assert torch.equal(coordinate_signal(grid, 6), table[grid.long()])
     assert coordinate_signal(torch.tensor([]), 6).shape == (0, 6)
     between = coordinate_signal(torch.tensor([2.5]), 6, torch.float64).numpy()
     np.testing.assert_allclose(between, by_numpy([2.5], 6))
+    with pytest.raises(ValueError, match="dim must be at least 1, got 0"):
+        coordinate_signal(1, 0)
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
-def test_coordinates_off_the_cpu_no_value_is_looked_at(shape: tuple[int, ...]) -> None:
-    assert coordinate_signal(torch.ones(shape, device="meta"), 5).shape == (*shape, 5)
+def test_coordinate_signal_off_the_cpu_reads_no_value() -> None:
+    for shape in ((), (3,), (2, 3), (0,)):
+        assert coordinate_signal(torch.ones(shape, device="meta"), 5).shape == (*shape, 5)
     few = torch.arange(6).reshape(2, 3)
     assert torch.equal(_sinusoid(few, 5, torch.float32), coordinate_signal(few, 5))
 
 
-def test_several_coordinates_stand_side_by_side() -> None:
+def test_sinusoidal_signal_of_several_coordinates() -> None:
     places = torch.tensor([[1, 9], [4, 0], [2, 2]])
     signal = SinusoidalSignal(12)
-    found = signal(places)
     halves = [coordinate_signal(column, 6, torch.float64) for column in places.T]
-    assert torch.equal(found, torch.cat(halves, 1))
+    assert torch.equal(signal(places), torch.cat(halves, 1))
     alone = coordinate_signal(places[:, 0], 12, torch.float64)
     assert torch.equal(signal(places[:, 0]), alone) and torch.equal(signal(places[:, :1]), alone)
-    with pytest.raises(ValueError, match="9 features do not divide into 2 coordinates"):
-        SinusoidalSignal(9)(places)
-    with pytest.raises(ValueError, match="9 features do not divide into 0 coordinates"):
-        SinusoidalSignal(9)(places[:, :0])
-
-
-@pytest.mark.parametrize("dim", [0, -4])
-def test_coordinates_a_signal_has_features(dim: int) -> None:
-    with pytest.raises(ValueError, match=f"dim must be at least 1, got {dim}"):
-        coordinate_signal(1, dim)
+    for several in (2, 0):
+        with pytest.raises(ValueError, match=f"9 features do not divide into {several} coordina"):
+            SinusoidalSignal(9)(places[:, :several])

@@ -24,7 +24,7 @@ SOME = torch.tensor([0, 3, 4, 6])
 
 
 def by_conv1d(layer: SeparableConvTransition, feat: Tensor) -> Tensor:
-    """Torch's own convolution, a sentence at a time."""
+    """Convolve each sentence with torch's `conv1d`."""
     right = 0 if layer.causal else layer.kernel_size // 2
     ends = (layer.kernel_size - 1 - right, right)
     weight = layer.depthwise.T[:, None]
@@ -38,9 +38,7 @@ def by_conv1d(layer: SeparableConvTransition, feat: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("kernel_size", "causal"), [(1, False), (3, False), (7, False), (1, True), (2, True), (5, True)]
 )
-def test_transition_the_convolution_runs_along_each_sentence(
-    kernel_size: int, causal: bool
-) -> None:
+def test_separable_conv_equals_conv1d_in_each_sentence(kernel_size: int, causal: bool) -> None:
     layer = randomised(SeparableConvTransition(6, 9, kernel_size=kernel_size, causal=causal))
     feat = normal(7, 6)
     inputs = [feat, *layer.parameters()]
@@ -51,7 +49,7 @@ def test_transition_the_convolution_runs_along_each_sentence(
     assert_same([layer(Causal().graph(LENGTHS), feat)], [expected])
 
 
-def test_transition_the_positionwise_formula() -> None:
+def test_positionwise_transition_equals_its_formula() -> None:
     layer, feat = randomised(PositionwiseTransition(6, 9, activation=nn.Tanh())), normal(7, 6)
     first, last = layer.layers[0], layer.layers[-1]
     hidden = torch.tanh(feat @ first.weight.T + first.bias)
@@ -64,7 +62,7 @@ LAYERS = [PositionwiseTransition, SeparableConvTransition]
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_transition_relu_and_no_dropout_unless_told_otherwise(kind: type) -> None:
+def test_transition_defaults_are_relu_without_dropout(kind: type) -> None:
     assert isinstance(kind(6, 9).layers[1], nn.ReLU)
     feat = normal(7, 6, dtype=torch.float32)
     plain, dropping = kind(6, 9), kind(6, 9, dropout=0.5)
@@ -75,25 +73,27 @@ def test_transition_relu_and_no_dropout_unless_told_otherwise(kind: type) -> Non
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_transition_parameters_are_drawn_anew(kind: type) -> None:
+def test_transition_reset_parameters_changes_all(kind: type) -> None:
     layer = randomised(kind(6, 9))
     before = [parameter.clone() for parameter in layer.parameters()]
     layer.reset_parameters()
     assert not any(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
 
 
-def test_transition_operations_of_one_node() -> None:
+def test_transition_node_flops() -> None:
     assert PositionwiseTransition(6, 9).node_flops == 4 * 6 * 9
-    assert SeparableConvTransition(6, 9, kernel_size=5).node_flops == 4 * 6 * 9 + 2 * 5 * 6
+    layer = SeparableConvTransition(6, 9, kernel_size=5)
+    assert layer.node_flops == 4 * 6 * 9 + 2 * 5 * 6
+    assert "kernel_size=5, causal=False" in repr(layer)
 
 
 @pytest.mark.parametrize(("kernel_size", "causal"), [(0, False), (4, False), (-1, True), (0, True)])
-def test_transition_kernels_that_cannot_be(kernel_size: int, causal: bool) -> None:
+def test_separable_conv_refuses_kernel_sizes(kernel_size: int, causal: bool) -> None:
     with pytest.raises(ValueError, match=f"at least 1, got {kernel_size}"):
         SeparableConvTransition(6, 9, kernel_size=kernel_size, causal=causal)
 
 
-def test_transition_a_convolution_reads_all_nodes() -> None:
+def test_separable_conv_needs_the_features_of_all_nodes() -> None:
     with pytest.raises(ValueError, match="feat has 4 rows; the graph has 7 nodes"):
         SeparableConvTransition(6, 9)(GRAPH, normal(4, 6), frontier=SOME)
 
@@ -108,13 +108,8 @@ def test_transition_a_convolution_reads_all_nodes() -> None:
     ],
     ids=["rows", "intervals", "graph", "composed"],
 )
-def test_transition_a_convolution_runs_along_tokens_alone(graph: DGLGraph | EdgeLayout) -> None:
+def test_separable_conv_refuses_nodes_that_are_not_tokens(graph: DGLGraph | EdgeLayout) -> None:
     step = UniversalTransformerStep(MultiHeadAttention(6, 2), SeparableConvTransition(6, 9))
     layer = AdaptiveRecurrence(step.double(), max_steps=2)
     with pytest.raises(ValueError, match="nodes that are not tokens: use PositionwiseTransition"):
         layer(graph, normal(7, 6))
-
-
-def test_transition_repr() -> None:
-    layer = SeparableConvTransition(6, 9, kernel_size=4, causal=True)
-    assert "kernel_size=4, causal=True" in repr(layer)
