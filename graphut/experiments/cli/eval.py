@@ -60,8 +60,8 @@ def main(argv: Sequence[str]) -> int:
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
-    # Read the digest before the weights: if a run that still trains replaces them in between, the
-    # evaluation is recognised as that of another model.
+    # Read the digest before the weights: if training replaces them in between, the digest does not
+    # match the evaluated weights, and the evaluation is recognised as outdated.
     digest = model_digest(folder) if data is None else None
     model = run.trained_model(target)
     if "evaluation_rule" in changed:
@@ -110,9 +110,8 @@ def evaluate_set(
 ) -> None:
     """Print the evaluation of a model on a set, write it into the run's folder and append it.
 
-    `changed` has the settings of the model that differ from those of the run. The file in the
-    folder names the model by the `digest` of its weights; without a digest it is not written, and
-    rows are appended only if `files` names any.
+    `changed` has the settings that were changed for the evaluation. The file in the folder names
+    the model by the `digest` of its weights, and is not written without a digest.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)

@@ -17,9 +17,9 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     out = Path(arguments.out)
     if out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"a report is a page of HTML: let {out} end with .html")
+        raise ValueError(f"a report is an HTML page: the name must end with .html; got {out}")
     if not out.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {out}: make its folder, or name another")
+        raise FileNotFoundError(f"cannot write {out}: its folder does not exist")
     report = run_report(Run.open(arguments.folder), pick_device(arguments.device))
     write_atomically(out, report.encode())
     print(out)
@@ -29,10 +29,10 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="graphut report",
-        description="Write a report of a run into one file that any browser opens: what was "
-        "trained and how, results by length and difficulty, examples with their steps and their "
-        "attention, where the depth goes, the work saved, and how to make the run again. The run "
-        "must have been evaluated, as it is at its end or by graphut eval.",
+        description="Write a report of a run into one HTML file: options, training curves, metrics "
+        "by length and difficulty, examples with their steps and attention, depth, operations, and "
+        "the commands that repeat the run. The run must have been evaluated, either at the end of "
+        "training or by graphut eval.",
     )
     option = parser.add_argument
     option("folder", metavar="FOLDER", help="the folder of a run")

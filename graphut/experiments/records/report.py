@@ -264,7 +264,7 @@ def _machines(record: RunRecord) -> _Table:
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Table:
-    """Return a table of values, in which floats have four digits."""
+    """Return a table of values; floats are shown with four significant digits."""
     cells = [[*map(_text, row)] for row in rows]
     return _Table(caption, [name.replace("_", " ") for name in head], cells)
 

@@ -128,7 +128,7 @@ def test_results_file_is_checked_before_the_work(
     table.write_text("a,a\n")
     argv = ["train", "sort", *TINY, "--out", str(tmp_path / "run"), "--results"]
     assert "runs.csv is not a table of results" in refusal(*argv, str(table))
-    assert "make its folder" in refusal(*argv, str(tmp_path / "nowhere" / "runs.csv"))
+    assert "its folder does not exist" in refusal(*argv, str(tmp_path / "nowhere" / "runs.csv"))
     assert not (tmp_path / "run").exists()
 
 

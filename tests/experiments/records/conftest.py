@@ -11,14 +11,14 @@ from tests.experiments.records.tiny import TINY_PRESETS
 
 @pytest.fixture(autouse=True)
 def presets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Presets that no one else changes."""
+    """Replace the presets by tiny ones."""
     for task, known in TINY_PRESETS.items():
         monkeypatch.setitem(TASK_PRESETS, task, known)
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Tiny runs of the task sort, to look at and not to change."""
+    """Return the folders of two tiny runs of the task sort, which tests must not change."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASK_PRESETS, "sort", TINY_PRESETS["sort"])

@@ -1,4 +1,4 @@
-"""The text, the tables and the data of a page of HTML."""
+"""A parser of HTML reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """The tables of a page by their captions, its headings, pictures, links and text."""
+    """The tables (by caption), headings, pictures, links and text of an HTML page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
