@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
 from pathlib import Path
 
 from graphut._files import write_atomically
-from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.options import Parser
+from graphut.experiments.cli.device import pick_device
 from graphut.experiments.records.report import run_report
 from graphut.experiments.training import Run
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Write the report of a run."""
-    arguments = _parser().parse_args(argv)
     out = Path(arguments.out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"a report is an HTML page: the name must end with .html; got {out}")
@@ -24,18 +22,3 @@ def main(argv: Sequence[str]) -> int:
     write_atomically(out, report.encode())
     print(out)
     return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="graphut report",
-        description="Write a report of a run into one HTML file: options, training curves, metrics "
-        "by length and difficulty, examples with their steps and attention, depth, operations, and "
-        "the commands that repeat the run. The run must have been evaluated, either at the end of "
-        "training or by graphut eval.",
-    )
-    option = parser.add_argument
-    option("folder", metavar="FOLDER", help="the folder of a run")
-    option("--out", metavar="FILE", required=True, help="the report: .html")
-    add_device(parser)
-    return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from graphut._files import explain_write_errors
-from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.options import Parser, add_options, build, check_options, field_names
+from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.options import build, check_options, field_names
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import (
     AttentionTable,
@@ -18,7 +19,6 @@ from graphut.experiments.training.generation import (
     attention_tables,
     padded,
 )
-from graphut.experiments.training.learners import LEARNERS
 from graphut.plotting import animate_frontier, draw_attention, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import check_picture_path, new_figure, save_figure, shortened
@@ -39,9 +39,9 @@ class _Picture(NamedTuple):
     draw: Callable[[SubFigure], object]
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Draw how a model thinks about a text."""
-    options = vars(_parser().parse_args(argv))
+    options = vars(arguments)
     folder, text, out, device, what = (
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
     )
@@ -134,26 +134,3 @@ def _arranged(text: str, answer: str, rows: Sequence[Sequence[_Picture]]) -> Fig
 
 def _width(row: Sequence[_Picture]) -> float:
     return sum(picture.size[0] for picture in row)
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="graphut show",
-        description="Draw how a model thinks about a text: the steps of each token with the "
-        "probabilities of halting, and the attention of each step and head.",
-    )
-    option = parser.add_argument
-    option("folder", metavar="FOLDER", help="the folder of a run")
-    option("text", metavar="TEXT", help="what to answer, as for graphut generate")
-    help = (
-        "the picture: .png, .pdf or .svg; or .gif, an animation of who is active in each step, in "
-        "the decoder if there is one"
-    )
-    option("--out", metavar="FILE", required=True, help=help)
-    help = "what to draw: ponder, attention or all (default: all)"
-    option("--draw", choices=("ponder", "attention", "all"), help=help)
-    add_device(parser)
-    group = parser.add_argument_group("where the model writes")
-    for learner in LEARNERS.values():
-        add_options(group, learner.generation_kind)
-    return parser

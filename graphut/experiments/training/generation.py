@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from shutil import get_terminal_size
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
+from graphut.experiments.generation_options import GenerationOptions
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import in_batches
 from graphut.models import UniversalTransformer, UniversalTransformerLM
-from graphut.models.checked_config import option
 from graphut.models.outputs import Generation
 from graphut.nn import Ponder
 from graphut.sentences import BOS, EOS
@@ -74,33 +72,6 @@ def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
 def padded(names: Sequence[str], nodes: int) -> list[str]:
     """Return the names of tokens, and stars for nodes that are not tokens."""
     return [*names, *["*"] * (nodes - len(names))]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoOptions:
-    """The options of a model that does not write."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerationOptions:
-    """The options of a model that writes: greedily, unless something else is asked for."""
-
-    max_length: int = option(100, "tokens of an output at most, <eos> included")
-    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy")
-    length_penalty: float = option(0.6, "of beam search: more favours longer outputs")
-    temperature: float | None = option(
-        None, "draw tokens instead of taking the likeliest; below 1 sharpens"
-    )
-    top_p: float | None = option(
-        None, "draw among the likeliest tokens that have this probability together"
-    )
-    seed: int = option(0, "of draws")
-
-    def for_model(self) -> dict[str, Any]:
-        """Return the keyword arguments of `model.generate`."""
-        options = asdict(self)
-        generator = torch.Generator().manual_seed(options.pop("seed"))
-        return {**options, "generator": generator}
 
 
 def generate(

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from graphut.experiments.generation_options import NoOptions
 from graphut.experiments.tasks import Task, Vocabularies
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.generation import GeneratedText, NoOptions, PonderedPart
+from graphut.experiments.training.generation import GeneratedText, PonderedPart
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import Ponder

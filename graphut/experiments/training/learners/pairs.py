@@ -12,13 +12,13 @@ import torch
 
 from graphut._dgl import DGLGraph
 from graphut.attention.layout import upload
+from graphut.experiments.generation_options import EVALUATION_OPTIONS, GenerationOptions
 from graphut.experiments.tasks import Pair, PairTask, Vocabularies
 from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.tasks.pairs import read_pairs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
-    GenerationOptions,
     PonderedPart,
     decoder_part,
     generate,
@@ -54,7 +54,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     task_kind = PairTask
     model_kind = UniversalTransformer
     generation_kind = GenerationOptions
-    evaluation_options = ("beam_size", "length_penalty")
+    evaluation_options = EVALUATION_OPTIONS
     from_task = ("source_vocab", "target_vocab")
     example: ClassVar[str] = "sequence"
     metric_meanings: ClassVar[Mapping[str, str]] = {

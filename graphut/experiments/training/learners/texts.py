@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from graphut.experiments.generation_options import GenerationOptions
 from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
     GeneratedText,
-    GenerationOptions,
     PonderedPart,
     decoder_part,
     generate,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphut.experiments.generation_options import NoOptions
 from graphut.experiments.tasks import Passage
 from graphut.experiments.training import Evaluation, Trainer, TrainingConfig, evaluate
-from graphut.experiments.training.generation import NoOptions
 from graphut.experiments.training.learners import passages as module
 from graphut.experiments.training.learners.passages import (
     PassageLearner,

@@ -7,9 +7,9 @@ from statistics import mean, pstdev
 import pytest
 import torch
 
+from graphut.experiments.generation_options import NoOptions
 from graphut.experiments.tasks import Question
 from graphut.experiments.training import Evaluation, Trainer, TrainingConfig, evaluate
-from graphut.experiments.training.generation import NoOptions
 from graphut.experiments.training.learners import questions as module
 from graphut.experiments.training.learners.questions import (
     QuestionLearner,
