@@ -20,7 +20,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
-from graphut.experiments.tasks.graph_files import asking, read_graphs
+from graphut.experiments.tasks.graph_files import keep_labels, read_graphs
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import GeneratedText, PonderedPart, steps_table
 from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome
@@ -482,7 +482,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         graphs = [file.labelled(kinds, answers, config.num_feats) for file in files]
         if at == "node":
             pairs = zip(graphs, files, strict=True)
-            graphs = [asking(graph, file.asked_in("test")) for graph, file in pairs]
+            graphs = [keep_labels(graph, file.mask_of("test")) for graph, file in pairs]
         asked = [graph for graph in graphs if (graph.labels >= 0).any()]
         if not asked:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
