@@ -15,14 +15,10 @@ from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_problems import GraphBFS, GraphDistance
-from graphut.experiments.training.learners import graphs as module
-from graphut.experiments.training.learners.graphs import (
-    GraphBatch,
-    GraphLearner,
-    needed_flops,
-    score_graphs,
-    step_losses,
-)
+from graphut.experiments.training.learners import graph_scores as module
+from graphut.experiments.training.learners.graph_batch import GraphBatch, step_losses
+from graphut.experiments.training.learners.graph_scores import needed_flops, score_graphs
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.wording import flag
 from graphut.models import UniversalGraphTransformer
 from graphut.nn import AdaptiveRecurrence, EventDriven, ScheduledHalting
@@ -91,8 +87,8 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
     assert outcome.loss.item() == pytest.approx(-np.mean(likely), abs=1e-5)
     assert (int(outcome.right), outcome.labels) == (sum(right), len(right))
     scores = score_graphs(model, graphs)
-    asked = ~np.isnan(scores.right)
-    assert scores.right[asked].tolist() == right
+    asked = ~np.isnan(scores.correct)
+    assert scores.correct[asked].tolist() == right
     assert scores.log_probability[asked].tolist() == pytest.approx(likely, abs=1e-5)
     metrics = scores.metrics()
     assert metrics["accuracy"] == pytest.approx(np.mean(right))
@@ -117,7 +113,7 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     for rows in output.steps:
         now = now.clone()
         now[rows.nodes] = rows.states
-        loss, right = batch.judge(model, model.read_out(batch.layout, now))
+        loss, right = batch.answer_losses(model, model.read_out(batch.layout, now))
         for node, share, p in zip(rows.nodes, rows.weights, rows.probability, strict=True):
             answer = graph_of_node[node] if answer_at == "graph" else node  # all are asked
             losses = losses + loss[answer] * (share if step_loss == "weighted" else 1)
@@ -189,7 +185,7 @@ def test_losses_of_late_rounds_auxiliary_target_and_change(max_steps: int) -> No
                 c = sum((rows.states[node] - steps[number - 1].states[node]) ** 2) / 16
                 change.append(c / (c + 0.04))
         if number >= 2:
-            losses.append(batch.judge(model, model.read_out(batch.layout, rows.states))[0])
+            losses.append(batch.answer_losses(model, model.read_out(batch.layout, rows.states))[0])
     outcome = LEARNER.outcome(model, graphs, 0.0)
     assert outcome.counts == LEARNER.counts(model, graphs)
     assert outcome.counts["depth"] == outcome.counts["change"] - 1 == len(batch.depth) - 1
@@ -207,7 +203,9 @@ def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
     logs = model(batch.layout, batch.nodes).logits.log_softmax(-1)
     wanted = -(0.7 * logs.gather(1, batch.labels[:, None])[:, 0] + 0.3 * logs.mean(1)).mean()
     torch.testing.assert_close(LEARNER.outcome(model, graphs, 0.3).total_loss(0.0), wanted)
-    with pytest.raises(ValueError, match=r"where edges answer it is 0, not 0\.3"):
+    with pytest.raises(
+        ValueError, match=r"label_smoothing must be 0 for answers at edges, but it is 0\.3"
+    ):
         LEARNER.outcome(make_model(TASKS["edge"]), TASKS["edge"].test, 0.3)
 
 
@@ -215,10 +213,10 @@ def test_scores_leave_out_nodes_that_are_not_asked() -> None:
     model, graphs = make_model(TASKS["node"]), TASKS["node"].test
     first = [g._replace(labels=np.where(np.arange(len(g.nodes)) > 0, -1, g.labels)) for g in graphs]
     found = score_graphs(model, first)
-    assert (~np.isnan(found.right)).sum() == len(graphs) < len(found.steps)
+    assert (~np.isnan(found.correct)).sum() == len(graphs) < len(found.steps)
     none = [graph._replace(labels=np.full(len(graph.nodes), -1)) for graph in graphs]
     assert LEARNER.outcome(model, none, 0.0).total_loss(0.0) == 0
-    with pytest.raises(ValueError, match="no node of the graphs has an answer"):
+    with pytest.raises(ValueError, match="no node of the graphs has a label"):
         score_graphs(model, none)
 
 
@@ -228,7 +226,7 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
     for row in scores.by_depth():
         here = (scores.depth >= row["from"]) & (scores.depth <= row["to"])
         assert row["nodes"] == here.sum()
-        assert row["accuracy"] == pytest.approx(scores.right[here].mean())
+        assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
         assert row["steps"] == pytest.approx(scores.steps[here].mean())
     assert sum(row["nodes"] for row in scores.by_depth()) == len(scores.depth)
     groups = {row["group"]: row["nodes"] for row in scores.by_group()}
@@ -236,7 +234,7 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
         np.mean(
             [
                 r
-                for r, g in zip(scores.right, scores.graph, strict=True)
+                for r, g in zip(scores.correct, scores.graph, strict=True)
                 if scores.groups[g] == "near"
             ]
         )
@@ -337,7 +335,10 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
     assert "oak" in capsys.readouterr().err
     assert main(["generate", run, "a b"]) == 2
-    assert "a graph cannot be typed: graphut eval FOLDER --data FILE" in capsys.readouterr().err
+    assert (
+        "graphut generate reads texts, not graphs: use graphut eval FOLDER"
+        in capsys.readouterr().err
+    )
     assert main(["show", run, "a b", "--out", str(tmp_path / "a.png")]) == 2
     assert "graphs are no texts" in capsys.readouterr().err
 
@@ -352,8 +353,9 @@ def test_answer_marks_the_nodes_that_are_wrong(answer_at: str, layer: str) -> No
     for graph, found in zip(graphs, answers, strict=True):
         right = alone(model, graph)[1] if answer_at != "graph" else None
         scores = score_graphs(model, [graph])
-        assert found.answer == f"{int(scores.asked.sum())} of {len(scores.asked)} answers are right"
-        assert found.is_right == bool(scores.asked.all())
+        count = int(scores.answers.sum())
+        assert found.answer == f"{count} of {len(scores.answers)} answers are correct"
+        assert found.is_right == bool(scores.answers.all())
         [part] = found.parts
         kinds = [task.node_kinds.symbols[kind] for kind in graph.nodes]
         marks = [" (wrong)" if right is not None and not ok else "" for ok in right or graph.nodes]
@@ -375,12 +377,12 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     task, config = TASKS["node"], SimpleNamespace(answer_at="node", num_feats=0)
     [found] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
     assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
-    with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
+    with pytest.raises(ValueError, match="graphs with answers at edges cannot be read"):
         LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
         LEARNER.read(str(tmp_path), others, config, task)
-    with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
+    with pytest.raises(ValueError, match="has labels of nodes, but the run answers for each graph"):
         LEARNER.read(str(tmp_path), task.vocabularies, SimpleNamespace(answer_at="graph"), task)
     networkx.set_node_attributes(graph, {n: n > 1 for n in graph}, "test_mask")
     (tmp_path / "masked").mkdir()
