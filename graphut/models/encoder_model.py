@@ -14,7 +14,7 @@ from graphut.models.nodes import SentenceNodes
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
 from graphut.nn.loop_state import FrontierRows
-from graphut.topology import node_positions, parse, token_nodes
+from graphut.topology import parse, token_nodes
 
 
 class Encoded(NamedTuple):
@@ -59,16 +59,16 @@ class EncoderModel(AdaptiveModel):
         the number of nodes of each text.
         """
         last = lengths.cumsum(0) - 1
-        position = node_positions(self.topology, lengths)
-        nodes = SentenceNodes(self.topology, lengths, position.new_empty(0), position)
+        no_tokens = lengths.new_empty(0)
+        nodes = SentenceNodes.from_tokens(no_tokens, lengths, self.topology)
+        position = nodes.position
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
         elif self.config.positions == "fixed":
             own = token_nodes(self.topology, lengths)[last]
             position = position.index_fill(0, own, self.config.max_length)
-        layout = nodes.checked_layout(self.topology.layout(lengths))
         position = nodes.positions(self._drawn_positions(lengths), position)
-        layout, position, last = upload([layout, position, last], self.device)
+        layout, position, last = upload([nodes.layout, position, last], self.device)
         out, ponder, *more = self.encoder(
             layout,
             nodes.first_states(feat),

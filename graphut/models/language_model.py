@@ -18,8 +18,8 @@ from graphut.models.generative_model import GenerativeModel
 from graphut.models.nodes import SentenceNodes
 from graphut.models.outputs import Generation, LMOutput
 from graphut.models.recurrence import make_recurrence
-from graphut.sentences import BOS, EOS, Sentences, causal_layout, flatten, insert_token
-from graphut.topology import node_positions, parse
+from graphut.sentences import BOS, EOS, Sentences, flatten, insert_token
+from graphut.topology import parse
 
 
 class UniversalTransformerLM(GenerativeModel):
@@ -72,8 +72,7 @@ class UniversalTransformerLM(GenerativeModel):
             vocabulary, or a text, with its `eos`, is longer than `config.max_length`.
         """
         nodes, labels = self._read(texts, ends)
-        layout = nodes.checked_layout(causal_layout(self.topology, nodes.lengths))
-        layout, token, labels = upload([layout, nodes.token, labels], self.device)
+        layout, token, labels = upload([nodes.layout, nodes.token, labels], self.device)
         feat = nodes.first_states(self._embed(self.embedding, token))
         # Positions are drawn after dropout, so that old seeds still give the same runs.
         positions = nodes.positions(self._drawn_positions(nodes.lengths))
@@ -139,5 +138,4 @@ class UniversalTransformerLM(GenerativeModel):
         self._check_length(int(lengths.max()), "a text, with its <eos>," if ends else "a text")
         fed = tokens.roll(1)
         fed[starts(lengths)] = BOS
-        position = node_positions(self.topology, lengths)
-        return SentenceNodes(self.topology, lengths, fed, position), tokens
+        return SentenceNodes.from_tokens(fed, lengths, self.topology, causal=True), tokens

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout
+from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.ragged import starts
-from graphut.sentences import NO_TOKEN, token_lengths
-from graphut.topology import Topology, token_nodes, with_extra_nodes
+from graphut.sentences import DECODE, ENCODE, NO_TOKEN, causal_layout, token_lengths
+from graphut.topology import Topology, node_positions, token_nodes, with_extra_nodes
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceNodes:
-    """The nodes of all sources, or of all targets, of a batch.
+    """The nodes of all sources, or of all targets, of a batch, and the edges between them.
 
     The tensors are on the CPU. A model uploads what it needs to its device in one transfer.
     """
@@ -25,6 +25,22 @@ class SentenceNodes:
     lengths: Tensor  # (batch,) int64, the number of tokens of each sentence
     token: Tensor  # (num_tokens,) int64
     position: Tensor  # (num_nodes,)
+    layout: EdgeLayout
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if a node has no in-edge."""
+        if self.layout.has_empty_rows:
+            node = int((self.layout.in_degrees == 0).nonzero()[0])
+            first = starts(self.layout.dst_lengths)
+            raise no_in_edge(self.topology, node - int(first[first <= node].max()))
+
+    @classmethod
+    def from_tokens(
+        cls, token: Tensor, lengths: Tensor, topology: Topology, *, causal: bool = False
+    ) -> SentenceNodes:
+        """Return the nodes of flattened sentences; with `causal`, check the topology."""
+        layout = causal_layout(topology, lengths) if causal else topology.layout(lengths)
+        return cls(topology, lengths, token, node_positions(topology, lengths), layout)
 
     @classmethod
     def from_graph(cls, graph: DGLGraph, side: str, topology: Topology) -> SentenceNodes:
@@ -47,20 +63,12 @@ class SentenceNodes:
                 f"the {side} nodes of the graph do not fit the model's topology "
                 f"{str(topology)!r}: make the graph with the model's own sentence_graph"
             )
-        return cls(topology, lengths, data["token"][is_token], data["position"])
+        layout = as_layout(graph, (ENCODE if side == "source" else DECODE)[1])
+        return cls(topology, lengths, data["token"][is_token], data["position"], layout)
 
     def first_states(self, embedded: Tensor) -> Tensor:
         """Return the initial states `(num_nodes, d)`, given the embedded tokens."""
         return with_extra_nodes(self.topology, embedded, self.lengths)
-
-    def checked_layout(self, layout: EdgeLayout) -> EdgeLayout:
-        """Return the layout; raise `ValueError` if a node has no in-edge."""
-        if layout.has_empty_rows:
-            node = int((layout.in_degrees == 0).nonzero()[0])
-            first = starts(layout.dst_lengths)
-            number = node - int(first[first <= node].max())
-            raise no_in_edge(self.topology, number)
-        return layout
 
     def select_tokens(self, rows: Tensor) -> Tensor:
         """Select the rows of tokens from a table with one row per node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,30 +26,14 @@ from graphut.sentences import (
     BOS,
     EOS,
     Sentences,
-    causal_layout,
     flatten_sources,
     flatten_targets,
     insert_token,
     sentence_graph,
     shift_targets,
 )
-from graphut.topology import node_positions, parse
+from graphut.topology import parse
 from graphut.topology.cross import cross_layout, cross_topology
-
-
-class _Source(NamedTuple):
-    """The source side of a batch."""
-
-    nodes: SentenceNodes
-    layout: EdgeLayout
-
-
-class _Target(NamedTuple):
-    """The target side of a batch."""
-
-    nodes: SentenceNodes
-    layout: EdgeLayout
-    cross: EdgeLayout  # from source nodes to target nodes
 
 
 class UniversalTransformer(GenerativeModel):
@@ -105,9 +89,9 @@ class UniversalTransformer(GenerativeModel):
         See `graphut.sentence_graph`. Sources get `<bos>` and `<eos>` if the configuration says so.
         Raise `ValueError` if a sentence is longer than `config.max_length`.
         """
-        token, lengths = self._read_sources(sources)
+        token, lengths = self._flatten_sources(sources)
         if targets is not None:
-            self._read_targets(targets, len(lengths))
+            self._flatten_targets(targets, len(lengths))
         return sentence_graph(
             token.split(lengths.tolist()),
             targets,
@@ -144,31 +128,21 @@ class UniversalTransformer(GenerativeModel):
             than `config.max_length`.
         """
         if isinstance(graph, DGLGraph):
-            read_source, read_target = self._read_graph(graph)
+            source, target, cross = self._read_graph(graph)
         elif targets is None:
             raise TypeError(
                 "the model takes a graph from its sentence_graph(sources, targets), or sources and "
                 f"targets; got a {type(graph).__name__} alone"
             )
         else:
-            read_source = self._source_of(graph)
-            read_target = self._target_of(targets, read_source.nodes.lengths)
-        source, target = read_source.nodes, read_target.nodes
+            source = self._read_sources(graph)
+            target, cross = self._read_targets(targets, source.lengths)
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
-        layout, token, source_positions, *of_target = upload(
-            [
-                read_source.layout,
-                source.token,
-                self._source_positions(source, drawn),
-                read_target.layout,
-                target.token,
-                target.positions(drawn),
-                read_target.cross,
-            ],
-            self.device,
-        )
-        memory, encoder = self._encode(source, layout, token, source_positions, get_attention)
-        layout, token, positions, cross = of_target
+        of_source = [source.layout, source.token, self._source_positions(source, drawn)]
+        of_target = [target.layout, target.token, target.positions(drawn), cross]
+        sent = upload([*of_source, *of_target], self.device)
+        memory, encoder = self._encode(source, sent[:3], get_attention)
+        layout, token, positions, cross = sent[3:]
         out, decoder, *_ = self.decoder(
             layout,
             target.first_states(self._embed(self.target_embedding, token)),
@@ -180,9 +154,9 @@ class UniversalTransformer(GenerativeModel):
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
-        nodes, layout = self._source_of(sequences)
-        read = upload([layout, nodes.token, self._source_positions(nodes, None)], self.device)
-        memory, ponder = self._encode(nodes, *read)
+        nodes = self._read_sources(sequences)
+        of_source = [nodes.layout, nodes.token, self._source_positions(nodes, None)]
+        memory, ponder = self._encode(nodes, upload(of_source, self.device))
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
         embed = partial(self._embed, self.target_embedding)
         sentences = torch.arange(len(nodes.lengths))
@@ -199,13 +173,9 @@ class UniversalTransformer(GenerativeModel):
         return replace(answer, encoder=output.encoder, decoder=output.decoder)
 
     def _encode(
-        self,
-        source: SentenceNodes,
-        layout: EdgeLayout,
-        token: Tensor,
-        positions: Tensor,
-        get_attention: bool = False,
+        self, source: SentenceNodes, uploaded: Sequence[Any], get_attention: bool = False
     ) -> tuple[Tensor, Ponder]:
+        layout, token, positions = uploaded
         out, ponder, *_ = self.encoder(
             layout,
             source.first_states(self._embed(self.source_embedding, token)),
@@ -227,13 +197,16 @@ class UniversalTransformer(GenerativeModel):
         end = source.expand(source.lengths + 1 - 2 * first) - start
         return torch.stack([source.positions(drawn, start), source.positions(drawn, end)], 1)
 
-    def _read_graph(self, graph: DGLGraph) -> tuple[_Source, _Target]:
+    def _read_graph(self, graph: DGLGraph) -> tuple[SentenceNodes, SentenceNodes, EdgeLayout]:
+        """Return the source nodes, the target nodes and the cross edges of a graph."""
         if "target" not in graph.ntypes:
             raise ValueError("the graph has no target nodes: give sentence_graph the targets")
         source = SentenceNodes.from_graph(graph, "source", self.encoder_topology)
         target = SentenceNodes.from_graph(graph, "target", self.decoder_topology)
         for nodes, side in ((source, "source"), (target, "target")):
             self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
+        self._check_tokens(source.token, self.source_embedding, "source token")
+        self._check_tokens(target.token, self.target_embedding, "target token")
         if self.config.add_bos_eos:
             first = starts(source.lengths)
             ends = source.token[first] == BOS, source.token[first + source.lengths - 1] == EOS
@@ -242,40 +215,27 @@ class UniversalTransformer(GenerativeModel):
                     "a source in the graph does not begin with <bos> and end with <eos>, as "
                     "add_bos_eos requires: make the graph with the model's own sentence_graph"
                 )
-        cross = as_layout(graph, "cross")
-        return (
-            self._source(source, as_layout(graph, "encode")),
-            self._target(target, as_layout(graph, "decode"), cross),
-        )
+        return source, target, as_layout(graph, "cross")
 
-    def _source_of(self, sources: Sentences) -> _Source:
-        token, lengths = self._read_sources(sources)
-        topology = self.encoder_topology
-        nodes = SentenceNodes(topology, lengths, token, node_positions(topology, lengths))
-        return self._source(nodes, topology.layout(lengths))
+    def _read_sources(self, sources: Sentences) -> SentenceNodes:
+        token, lengths = self._flatten_sources(sources)
+        self._check_tokens(token, self.source_embedding, "source token")
+        return SentenceNodes.from_tokens(token, lengths, self.encoder_topology)
 
-    def _target_of(self, targets: Sentences, src_lengths: Tensor) -> _Target:
-        token, _, lengths = shift_targets(*self._read_targets(targets, len(src_lengths)))
-        topology = self.decoder_topology
-        nodes = SentenceNodes(topology, lengths, token, node_positions(topology, lengths))
+    def _read_targets(
+        self, targets: Sentences, src_lengths: Tensor
+    ) -> tuple[SentenceNodes, EdgeLayout]:
+        """Return the target nodes and the cross edges."""
+        target, lengths = self._flatten_targets(targets, len(src_lengths))
+        self._check_tokens(target, self.target_embedding, "target token")
+        token, _, lengths = shift_targets(target, lengths)
+        encoder, decoder = self.encoder_topology, self.decoder_topology
         cross = cross_layout(
-            self.cross_topology,
-            lengths,
-            src_lengths,
-            decoder=topology,
-            encoder=self.encoder_topology,
+            self.cross_topology, lengths, src_lengths, decoder=decoder, encoder=encoder
         )
-        return self._target(nodes, causal_layout(topology, lengths), cross)
+        return SentenceNodes.from_tokens(token, lengths, decoder, causal=True), cross
 
-    def _source(self, nodes: SentenceNodes, layout: EdgeLayout) -> _Source:
-        self._check_tokens(nodes.token, self.source_embedding, "source token")
-        return _Source(nodes, nodes.checked_layout(layout))
-
-    def _target(self, nodes: SentenceNodes, layout: EdgeLayout, cross: EdgeLayout) -> _Target:
-        self._check_tokens(nodes.token, self.target_embedding, "target token")
-        return _Target(nodes, nodes.checked_layout(layout), cross)
-
-    def _read_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
+    def _flatten_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
         """Return all source tokens, with `<bos>` and `<eos>` if configured, and the lengths."""
         token, lengths = flatten_sources(sources)
         if self.config.add_bos_eos:
@@ -284,8 +244,8 @@ class UniversalTransformer(GenerativeModel):
         self._check_length(int(lengths.max()), "a source sentence")
         return token, lengths
 
-    def _read_targets(self, targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
-        """Return all target tokens and the number of tokens of each target."""
+    def _flatten_targets(self, targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
+        """Return all target tokens and the lengths, without `<bos>` and `<eos>`."""
         token, lengths = flatten_targets(targets, sources)
         self._check_length(int(lengths.max()) + 1, "a target sentence")
         return token, lengths
