@@ -1,7 +1,8 @@
-"""Small models with random weights, whose tokens halt at different steps."""
+"""Small models with random weights, whose nodes halt at different steps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +13,20 @@ from torch import Tensor
 from graphut.models import (
     UniversalTransformer,
     UniversalTransformerClassifier,
-    UniversalTransformerClassifierConfig,
     UniversalTransformerConfig,
+    UniversalTransformerLM,
+    UniversalTransformerPointer,
 )
 from graphut.models.outputs import Generation
 from graphut.sentences import EOS
 from graphut.topology import Topology
+from tests.helpers import covering
 from tests.nn.cases import randomised
 
 VOCABULARY = 7
 SOURCES = [[3, 2, 5, 4], [6], [2, 2, 5, 3, 4, 6]]
 TARGETS = [[2, 4, 3], [], [5, 5, 6, 2, 3]]
+SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 12, "max_steps": 5}
 SEARCHES: list[dict[str, Any]] = [
     {},
     {"beam_size": 3},
@@ -31,31 +35,138 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
-def small(**options: Any) -> UniversalTransformerConfig:
-    """A small shape."""
-    shape = {"source_vocab": VOCABULARY, "target_vocab": VOCABULARY, "d_model": 8, "num_heads": 2}
-    return UniversalTransformerConfig(**{**shape, "d_hidden": 12, "max_steps": 5, **options})
-
-
-def build_model(seed: int = 10, **options: Any) -> UniversalTransformer:
+def _build(kind: type[Any], seed: int, sizes: dict[str, Any], **options: Any) -> Any:
     """A model in evaluation mode and float64."""
-    model: UniversalTransformer = randomised(UniversalTransformer(small(**options)), seed)
-    scale, bias = (1.5, -0.3) if model.config.norm == "post" else (0.5, -0.6)
-    for part in (model.encoder, model.decoder):
-        if part.halting is not None:
+    config = kind.config_class(**{**SIZES, **sizes, **options})
+    model = randomised(kind(config), seed)
+    scale, bias = (1.5, -0.3) if config.norm == "post" else (0.5, -0.6)
+    for part in (getattr(model, name, None) for name in ("encoder", "decoder")):
+        if part is not None and part.halting is not None:
             part.halting.linear.weight.data.mul_(scale)
             part.halting.linear.bias.data.fill_(bias)
     return model.eval()
 
 
-def logits_of(model: UniversalTransformer) -> torch.Tensor:
-    """What a model says of `SOURCES` and `TARGETS`."""
+def small(**options: Any) -> UniversalTransformerConfig:
+    sizes = {**SIZES, "source_vocab": VOCABULARY, "target_vocab": VOCABULARY}
+    return UniversalTransformerConfig(**{**sizes, **options})
+
+
+def build_model(seed: int = 10, **options: Any) -> UniversalTransformer:
+    sizes = {"source_vocab": VOCABULARY, "target_vocab": VOCABULARY}
+    model: UniversalTransformer = _build(UniversalTransformer, seed, sizes, **options)
+    return model
+
+
+def build_language_model(seed: int = 18, **options: Any) -> UniversalTransformerLM:
+    sizes = {"vocab_size": VOCABULARY}
+    model: UniversalTransformerLM = _build(UniversalTransformerLM, seed, sizes, **options)
+    return model
+
+
+def build_classifier(seed: int = 94, **options: Any) -> UniversalTransformerClassifier:
+    sizes = {"vocab_size": 9, "classes": 4, "longest_sentence": 4}
+    kind = UniversalTransformerClassifier
+    model: UniversalTransformerClassifier = _build(kind, seed, sizes, **options)
+    return model
+
+
+def build_pointer(seed: int = 19, **options: Any) -> UniversalTransformerPointer:
+    sizes = {"vocab_size": VOCABULARY}
+    model: UniversalTransformerPointer = _build(UniversalTransformerPointer, seed, sizes, **options)
+    return model
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, samples for it, and modes that depend on each other in pairs."""
+
+    build: Callable[..., Any]
+    samples: Sequence[Any]
+    modes: dict[str, Any]
+    extra_rows: Sequence[dict[str, Any]] = ()
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        rows = covering(**self.modes)
+        with_extra_nodes = ("star", "(window:1|virtual:2)", "binary_partition:1")
+        return [
+            row
+            for row in [*rows, *self.extra_rows]
+            if row.get("transition") != "sepconv" or row.get("topology") not in with_extra_nodes
+        ]
+
+    def run(self, model: Any, samples: Sequence[Any] | None = None) -> Any:
+        samples = self.samples if samples is None else samples
+        if isinstance(model, UniversalTransformer):
+            return model(*zip(*samples, strict=True))
+        return model(samples)
+
+
+EXTRA: list[dict[str, Any]] = [
+    {"encoder_topology": "star"},
+    {"encoder_topology": "exphormer:2,2@1", "cross_topology": "window:1"},
+    {"encoder_topology": "binary_partition:1", "decoder_topology": "binary_partition:1&causal"},
+    {"encoder_topology": "star", "decoder_topology": "(window:1|virtual:2)&causal"},
+]
+STEP = {
+    "halted": ("copied", "frozen", "stale", "running"),
+    "norm": ("post", "pre"),
+    "transition": ("positionwise", "sepconv"),
+    "adaptive": (True, False),
+}
+TOPOLOGIES = ("complete", "window:1", "star", "(window:1|virtual:2)", "binary_partition:1")
+CASES = {
+    "pairs": Case(
+        build_model,
+        list(zip(SOURCES, TARGETS, strict=True)),
+        STEP
+        | {
+            "decoder_topology": ("causal", "window:2&causal"),
+            "tie_output": (True, False),
+            "share_embeddings": (True, False),
+            "add_bos_eos": (False, True),
+            "source_positions": ("start", "both"),
+        },
+        EXTRA,
+    ),
+    "texts": Case(
+        build_language_model,
+        [[3, 2, 5, 4], [], [6], [2, 2, 5, 3, 4, 6]],
+        STEP
+        | {
+            "topology": ("causal", "window:2&causal"),
+            "scale_by_degree": (False, True),
+            "tie_output": (True, False),
+        },
+    ),
+    "documents": Case(
+        build_classifier,
+        [[[2, 3], [4], [5, 2, 6]], [[8]], [[3, 3, 3, 3], [7, 2]]],
+        STEP
+        | {
+            "positions": ("start", "end", "fixed"),
+            "readout": ("last", "mean"),
+            "topology": TOPOLOGIES,
+        },
+    ),
+    "passages": Case(
+        build_pointer,
+        [[3, 2, 5, 3], [6], [2, 2, 5, 3, 4, 6]],
+        {name: STEP[name] for name in ("halted", "norm", "adaptive")}
+        | {"positions": ("start", "end"), "topology": TOPOLOGIES},
+    ),
+}
+
+
+def logits_of(model: UniversalTransformer) -> Tensor:
+    """The logits for `SOURCES` and `TARGETS`."""
     return model(SOURCES, TARGETS).logits.detach()
 
 
 @dataclass(frozen=True)
 class LatterHalf(Topology):
-    """Causal, but how far a token looks back depends on how long the sentence is."""
+    """Causal, but how far a token looks back depends on the length of the sentence."""
 
     name = "latter_half"
 
@@ -64,21 +175,42 @@ class LatterHalf(Topology):
 
 
 def plain_greedy(model: UniversalTransformer, source: list[int], max_length: int) -> Generation:
-    """Greedy decoding by the forward pass alone, over ever longer targets."""
-    tokens: list[int] = []
-    score, steps = 0.0, []
-    while len(steps) < max_length and tokens[-1:] != [EOS]:
-        logits, encoder, decoder = model([source], [tokens])
-        steps.append(int(decoder.steps[len(tokens)]))  # tokens come before extra nodes
-        likely = logits[-1].log_softmax(-1)
-        tokens.append(1 + int(likely[1:].argmax()))  # bos is never taken
-        score += likely[tokens[-1]].item()
+    """Greedy decoding with the forward pass alone, for longer and longer targets."""
+    tokens, score, steps = _greedy(
+        max_length, lambda tokens: model([source], [tokens]), lambda out: out.decoder.steps
+    )
+    encoder = model([source], [tokens]).encoder.steps[int(model.config.add_bos_eos) :]
     return Generation(
         tokens[: tokens.index(EOS)] if EOS in tokens else tokens,
         score,
         steps,
-        encoder.steps[int(model.config.add_bos_eos) :][: len(source)].tolist(),
+        encoder[: len(source)].tolist(),
     )
+
+
+def greedy_text(model: UniversalTransformerLM, prompt: list[int], max_length: int) -> Generation:
+    """The same for a language model."""
+    tokens, score, steps = _greedy(
+        max_length,
+        lambda tokens: model([[*prompt, *tokens]]),
+        lambda out: out.steps[len(prompt) :],
+    )
+    own = [int(model([prompt[:n]]).steps[-1]) for n in range(len(prompt))]
+    return Generation(tokens[: tokens.index(EOS)] if EOS in tokens else tokens, score, steps, own)
+
+
+def _greedy(
+    max_length: int, run: Callable[[list[int]], Any], steps_of: Callable[[Any], Tensor]
+) -> tuple[list[int], float, list[int]]:
+    tokens: list[int] = []
+    score, steps = 0.0, list[int]()
+    while len(steps) < max_length and tokens[-1:] != [EOS]:
+        output = run(tokens)
+        steps.append(int(steps_of(output)[len(tokens)]))  # tokens come before extra nodes
+        likely = output.logits[-1].log_softmax(-1)
+        tokens.append(1 + int(likely[1:].argmax()))  # bos is never generated
+        score += likely[tokens[-1]].item()
+    return tokens, score, steps
 
 
 def assert_same_generations(found: list[Generation], expected: list[Generation]) -> None:
@@ -88,18 +220,5 @@ def assert_same_generations(found: list[Generation], expected: list[Generation])
 
 
 def seeded(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of `generate`, with a fresh generator for those that draw."""
+    """Options of `generate`, with a new generator for sampling."""
     return {**options, "generator": torch.Generator().manual_seed(0)}
-
-
-def build_classifier(seed: int = 18, **options: Any) -> UniversalTransformerClassifier:
-    """A small model with random weights and masks, in evaluation mode and float64."""
-    shape = {"vocab_size": 9, "classes": 4, "d_model": 8, "num_heads": 2}
-    config = UniversalTransformerClassifierConfig(
-        **{**shape, "d_hidden": 12, "max_steps": 5, "longest_sentence": 4, **options}
-    )
-    model: UniversalTransformerClassifier = randomised(UniversalTransformerClassifier(config), seed)
-    if model.encoder.halting is not None:
-        model.encoder.halting.linear.weight.data.mul_(1.5 if config.norm == "post" else 0.5)
-        model.encoder.halting.linear.bias.data.fill_(-0.3)
-    return model.eval()

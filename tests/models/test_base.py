@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,20 @@ from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer, load
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
-from graphut.nn import Convergence, EventDriven, FixedDepth, Global, PonderNet, Quantile, Threshold
-from tests.helpers import assert_same
+from graphut.nn import (
+    ACT,
+    Convergence,
+    EventDriven,
+    FixedDepth,
+    Global,
+    Ponder,
+    PonderNet,
+    Quantile,
+    Threshold,
+)
+from tests.helpers import assert_same, gradients
 from tests.models.cases import (
+    CASES,
     SOURCES,
     TARGETS,
     assert_same_generations,
@@ -239,6 +251,65 @@ def test_load_names_a_class_that_is_not_there(kind: object, tmp_path: Path) -> N
     write_json(path, with_checksum({**read_checked_json(path)[0], "model": kind}))
     with pytest.raises(ValueError, match=r"config.json describes .*; known models are Universal"):
         load(tmp_path)
+
+
+EVERY = [(name, row) for name, case in CASES.items() for row in case.rows]
+EVERY_ROW = pytest.mark.parametrize(("name", "row"), EVERY, ids=lambda x: str(x)[:90])
+
+
+def rows_of(output: Any) -> list[torch.Tensor]:
+    """The parts of an output with rows that belong to single samples."""
+    ponders = [part for part in output if isinstance(part, Ponder)]
+    own = [getattr(output, name) for name in ("labels", "tokens", "steps") if hasattr(output, name)]
+    if not own:
+        own = [part for ponder in ponders for part in (ponder.steps, ponder.remainder)]
+    return [output[0], *own]
+
+
+@EVERY_ROW
+def test_models_compute_a_batch_like_its_parts(name: str, row: dict[str, Any]) -> None:
+    case = CASES[name]
+    model = case.build(**row)
+    together = case.run(model)
+    alone = [rows_of(case.run(model, [sample])) for sample in case.samples]
+    assert_same(rows_of(together), [torch.cat(parts) for parts in zip(*alone, strict=True)])
+    if name in ("documents", "passages"):
+        assert together.lengths.tolist() == list(map(len, case.samples))
+        extra = len(together.ponder.steps) - len(together.steps)
+        assert (extra > 0) == model.topology.has_extra_nodes
+
+
+@EVERY_ROW
+def test_gradients_reach_every_parameter(name: str, row: dict[str, Any]) -> None:
+    case = CASES[name]
+    model = case.build(**row).train()
+    output = case.run(model)
+    costs = [part.cost for part in output if isinstance(part, Ponder)]
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    found = gradients([output[0], *costs], parameters)
+    # The bias of the keys changes all scores equally, which a softmax ignores.
+    without = [n for n, g in zip(names, found, strict=True) if not g.abs().sum() > 1e-9]
+    assert without == [name for name in names if name.endswith("key.bias")]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_models_of_these_tests_take_different_numbers_of_steps(name: str) -> None:
+    for norm in ("post", "pre"):
+        output = CASES[name].run(CASES[name].build(norm=norm))
+        for ponder in (part for part in output if isinstance(part, Ponder)):
+            assert len(ponder.steps.unique()) >= 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_load_restores_each_model(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    model = case.build(halted="frozen")
+    model.max_steps, model.rule = 3, ACT(threshold=0.8)
+    model.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    assert type(again) is type(model)
+    assert again.config == replace(model.config, max_steps=3, rule="act:threshold=0.8")
+    assert all(map(torch.equal, rows_of(case.run(again)), rows_of(case.run(model))))
 
 
 def test_models_work_without_dgl() -> None:

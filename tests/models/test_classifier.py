@@ -10,25 +10,11 @@ from torch import Tensor
 from graphut import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Complete, node_positions
-from tests.helpers import assert_same, covering, gradients, name_of
-from tests.models.cases import build_classifier
+from tests.helpers import assert_same, gradients
+from tests.models.cases import CASES, build_classifier
 
 FEATS = 8
-DOCUMENTS = [[[2, 3], [4], [5, 2, 6]], [[8]], [[3, 3, 3, 3], [7, 2]]]
-MODES: dict[str, Any] = {
-    "halted": ("copied", "frozen", "stale", "running"),
-    "norm": ("post", "pre"),
-    "transition": ("positionwise", "sepconv"),
-    "adaptive": (True, False),
-    "positions": ("start", "end", "fixed"),
-    "readout": ("last", "mean"),
-    "topology": ("complete", "window:1", "star", "(window:1|virtual:2)", "binary_partition:1"),
-}
-PAIRWISE = [
-    row
-    for row in covering(**MODES)
-    if row["transition"] == "positionwise" or row["topology"] in ("complete", "window:1")
-]
+DOCUMENTS = list(CASES["documents"].samples)
 
 
 def plain_states(model: Any, document: list[list[int]]) -> Tensor:
@@ -88,30 +74,6 @@ def test_classifier_has_the_last_sentence_alone_at_a_fixed_position(
     usual = node_positions(model.topology, torch.tensor([1, 2])).tolist()
     usual[0], usual[3] = 30, 30  # a relay comes after the sentences of each document
     assert seen[0].tolist() == usual
-
-
-def test_classifier_cases_ponder_for_different_numbers_of_steps() -> None:
-    assert len(build_classifier()(DOCUMENTS).steps.unique()) >= 3
-
-
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_classifier_computes_a_batch_like_its_documents(row: dict[str, Any]) -> None:
-    model = build_classifier(**row)
-    together = model(DOCUMENTS)
-    alone = [model([document]) for document in DOCUMENTS]
-    assert together.lengths.tolist() == [3, 1, 2]
-    for name in ("logits", "steps"):
-        assert_same([getattr(together, name)], [torch.cat([getattr(o, name) for o in alone])])
-    extra = len(together.ponder.steps) - len(together.steps)
-    assert (extra > 0) == model.topology.has_extra_nodes
-
-
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_classifier_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
-    model = build_classifier(**row).train()
-    out = model(DOCUMENTS)
-    found = gradients([out.logits, out.ponder.cost], model.parameters())
-    assert all(g.abs().sum() > 1e-9 for g in found)
 
 
 @pytest.mark.parametrize("readout", ["last", "mean"])

@@ -14,31 +14,28 @@ from graphut import (
     UniversalTransformer,
     UniversalTransformerConfig,
     UniversalTransformerLM,
-    UniversalTransformerLMConfig,
 )
 from graphut.models import generative_model
 from graphut.models.decoding.decoder import PrefixDecoder
-from graphut.models.outputs import Generation
 from graphut.nn import ACT, PositionwiseTransition
 from graphut.nn.reference import dense_recurrence
+from graphut.sentences import EOS
 from graphut.topology import Causal
-from tests.helpers import assert_same, covering, gradients, name_of
-from tests.models.cases import SEARCHES, assert_same_generations, build_model, seeded
-from tests.nn.cases import randomised
+from tests.helpers import assert_same, name_of
+from tests.models.cases import (
+    CASES,
+    SEARCHES,
+    VOCABULARY,
+    assert_same_generations,
+    build_language_model,
+    build_model,
+    greedy_text,
+    seeded,
+)
 
-BOS, EOS, VOCABULARY = 0, 1, 7
-TEXTS = [[3, 2, 5, 4], [], [6], [2, 2, 5, 3, 4, 6]]
+TEXTS = list(CASES["texts"].samples)
 WINDOWS = [text for text in TEXTS if text]
-MODES: dict[str, Any] = {
-    "halted": ("copied", "frozen", "stale", "running"),
-    "norm": ("post", "pre"),
-    "transition": ("positionwise", "sepconv"),
-    "adaptive": (True, False),
-    "topology": ("causal", "window:2&causal"),
-    "scale_by_degree": (False, True),
-    "tie_output": (True, False),
-}
-PAIRWISE = covering(**MODES)
+PAIRWISE = CASES["texts"].rows
 SPECS = [
     "window:0|dilated:1,2&causal",
     "strided:2",
@@ -49,38 +46,12 @@ SPECS = [
 ]
 
 
-def build(seed: int = 10, **options: Any) -> UniversalTransformerLM:
-    """A small model with random weights, in evaluation mode and float64."""
-    shape = {"vocab_size": VOCABULARY, "d_model": 8, "num_heads": 2, "d_hidden": 12, "max_steps": 5}
-    config = UniversalTransformerLMConfig(**{**shape, **options})
-    model: UniversalTransformerLM = randomised(UniversalTransformerLM(config), seed)
-    scale, bias = (1.5, -0.3) if config.norm == "post" else (0.5, -0.6)
-    if model.decoder.halting is not None:
-        model.decoder.halting.linear.weight.data.mul_(scale)
-        model.decoder.halting.linear.bias.data.fill_(bias)
-    return model.eval()
-
-
-def plain_greedy(model: UniversalTransformerLM, prompt: list[int], max_length: int) -> Generation:
-    """Greedy decoding by the forward pass alone, over ever longer texts."""
-    tokens: list[int] = []
-    score, steps = 0.0, list[int]()
-    while len(steps) < max_length and tokens[-1:] != [EOS]:
-        output = model([[*prompt, *tokens]])
-        steps.append(int(output.steps[-1]))
-        likely = output.logits[-1].log_softmax(-1)
-        tokens.append(1 + int(likely[1:].argmax()))  # bos is never taken
-        score += likely[tokens[-1]].item()
-    own = [int(model([prompt[:n]]).steps[-1]) for n in range(len(prompt))]
-    return Generation(tokens[: tokens.index(EOS)] if EOS in tokens else tokens, score, steps, own)
-
-
 @pytest.mark.parametrize("ends", [True, False])
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
 def test_language_model_equals_the_dense_recurrence(halted: str, ends: bool) -> None:
-    model: Any = build(halted=halted)
+    model: Any = build_language_model(halted=halted)
     for text in WINDOWS:
-        fed, labels = ([BOS, *text], [*text, EOS]) if ends else ([BOS, *text[:-1]], text)
+        fed, labels = ([0, *text], [*text, EOS]) if ends else ([0, *text[:-1]], text)
         out, steps, *_ = dense_recurrence(
             model.decoder,
             Causal().graph([len(fed)]),
@@ -94,18 +65,8 @@ def test_language_model_equals_the_dense_recurrence(halted: str, ends: bool) -> 
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_language_model_computes_a_batch_like_its_texts(row: dict[str, Any]) -> None:
-    model = build(**row)
-    together = model(TEXTS)
-    alone = [model([text]) for text in TEXTS]
-    assert together.lengths.tolist() == [len(text) + 1 for text in TEXTS]
-    for name in ("logits", "labels", "steps"):
-        assert_same([getattr(together, name)], [torch.cat([getattr(o, name) for o in alone])])
-
-
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
 def test_language_model_computes_a_window_like_the_beginning_of_a_text(row: dict[str, Any]) -> None:
-    model = build(**row)
+    model = build_language_model(**row)
     for text in WINDOWS:
         ended, window = model([text]), model([text], ends=False)
         assert_same([window.logits, window.steps], [ended.logits[:-1], ended.steps[:-1]])
@@ -116,18 +77,18 @@ def test_language_model_computes_a_window_like_the_beginning_of_a_text(row: dict
 def test_generate_is_the_forward_pass_of_a_language_model_again_and_again(
     row: dict[str, Any],
 ) -> None:
-    model = build(**row)
-    expected = [plain_greedy(model, text, 6) for text in TEXTS]
+    model = build_language_model(**row)
+    expected = [greedy_text(model, text, 6) for text in TEXTS]
     assert_same_generations(model.generate(TEXTS, max_length=6), expected)
     if model.config.adaptive:
         model.max_steps, model.rule = 3, ACT(threshold=0.6)
-        expected = [plain_greedy(model, text, 6) for text in TEXTS]
+        expected = [greedy_text(model, text, 6) for text in TEXTS]
         assert_same_generations(model.generate(TEXTS, max_length=6), expected)
 
 
 def test_generate_with_weights_for_each_step() -> None:
-    model = build(share_weights=False, adaptive=False)
-    expected = [plain_greedy(model, text, 6) for text in TEXTS]
+    model = build_language_model(share_weights=False, adaptive=False)
+    expected = [greedy_text(model, text, 6) for text in TEXTS]
     assert_same_generations(model.generate(TEXTS, max_length=6), expected)
 
 
@@ -136,7 +97,7 @@ def test_generate_with_weights_for_each_step() -> None:
 def test_generate_with_the_cache_equals_the_prefix_decoder_in_a_language_model(
     search: dict[str, Any], halted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = build(halted=halted)
+    model = build_language_model(halted=halted)
     found = model.generate(TEXTS, max_length=6, **seeded(search))
     monkeypatch.setattr(generative_model, "CachedDecoder", PrefixDecoder)
     assert_same_generations(found, model.generate(TEXTS, max_length=6, **seeded(search)))
@@ -144,7 +105,7 @@ def test_generate_with_the_cache_equals_the_prefix_decoder_in_a_language_model(
 
 @pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
 def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str, Any]) -> None:
-    model, prompts = build(), [*TEXTS, [5], [4, 4, 4, 4]]
+    model, prompts = build_language_model(), [*TEXTS, [5], [4, 4, 4, 4]]
     together = model.generate(prompts, max_length=6, **search)
     alone = [model.generate([prompt], max_length=6, **search)[0] for prompt in prompts]
     assert_same_generations(together, alone)
@@ -153,7 +114,7 @@ def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_generate_scores_equal_log_likelihood(search: dict[str, Any]) -> None:
-    model = build()
+    model = build_language_model()
     for prompt, found in zip(
         WINDOWS, model.generate(WINDOWS, max_length=5, **seeded(search)), strict=True
     ):
@@ -163,7 +124,7 @@ def test_generate_scores_equal_log_likelihood(search: dict[str, Any]) -> None:
 
 
 def test_log_likelihood_equals_the_softmax() -> None:
-    model = build().train()
+    model = build_language_model().train()
     found = model.log_likelihood(TEXTS)
     assert model.training and model.dropout.training
     model.eval()
@@ -179,15 +140,15 @@ def test_log_likelihood_equals_the_softmax() -> None:
 def test_language_model_hides_later_tokens(text: list[int], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(text) - 1))
     other = [*text[:place], data.draw(st.integers(2, VOCABULARY - 1)), *text[place + 1 :]]
-    model = build(topology="star&causal")
+    model = build_language_model(topology="star&causal")
     assert_same([model([other]).logits[: place + 1]], [model([text]).logits[: place + 1]])
 
 
 @pytest.mark.filterwarnings("ignore:the topology .* whole prefix")
 @pytest.mark.parametrize("spec", SPECS)
 def test_language_model_takes_many_topologies(spec: str) -> None:
-    model = build(topology=spec)
-    expected = [plain_greedy(model, text, 5) for text in TEXTS]
+    model = build_language_model(topology=spec)
+    expected = [greedy_text(model, text, 5) for text in TEXTS]
     assert_same_generations(model.generate(TEXTS, max_length=5), expected)
     together = model(TEXTS)
     assert_same([together.logits], [torch.cat([model([text]).logits for text in TEXTS])])
@@ -195,7 +156,7 @@ def test_language_model_takes_many_topologies(spec: str) -> None:
 
 
 def test_language_model_warns_once_that_it_runs_the_prefix_again() -> None:
-    model = build(topology="star&causal")
+    model = build_language_model(topology="star&causal")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.generate([[2]], max_length=3)
@@ -205,7 +166,7 @@ def test_language_model_warns_once_that_it_runs_the_prefix_again() -> None:
 
 
 def test_language_model_with_hooks_runs_the_prefix_again_as_in_training() -> None:
-    model = build()
+    model = build_language_model()
     attention = model.decoder.step.attention
     attention.register_forward_hook(lambda module, args, out: out / 2)
     with pytest.warns(UserWarning, match="hooks or custom classes.*whole prefix is run"):
@@ -223,7 +184,7 @@ class Twice(PositionwiseTransition):
 
 @pytest.mark.parametrize("part", ["transition", "its class", "decoder"])
 def test_language_model_decodes_with_what_hooks_and_own_classes_do(part: str) -> None:
-    model = build()
+    model = build_language_model()
     step = model.decoder.step
     if part == "its class":
         step.transition.__class__ = Twice
@@ -237,29 +198,6 @@ def test_language_model_decodes_with_what_hooks_and_own_classes_do(part: str) ->
     assert found.score == pytest.approx(float(scores[2:].sum()))
 
 
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_language_model_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
-    model = build(**row).train()
-    out = model(TEXTS)
-    found = gradients([out.logits, out.ponder.cost], model.parameters())
-    assert all(g.abs().sum() > 1e-9 for g in found)
-
-
-def test_language_model_draws_one_offset_for_a_text_in_training() -> None:
-    seen: list[Tensor] = []
-    model = build(max_offset=3)
-    model.decoder.register_forward_pre_hook(
-        lambda *call: seen.append(call[2]["positions"]), with_kwargs=True
-    )
-    torch.manual_seed(0)
-    model.train()([[2, 3]] * 200)
-    offsets = seen[0].view(200, 3) - torch.arange(1, 4)
-    assert bool((offsets == offsets[:, :1]).all())
-    assert set(offsets[:, 0].tolist()) == {0, 1, 2, 3}
-    model.eval()([[2, 3]])
-    assert seen[1].tolist() == [1, 2, 3]
-
-
 def test_language_model_refuses_input_of_another_model() -> None:
     pairs = UniversalTransformerConfig(source_vocab=9, target_vocab=9)
     with pytest.raises(TypeError, match=r"LM takes a .*LMConfig, got a UniversalTransformerConfig"):
@@ -268,12 +206,12 @@ def test_language_model_refuses_input_of_another_model() -> None:
     with pytest.raises(TypeError, match="or sources and targets; got a list alone"):
         model([[5, 3]])
     with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
-        build()(model.sentence_graph([[5]], [[5]]))
+        build_language_model()(model.sentence_graph([[5]], [[5]]))
 
 
 def test_from_pretrained_refuses_a_model_of_another_class(tmp_path: Path) -> None:
     build_model().save_pretrained(tmp_path / "pairs")
-    build().save_pretrained(tmp_path / "texts")
+    build_language_model().save_pretrained(tmp_path / "texts")
     with pytest.raises(ValueError, match="'UniversalTransformer', not a UniversalTransformerLM"):
         UniversalTransformerLM.from_pretrained(tmp_path / "pairs")
     with pytest.raises(ValueError, match=r"'UniversalTransformerLM', not a UniversalTransformer$"):
@@ -293,14 +231,14 @@ def test_from_pretrained_refuses_a_model_of_another_class(tmp_path: Path) -> Non
 def test_language_model_refuses_texts_that_do_not_fit(
     texts: list[list[int]], ends: bool, message: str
 ) -> None:
-    model = build(max_length=20)
+    model = build_language_model(max_length=20)
     for call in (model, model.log_likelihood):
         with pytest.raises(ValueError, match=message):
             call(texts, ends=ends)
 
 
 def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
-    model = build(topology="edges:0,0,0,1,1,1")
+    model = build_language_model(topology="edges:0,0,0,1,1,1")
     for call in (lambda: model([[2, 3, 4]]), lambda: model.generate([[2, 3, 4]], max_length=3)):
         with pytest.raises(ValueError, match="node 2 of a sentence has no in-edge"):
             call()
@@ -319,4 +257,4 @@ def test_generate_refuses_prompts_that_do_not_fit(
     prompts: list[list[int]], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        build(max_length=20).generate(prompts, **{"max_length": 3, **options})
+        build_language_model(max_length=20).generate(prompts, **{"max_length": 3, **options})

@@ -9,35 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut import UniversalTransformerPointer, UniversalTransformerPointerConfig
 from graphut.models.outputs import PointerOutput
 from graphut.models.pointer import likeliest, log_probability
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Complete
-from tests.helpers import assert_same, covering, gradients, name_of
-from tests.nn.cases import randomised
+from tests.helpers import assert_same
+from tests.models.cases import CASES, build_pointer
 
-VOCABULARY, FEATS = 7, 8
-PASSAGES = [[3, 2, 5, 3], [6], [2, 2, 5, 3, 4, 6]]
-MODES: dict[str, Any] = {
-    "halted": ("copied", "frozen", "stale", "running"),
-    "norm": ("post", "pre"),
-    "adaptive": (True, False),
-    "positions": ("start", "end"),
-    "topology": ("complete", "window:1", "star", "(window:1|virtual:2)", "binary_partition:1"),
-}
-PAIRWISE = covering(**MODES)
-
-
-def build(seed: int = 19, **options: Any) -> UniversalTransformerPointer:
-    """A small model with random weights, in evaluation mode and float64."""
-    shape = {"vocab_size": VOCABULARY, "d_model": FEATS, "num_heads": 2, "d_hidden": 12}
-    config = UniversalTransformerPointerConfig(**{**shape, "max_steps": 5, **options})
-    model: UniversalTransformerPointer = randomised(UniversalTransformerPointer(config), seed)
-    if model.encoder.halting is not None:
-        model.encoder.halting.linear.weight.data.mul_(1.5 if config.norm == "post" else 0.5)
-        model.encoder.halting.linear.bias.data.fill_(-0.3)
-    return model.eval()
+FEATS = 8
+PASSAGES = list(CASES["passages"].samples)
 
 
 @pytest.mark.parametrize("positions", ["start", "end"])
@@ -45,7 +25,7 @@ def build(seed: int = 19, **options: Any) -> UniversalTransformerPointer:
 def test_pointer_equals_the_dense_recurrence_and_a_bilinear_form(
     halted: str, positions: str
 ) -> None:
-    model: Any = build(halted=halted, positions=positions)
+    model: Any = build_pointer(halted=halted, positions=positions)
     for passage in PASSAGES:
         places = torch.arange(1, len(passage) + 1)
         out, steps, *_ = dense_recurrence(
@@ -59,28 +39,6 @@ def test_pointer_equals_the_dense_recurrence_and_a_bilinear_form(
         found = model([passage])
         assert_same([found.scores], [expected])
         assert torch.equal(found.steps, steps)
-
-
-def test_pointer_cases_ponder_for_different_numbers_of_steps() -> None:
-    assert len(build()(PASSAGES).steps.unique()) >= 3
-
-
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_pointer_computes_a_batch_like_its_passages(row: dict[str, Any]) -> None:
-    model = build(**row)
-    together = model(PASSAGES)
-    alone = [model([passage]) for passage in PASSAGES]
-    assert (together.lengths.tolist(), together.tokens.tolist()) == ([4, 1, 6], [*chain(*PASSAGES)])
-    assert_same([together.scores], [torch.cat([o.scores for o in alone])])
-    assert_same([together.steps], [torch.cat([o.steps for o in alone])])
-
-
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_pointer_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
-    model = build(**row).train()
-    out = model(PASSAGES)
-    found = gradients([out.scores, out.ponder.cost], model.parameters())
-    assert all(g.abs().sum() > 1e-9 for g in found)
 
 
 @st.composite
@@ -141,7 +99,7 @@ def test_likeliest_takes_the_least_id_of_equal_words() -> None:
 
 
 def test_pointer_predict_follows_the_scores_and_restores_the_mode() -> None:
-    model = build(dropout=0.5).train()
+    model = build_pointer(dropout=0.5).train()
     found = model.predict(PASSAGES)
     assert model.training and model.encoder.training
     output = model.eval()(PASSAGES)
@@ -165,7 +123,7 @@ def test_pointer_predict_follows_the_scores_and_restores_the_mode() -> None:
     ],
 )
 def test_pointer_refuses_passages_that_do_not_fit(passages: list[list[int]], message: str) -> None:
-    model = build(max_length=20)
+    model = build_pointer(max_length=20)
     for call in (model, model.predict):
         with pytest.raises(ValueError, match=message):
             call(passages)

@@ -11,9 +11,11 @@ from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.nn import ACT, HALTING_PRESETS, MultiHeadAttention
 from graphut.nn.signals import make_signal
 from graphut.topology import parse
-from tests.helpers import assert_same, covering, gradients, name_of
+from tests.helpers import assert_same, name_of
 from tests.models.cases import (
+    CASES,
     EOS,
+    EXTRA,
     SEARCHES,
     SOURCES,
     TARGETS,
@@ -26,44 +28,12 @@ from tests.models.cases import (
 )
 from tests.topology import catalogue
 
-MODES: dict[str, Any] = {
-    "halted": ("copied", "frozen", "stale", "running"),
-    "norm": ("post", "pre"),
-    "transition": ("positionwise", "sepconv"),
-    "adaptive": (True, False),
-    "decoder_topology": ("causal", "window:2&causal"),
-    "tie_output": (True, False),
-    "share_embeddings": (True, False),
-    "add_bos_eos": (False, True),
-    "source_positions": ("start", "both"),
-}
-PAIRWISE = covering(**MODES)
-EXTRA: list[dict[str, Any]] = [
-    {"encoder_topology": "star"},
-    {"encoder_topology": "exphormer:2,2@1", "cross_topology": "window:1"},
-    {"encoder_topology": "binary_partition:1", "decoder_topology": "binary_partition:1&causal"},
-    {"encoder_topology": "star", "decoder_topology": "(window:1|virtual:2)&causal"},
-]
-BATCHED = [*PAIRWISE, *({"halted": halted} | row for halted in MODES["halted"] for row in EXTRA)]
+PAIRWISE = CASES["pairs"].rows[: -len(EXTRA)]
 
 
 @pytest.fixture
 def model() -> UniversalTransformer:
     return build_model()
-
-
-@pytest.mark.parametrize("row", BATCHED, ids=name_of)
-def test_forward_computes_a_batch_like_its_sentences(row: dict[str, Any]) -> None:
-    model = build_model(**row)
-    together = model(SOURCES, TARGETS)
-    alone = [model([source], [target]) for source, target in zip(SOURCES, TARGETS, strict=True)]
-    assert_same([together.logits], [torch.cat([out.logits for out in alone])])
-    for side in ("encoder", "decoder"):
-        ponders = [getattr(out, side) for out in alone]
-        assert_same(
-            [getattr(together, side).steps, getattr(together, side).remainder],
-            [torch.cat([p.steps for p in ponders]), torch.cat([p.remainder for p in ponders])],
-        )
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
@@ -242,18 +212,6 @@ def test_symmetric_init_lets_keys_begin_as_queries() -> None:
     assert len(found) == 3  # in the encoder, in the decoder, and from one to the other
     for layer in found:
         assert torch.equal(layer.key_value.weight.chunk(2)[0], layer.query.weight)
-
-
-@pytest.mark.parametrize("row", [*PAIRWISE, *EXTRA, {"rule": "act:weighting=ema"}], ids=name_of)
-def test_forward_gradients_reach_every_parameter(row: dict[str, Any]) -> None:
-    model = build_model(**row).train()
-    out = model(SOURCES, TARGETS)
-    names, parameters = zip(*model.named_parameters(), strict=True)
-    found = gradients([out.logits, out.encoder.cost, out.decoder.cost], parameters)
-    # A softmax does not see what all scores have in common: the bias of the keys.
-    assert [n for n, g in zip(names, found, strict=True) if not g.abs().sum() > 1e-9] == [
-        name for name in names if name.endswith("key.bias")
-    ]
 
 
 @pytest.mark.parametrize("name", HALTING_PRESETS)
