@@ -18,59 +18,43 @@ from tests.nn.adapters import LowRank, halved, halving, normed
 from tests.nn.cases import RULES, SIGNALS
 
 PAIRWISE = covering(**MODES)
-# What a token shows after it has halted depends on these together.
-SHOWN = [
-    {"halted": halted, "norm": norm, "transition": transition, "changed": "max_steps=7"}
-    for halted, norm, transition in product(*(MODES[n] for n in ("halted", "norm", "transition")))
+
+
+def of_modes(*names: str) -> dict[str, Any]:
+    return {name: MODES[name] for name in names}
+
+
+ROWS: list[dict[str, Any]] = [
+    *PAIRWISE,
+    # The state that a halted token shows depends on these three together.
+    *(
+        {**dict(zip(("halted", "norm", "transition"), values, strict=True)), "max_steps": 7}
+        for values in product(*of_modes("halted", "norm", "transition").values())
+    ),
+    *covering(**SIGNALS, **of_modes("halted", "norm", "changed")),
+    *covering(
+        rule=[name for name in RULES if "global" not in name],
+        **of_modes("halted", "norm", "transition", "topology"),
+    ),
+    *covering(copy_gate=(True,), **of_modes("halted", "transition", "halt_from", "changed")),
+    *covering(share_weights=(False,), max_steps=(3,), **of_modes("norm", "transition")),
 ]
-SIGNALLED = covering(**SIGNALS, **{name: MODES[name] for name in ("halted", "norm", "changed")})
 CAP = 4
 DEPTHS = st.lists(st.lists(st.integers(1, CAP), min_size=1, max_size=5), min_size=1, max_size=5)
 FULL = [dict(zip(MODES, values, strict=True)) for values in product(*MODES.values())]
 
 
-def check(row: dict[str, Any]) -> None:
-    """Branching hypotheses: the cache, the whole prefix again, and one run over everything."""
+@pytest.mark.parametrize(
+    "row", [*ROWS, *(pytest.param(row, marks=pytest.mark.full) for row in FULL)], ids=name_of
+)
+def test_cached_decoder_equals_the_prefix_decoder(row: dict[str, Any]) -> None:
+    """On branching hypotheses; and both equal one run over all prefixes."""
     setting = build_setting(**row)
     cached, again = setting.decoder(CachedDecoder), setting.decoder(PrefixDecoder)
     for parents, tokens, sentences, prefixes in growth():
         found = cached.advance(parents, tokens)
         assert_same(found, again.advance(parents, tokens))
         assert_same(found, setting.fed(sentences, prefixes))
-
-
-@pytest.mark.parametrize("row", PAIRWISE + SHOWN, ids=name_of)
-def test_cached_decoder_equals_the_prefix_decoder(row: dict[str, Any]) -> None:
-    check(row)
-
-
-@pytest.mark.parametrize("row", SIGNALLED, ids=name_of)
-def test_cached_decoder_with_each_signal(row: dict[str, Any]) -> None:
-    check(row)
-
-
-@pytest.mark.parametrize(
-    "row",
-    covering(
-        rule=[name for name in RULES if "global" not in name],
-        **{name: MODES[name] for name in ("halted", "norm", "transition", "topology")},
-    ),
-    ids=name_of,
-)
-def test_cached_decoder_with_every_rule_that_looks_at_one_token(row: dict[str, Any]) -> None:
-    check(row)
-
-
-@pytest.mark.parametrize(
-    "row",
-    covering(
-        copy_gate=(True,),
-        **{name: MODES[name] for name in ("halted", "transition", "halt_from", "changed")},
-    ),
-    ids=name_of,
-)
-def test_cached_decoder_with_copy_gates(row: dict[str, Any]) -> None:
-    check(row)
 
 
 def test_decoders_draw_by_the_number_of_a_sentence_after_others_have_ended() -> None:
@@ -89,12 +73,6 @@ def test_decoders_refuse_global_halting(kind: type[TokenDecoder]) -> None:
     setting.recurrence.evaluation_rule = RULES["quantile"]
     setting.recurrence.eval()
     setting.decoder(kind)
-
-
-@pytest.mark.parametrize("norm", MODES["norm"])
-@pytest.mark.parametrize("transition", MODES["transition"])
-def test_cached_decoder_with_weights_for_each_step(transition: str, norm: str) -> None:
-    check({"share_weights": False, "norm": norm, "transition": transition, "max_steps": 3})
 
 
 @pytest.mark.parametrize(
@@ -126,12 +104,6 @@ def test_cached_decoder_with_changed_maps_is_that_with_changed_weights(
         said += [part for step in growth() for part in decoder.advance(*step[:2])]
     assert len(maps) == 9 and not torch.allclose(plain[-2], changed[-2])
     assert_same(changed, expected)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("row", FULL, ids=name_of)
-def test_cached_decoder_in_all_modes(row: dict[str, Any]) -> None:
-    check(row)
 
 
 @pytest.mark.parametrize("row", PAIRWISE[::3], ids=name_of)
