@@ -28,7 +28,10 @@ ROWS: list[dict[str, Any]] = [
     *PAIRWISE,
     # The state that a halted token shows depends on these three together.
     *(
-        {**dict(zip(("halted", "norm", "transition"), values, strict=True)), "max_steps": 7}
+        {
+            **dict(zip(("halted", "norm", "transition"), values, strict=True)),
+            "changed": "max_steps=7",
+        }
         for values in product(*of_modes("halted", "norm", "transition").values())
     ),
     *covering(**SIGNALS, **of_modes("halted", "norm", "changed")),

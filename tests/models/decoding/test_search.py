@@ -246,3 +246,7 @@ def test_beam_search_takes_tokens_that_cannot_come() -> None:
     [found] = search(Narrow(1, 4, 0), 1, beam_size=3, max_length=6)
     assert found.tokens[:2] == [3, 3] and found.tokens[-1] == EOS
     assert found.score > -torch.inf
+
+
+def test_beam_search_takes_a_beam_larger_than_the_vocabulary() -> None:
+    assert len(search(Table(3, 4, 0), beam_size=100, max_length=3)) == 3
