@@ -12,12 +12,7 @@ import torch
 
 from graphut._dgl import DGLGraph
 from graphut.experiments.bench.driver import CPU, measure
-from graphut.experiments.tables import (
-    mean_and_deviation,
-    plain_table,
-    three_digits,
-    two_decimals,
-)
+from graphut.experiments.tables import mean_and_deviation, plain_table, three_digits
 from graphut.experiments.tasks import PairTask
 from graphut.experiments.training import Evaluation, Run, Trainer, TrainingConfig, is_run
 from graphut.experiments.training.learners.pairs import PairLearner, graph_outcome
@@ -51,8 +46,8 @@ class ComparisonRow:
             column("token_accuracy", "{:.2%}".format),
             three_digits(self.edges),
             three_digits(self.ms),
-            column("encoder_steps", two_decimals),
-            column("decoder_steps", two_decimals),
+            column("encoder_steps", "{:.2f}".format),
+            column("decoder_steps", "{:.2f}".format),
         ]
 
     def to_dict(self) -> dict[str, Any]:

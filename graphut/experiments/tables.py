@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
-from typing import Any
 
 NOT_MEASURED = "-"
 
@@ -49,11 +48,6 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *escaped])
 
 
-def code(*commands: str) -> str:
-    """Return commands as Markdown code, such as `make`, `run`."""
-    return ", ".join(f"`{command}`" for command in commands)
-
-
 def three_digits(value: float) -> str:
     """Return a number with three significant digits, and with all digits before the point.
 
@@ -64,11 +58,6 @@ def three_digits(value: float) -> str:
     """
     text = f"{value:#.3g}"
     return f"{value:.0f}" if "e+" in text else text.rstrip(".")
-
-
-def two_decimals(value: float) -> str:
-    """Return a number with two decimals, such as 3.14."""
-    return f"{value:.2f}"
 
 
 def percent(value: float) -> str:
@@ -100,22 +89,6 @@ def with_prefix(value: float) -> str:
         if value >= factor:
             return f"{three_digits(value / factor)} {prefix}"
     return three_digits(value)
-
-
-def milliseconds(seconds: float) -> str:
-    """Return a time in milliseconds, without the unit: 0.0123 is 12.3."""
-    return three_digits(1e3 * seconds)
-
-
-def mebibytes(size: int | None) -> str:
-    """Return a number of bytes in MiB, without the unit; "?" if it is not known."""
-    return "?" if size is None else f"{size / (1 << 20):.1f}"
-
-
-def mean_cells(rows: Sequence[Mapping[str, Any]], *names: str) -> list[str]:
-    """Return mean and deviation of some columns over the rows that have a number there."""
-    columns = [[row[name] for row in rows if row[name] is not None] for name in names]
-    return [*map(mean_and_deviation, columns)]
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:

@@ -17,7 +17,7 @@ from torch.profiler import profile
 
 from graphut.experiments.bench.attention import bench_attention
 from graphut.experiments.bench.attention_workload import AttentionWorkload
-from graphut.experiments.bench.driver import CPU, Row, measure, rows_text
+from graphut.experiments.bench.driver import CPU, Contender, Row, measure, rows_text
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows
@@ -26,7 +26,8 @@ from graphut.experiments.training import Trainer, TrainingConfig
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 
 _FAILED = "failed"  # the contender of a section that raised an error
-_CUDA, _HALF = torch.device("cuda"), (torch.bfloat16, torch.float16)
+_CUDA = torch.device("cuda")
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,7 @@ class Plan:
     """The sizes of everything that is measured; the defaults take a GPU two times 8 minutes."""
 
     device: torch.device = _CUDA
-    bytes: int = 1 << 30  # to copy
-    side: int = 8192  # of the matrices
+    side: int = 8192  # of the matrices that are copied and multiplied
     dtypes: tuple[torch.dtype, ...] = (torch.float32, torch.bfloat16)  # of attention calls
     # Topology and shape of attention calls.
     calls: tuple[tuple[str, str], ...] = (
@@ -47,16 +47,15 @@ class Plan:
     recurrences: tuple[tuple[str, int], ...] = (
         ("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512),
     )  # fmt: skip
-    max_steps: int = 6  # of the trained model
+    heads: int = 8
     updates: int = 300
     repeats: int = 9
 
 
 # This takes half a minute in Triton's interpreter.
 TINY = Plan(
-    device=CPU, bytes=1 << 10, side=4, dtypes=(torch.float32,),
-    calls=(("complete", "1x3"), ("bigbird:1,1,1@0", "1x5")),
-    dim=8, recurrences=(("1x2", 8),), max_steps=2, updates=6, repeats=1,
+    device=CPU, side=4, dtypes=(torch.float32,), dim=4, heads=1, updates=2, repeats=1,
+    calls=(("complete", "1x3"), ("bigbird:1,1,1@0", "1x5")), recurrences=(("1x2", 4),),
 )  # fmt: skip
 
 
@@ -66,12 +65,12 @@ def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
     for (shape, dim), halting in product(plan.recurrences, (True, False)):
         schedule = "schedule" if halting else "no halting"
         found[f"complete, {shape}, {dim} features, {schedule}, forward"] = partial(
-            bench_model, "complete", shape, dim=dim, heads=8, halting=halting,
+            bench_model, "complete", shape, dim=dim, heads=plan.heads, halting=halting,
             repeats=plan.repeats, device=plan.device,
         )  # fmt: skip
     found[f"training, {plan.updates} updates"] = partial(training, plan)
     for dtype, (spec, shape) in product(plan.dtypes, plan.calls):
-        size = {"dim": plan.dim, "heads": 8}
+        size = {"dim": plan.dim, "heads": plan.heads}
         call = AttentionWorkload(spec=spec, shape=shape, dtype=dtype, device=plan.device, **size)
         found[str(call)] = partial(
             bench_attention, call, backends=["triton", "torch"], repeats=plan.repeats
@@ -81,19 +80,17 @@ def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
 
 def ceilings(plan: Plan) -> list[Row]:
     """Measure the rates at which the device copies and multiplies matrices."""
-    source = torch.empty(plan.bytes // 4, device=plan.device)
-    runs: dict[str, Callable[[], object]] = {"copy": source.clone}
-    for dtype in (torch.float32, *_HALF):
-        factors = torch.randn(2, plan.side, plan.side, device=plan.device).to(dtype)
-        runs[f"matmul, {dtype}"] = partial(torch.mm, *factors)
+    factors = torch.randn(2, plan.side, plan.side, device=plan.device)
+    runs: dict[str, Contender] = {"copy": factors[0].clone}
+    runs |= {f"matmul, {dtype}": partial(torch.mm, *factors.to(dtype)) for dtype in _DTYPES}
     copy, *products = measure("ceilings", runs, repeats=plan.repeats, device=plan.device)
-    rate = 2e-6 * plan.bytes / copy["ms"]
+    rate = 8e-6 * plan.side**2 / copy["ms"]
     rows = [{**row, "gflop_s": 2e-6 * plan.side**3 / row["ms"]} for row in products]
     return [copy, _value("copy, GB/s read and written", rate), *rows]
 
 
 def training(plan: Plan) -> list[Row]:
-    """Train a model to copy, and profile five updates at the end."""
+    """Train a model to copy, and profile one more update."""
     with TemporaryDirectory() as folder:
         trainer = _trainer(plan, folder)
         _fit(trainer, 1)  # compiles
@@ -102,7 +99,7 @@ def training(plan: Plan) -> list[Row]:
         seconds = time.perf_counter() - start
         totals = trainer.progress.totals
         with profile() as profiler:
-            _fit(trainer, plan.updates + 5)
+            _fit(trainer, plan.updates + 1)
     spent = f"self_{'device' if plan.device.type == 'cuda' else 'cpu'}_time_total"
     events = sorted(profiler.key_averages(), key=lambda event: -getattr(event, spent))[:20]
     return [
@@ -127,14 +124,13 @@ def _fit(trainer: Trainer, updates: int) -> None:
 
 def _trainer(plan: Plan, folder: str) -> Trainer:
     torch.manual_seed(0)
-    task = Copy(epoch_size=64 * (plan.updates + 6), held_out=2)
+    task = Copy(epoch_size=64 * (plan.updates + 2), held_out=2)
     config = UniversalTransformerConfig(
         source_vocab=len(task.source_vocabulary),
         target_vocab=len(task.target_vocabulary),
         d_model=plan.dim,
-        num_heads=8,
+        num_heads=plan.heads,
         d_hidden=4 * plan.dim,
-        max_steps=plan.max_steps,
     )
     model = UniversalTransformer(config).to(plan.device)
     return Trainer(model, task, TrainingConfig(epochs=1), folder, report=lambda line: None)
