@@ -1,4 +1,4 @@
-"""The Universal Transformer on a graph's own edges, with answers at nodes, edges or graphs."""
+"""The Universal Transformer for graphs, with answers at nodes, at edges or for whole graphs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from graphut.nn.checks import check_feat, check_same_nodes
 
 
 class UniversalGraphTransformer(AdaptiveModel):
-    r"""An adaptive Universal Transformer (arXiv 1807.03819) whose nodes attend along given edges.
+    r"""An adaptive Universal Transformer (arXiv 1807.03819) whose nodes attend along graph edges.
 
-    A node begins as the embedding of its kind or as a linear map of its features. One step is
-    repeated until the node halts. Its final state :math:`x_i` answers for the node by a linear
-    map; the mean of all states of a graph answers for the graph; and of the in-edges of a node,
-    the answer is the likeliest one by :math:`\mathrm{softmax}_j(W_q x_i \cdot W_k x_j)`.
+    The first state of a node is the embedding of its kind, or a linear map of its features. One
+    step is repeated until the node halts. The logits of a node are a linear map of its final state
+    :math:`x_i`. The logits of a graph are a linear map of the mean state of its nodes. The logits
+    of the in-edges of a node are :math:`\log \mathrm{softmax}_j(W_q x_i \cdot W_k x_j)`.
 
     Examples
     --------
@@ -75,21 +75,22 @@ class UniversalGraphTransformer(AdaptiveModel):
         Parameters
         ----------
         graph : DGLGraph or EdgeLayout
-            A graph, or a batch of them. Each node needs an in-edge: add edges from nodes to
-            themselves.
+            A graph, or a batch of graphs. With attention, each node needs an in-edge; self-loops
+            provide one.
         nodes : Tensor
-            `(N,)` int64, the kind of each node; or `(N, num_feats)`, features.
+            `(N,)` int64, the kind of each node; or `(N, num_feats)`, its features.
         positions : Tensor, optional
             `(N,)` or `(N, k)`, coordinates of each node.
         get_attention : bool
-            Also keep the attention weights along the edges, as `output.ponder.attention`.
+            Also keep the attention weights, as `output.ponder.attention`.
         get_steps : bool
-            Also return the states of active nodes after every step; `read_out` answers from them.
+            Also return the states of the active nodes after every step; `read_out` maps them to
+            logits.
 
         Raises
         ------
         TypeError, ValueError
-            If kinds or features are not those of the configuration, or do not fit the graph.
+            If kinds or features do not fit the configuration or the graph.
         """
         check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
@@ -103,14 +104,14 @@ class UniversalGraphTransformer(AdaptiveModel):
         return GraphOutput(self.read_out(layout, states), ponder, more[-1] if get_steps else None)
 
     def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
-        """Return the logits of states `(N, d)`; of edges, as in the `layout`, log-probabilities."""
+        """Map states `(N, d)` to logits of nodes or graphs, or to log-probabilities of edges."""
         if self.config.answer_at == "graph":
             empty = layout.dst_lengths == 0
             if not is_tracing() and bool(empty.any()):
                 wrong = int(empty.nonzero()[0])
                 raise ValueError(f"graph {wrong} of the batch has no nodes to answer from")
             lengths = layout.dst_lengths.to(states.device)
-            # In float32: sums of narrower numbers would stop growing.
+            # In float32: a sum of many bfloat16 numbers stops growing.
             wide = torch.promote_types(states.dtype, torch.float32)
             mean = torch.segment_reduce(states.to(wide), "mean", lengths=lengths)
             states = mean.to(states.dtype)
@@ -118,8 +119,9 @@ class UniversalGraphTransformer(AdaptiveModel):
             return self.output(states)
         if layout.num_src != layout.num_dst:
             raise ValueError(
-                f"edges answer from the states of both ends, but of {layout.num_src} sources "
-                f"{layout.num_dst} are destinations: give a graph, not a block"
+                "answers at edges need the states of both ends, but only "
+                f"{layout.num_dst} of {layout.num_src} sources are destinations: give a graph, not "
+                "a block"
             )
         target, source, edge = layout.in_edges()
         pairs = self.query(states)[target] * self.key(states)[source]
@@ -133,14 +135,14 @@ class UniversalGraphTransformer(AdaptiveModel):
             raise TypeError(f"nodes must be a tensor, got {type(nodes).__name__}")
         if isinstance(self.embedding, nn.Embedding):
             if nodes.dtype not in (torch.int64, torch.int32):
-                raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes are integers: int64")
+                raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes must be int64")
             self._check_tokens(nodes, self.embedding, "node kind")
             return self._embed(self.embedding, nodes.to(self.device))
         nodes = nodes.to(self.device)
         if nodes.dim() != 2 or nodes.shape[1] != self.config.num_feats:
             raise ValueError(
-                f"nodes must be (N, {self.config.num_feats}), the features of each node; got "
-                f"shape {tuple(nodes.shape)}"
+                f"nodes must have shape (N, {self.config.num_feats}), the features of each node; "
+                f"got shape {tuple(nodes.shape)}"
             )
         check_feat(nodes, "source", len(nodes), self.config.num_feats, self.embedding)
         return self.dropout(self.embedding(nodes))
@@ -149,7 +151,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 def _neighbour_layer(
     config: UniversalGraphTransformerConfig,
 ) -> ConvAsAttention | MessageAggregation:
-    """Return the layer in the place of plain attention: a layer of DGL, or one with messages."""
+    """Make the layer that replaces plain attention: a layer of DGL, or `MessageAggregation`."""
     feats, heads = config.d_model, config.num_heads
     if config.layer == "gat":
         dropped = config.attention_dropout
@@ -161,7 +163,7 @@ def _neighbour_layer(
 
 
 def _state_options(config: UniversalGraphTransformerConfig) -> dict[str, Any]:
-    """Return arguments of `AdaptiveRecurrence` for quantised states and noise."""
+    """Return the arguments of `AdaptiveRecurrence` for quantised states and initial noise."""
     options: dict[str, Any] = {}
     if config.quantize:
         options["quantize"] = Quantized(config.quantize, config.quantize_noise)

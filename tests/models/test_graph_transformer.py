@@ -123,7 +123,7 @@ def test_graph_transformer_from_pretrained_restores_the_model(
     ("inputs", "nodes", "message"),
     [
         ("kinds", torch.full((7,), 2), "node kind 2 is outside the vocabulary of 2"),
-        ("features", FEATURES[:, :2], r"must be \(N, 3\), .* got shape \(7, 2\)"),
+        ("features", FEATURES[:, :2], r"must have shape \(N, 3\), .* got shape \(7, 2\)"),
         ("kinds", NODES[:5], "7"),
     ],
 )
@@ -137,8 +137,8 @@ def test_graph_transformer_refuses_nodes_that_do_not_fit(
 @pytest.mark.parametrize(
     ("inputs", "nodes", "message"),
     [
-        ("kinds", NODES.float(), "nodes are torch.float32, but kinds of nodes are integers"),
-        ("kinds", NODES > 0, "nodes are torch.bool, but kinds of nodes are integers: int64"),
+        ("kinds", NODES.float(), "nodes are torch.float32, but kinds of nodes must be int64"),
+        ("kinds", NODES > 0, "nodes are torch.bool, but kinds of nodes must be int64"),
         ("kinds", NODES.tolist(), "nodes must be a tensor, got list"),
         ("features", FEATURES.long(), "features of source nodes are torch.int64, but the layer is"),
         ("features", FEATURES.float(), "features of source nodes are torch.float32, but the layer"),
@@ -317,6 +317,6 @@ def test_graph_transformer_answers_at_no_edge_and_not_at_those_of_a_block() -> N
     model = build(answer_at="edge")
     assert model(dgl.graph(([], []), num_nodes=0), NODES[:0]).logits.shape == (0,)
     block = dgl.to_block(dgl.graph(([0, 1, 2, 2], [0, 1, 1, 0])), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match=r"of 3 sources 2 are destinations: .* not a block"):
+    with pytest.raises(ValueError, match=r"only 2 of 3 sources are destinations: .* not a block"):
         model(block, NODES[:3])
     assert build()(block, NODES[:3]).logits.shape == (2, 3)
