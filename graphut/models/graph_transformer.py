@@ -18,6 +18,7 @@ from graphut.models.outputs import GraphOutput
 from graphut.models.recurrence import make_attention, make_recurrence
 from graphut.nn import ConvAsAttention, InputNoise, MessageAggregation, Quantized
 from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.edge_index import from_edge_index
 
 
 class UniversalGraphTransformer(AdaptiveModel):
@@ -63,7 +64,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def forward(
         self,
-        graph: DGLGraph | EdgeLayout,
+        graph: DGLGraph | EdgeLayout | Tensor,
         nodes: Tensor,
         *,
         positions: Tensor | None = None,
@@ -74,9 +75,9 @@ class UniversalGraphTransformer(AdaptiveModel):
 
         Parameters
         ----------
-        graph : DGLGraph or EdgeLayout
-            A graph, or a batch of graphs. With attention, each node needs an in-edge; self-loops
-            provide one.
+        graph : DGLGraph, EdgeLayout or Tensor
+            A graph, or a batch of graphs; or the edges of one graph, `(2, E)` int64, as PyG's
+            `edge_index`. With attention, each node needs an in-edge; self-loops provide one.
         nodes : Tensor
             `(N,)` int64, the kind of each node; or `(N, num_feats)`, its features.
         positions : Tensor, optional
@@ -92,6 +93,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         TypeError, ValueError
             If kinds or features do not fit the configuration or the graph.
         """
+        if isinstance(graph, Tensor):
+            graph = from_edge_index(graph, len(nodes))
         check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
         states, ponder, *more = self.encoder(

@@ -92,10 +92,12 @@ def test_graph_transformer_computes_a_batch_like_its_graphs(answer_at: str) -> N
     assert_same([model(graph(), NODES).logits], [torch.cat([each.logits for each in alone])])
 
 
-def test_graph_transformer_takes_a_layout_and_positions() -> None:
+def test_graph_transformer_takes_a_layout_an_edge_list_and_positions() -> None:
     model = build()
     plain = model(graph(), NODES).logits
     assert torch.equal(model(as_layout(graph()), NODES).logits, plain)
+    edge_index = torch.stack(graph().edges())
+    assert torch.equal(model(edge_index, NODES).logits, plain)
     places = torch.arange(14).reshape(7, 2)
     assert not torch.allclose(model(graph(), NODES, positions=places).logits, plain)
 
