@@ -152,8 +152,8 @@ def task_table(
 ) -> str:
     """Return the table of a task: a row for each label and model, and published figures.
 
-    `columns` maps titles to the `what` of `cell`, and `models` maps the names of rows to models;
-    the default is the presets.
+    `columns` maps titles to the `what` of `cell`, and `models` what a row is called to its model;
+    without `models` they are the presets.
     """
     rows = []
     for label in labels:
@@ -277,7 +277,7 @@ def sweep(label: str, model: str, test_set: str) -> DataFrame:
 def graph_table(problems: Sequence[tuple[str, str, str]], layers: Mapping[str, str]) -> str:
     """Return the table of problems on graphs: a label, a named model and its test sets.
 
-    The last columns are the same model with the best depth for all nodes, and `layers` of GATConv.
+    Beside it stand the best depth for all nodes of the same model, and `layers` of GATConv.
     """
     rows = []
     metrics = ["accuracy", "graph_accuracy", "steps", "rank_correlation", "work_ratio"]

@@ -1,4 +1,4 @@
-"""Attention over a frontier whose number of rows only the device knows."""
+"""Attention over a frontier whose length only the device knows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from graphut.attention.triton.backend import TRITON
 def takes_counts(
     backend: str, layout: EdgeLayout, heads: int, like: Tensor, *, allow_zero_in_degree: bool
 ) -> bool:
-    """Return whether a backend works if the host does not know the number of rows.
+    """Return whether a backend can do without the host's count of rows, for features like these.
 
-    `like` has the device and dtype of the features.
+    `like` has the device and dtype of the features to come.
 
     Raises
     ------
@@ -53,10 +53,10 @@ def counted_attention(
     frontier: Tensor,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Return `edge_attention` for rows of destinations, and zeros for other rows, without checks.
+    """Return `edge_attention` of the rows of destinations, unchecked, and zeros for the others.
 
-    `frontier`, `(A,)`, contains sorted and unique destination ids, followed by ids past the last
-    destination. All features must be finite, also in rows of no destination.
+    `frontier`, `(A,)`, holds destination ids, sorted and unique, and then ids past the last
+    destination. All features are finite, those of the last rows too.
     """
     attend_counted = TRITON.attend_counted
     assert attend_counted is not None

@@ -1,8 +1,8 @@
-"""A key/value cache that is written in place and has exact gradients.
+"""Keys and values that are written in place while attention reads them, with exact gradients.
 
-With autograd alone, every write would copy the table. Here a write saves the rows that it replaces,
-and the backward pass undoes the writes one by one. Memory grows with the number of written rows
-instead of steps times nodes. The gradient of the table is accumulated in place too.
+Autograd would copy the table at every write. Here a write keeps the rows that it replaces, and the
+backward pass takes the writes back one by one: memory grows with the rows that were written, not
+with steps times nodes. The gradient of the table is summed in place as well.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _KERNELS = "attention that reads keys and values in place"
 
 
 class KeyValueMemory:
-    """Table of keys and values, which the kernels of a backend read between writes."""
+    """A table of keys and values, read by a backend's kernels between one write and the next."""
 
     def __init__(self, heads: int, kernels: InPlaceKernels) -> None:
         self.heads = heads
         self._table = _Table(kernels)
-        # An empty tensor that each write and read receives from the previous one, so that autograd
-        # visits them in reverse order.
+        # A tensor without entries, which each write and read takes from the one before it, so that
+        # autograd goes through them in reverse order.
         self._chain = torch.empty(0)
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
         """Replace the keys and values of `nodes`, `(A,)`, or of all, by `rows`, `(A, 2 H D)`.
 
-        Rows of all nodes become the table, so the caller must not use them for anything else.
+        Rows of all nodes become the table: the caller is not to use them for anything else.
         """
         recorded = self._chain.requires_grad
         tracked = torch.is_grad_enabled() and rows.requires_grad
@@ -76,7 +76,7 @@ class KeyValueMemory:
 
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
-    """Return a memory if the backend can read it in place; `like` has the dtype of features."""
+    """Return a memory, if the backend of such calls reads it in place; `like` has their dtype."""
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return None
     kernels = choose(backend, empty_call(layout, heads, like)).in_place
@@ -84,7 +84,7 @@ def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> Ke
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return a call without rows, to choose a backend; `like` has the dtype of features."""
+    """Return a call without rows to choose a backend for; `like` has the features' dtype."""
     device = like.device.type
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else like.dtype
@@ -93,10 +93,10 @@ def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
 
 
 class _Table:
-    """The rows, the rows that each write replaced, and the gradients of reads.
+    """The rows, what each write replaced, and the gradients of what was read.
 
-    A backward pass goes from the last read to the first. With the saved rows it restores the table
-    to its state at each read.
+    A write keeps the rows that it replaced. So a backward pass, which goes from the last read to
+    the first, can bring the table back to the state that each read saw.
     """
 
     def __init__(self, kernels: InPlaceKernels) -> None:
@@ -113,7 +113,7 @@ class _Table:
         return key, value
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace rows that no backward pass needs."""
+        """Replace rows for good, where no backward pass will ask for them."""
         if nodes is None:
             self.rows = rows
         else:
@@ -121,13 +121,13 @@ class _Table:
             self.rows.index_copy_(0, nodes, rows)
 
     def write_and_record(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace rows, and save the replaced rows."""
+        """Replace rows, and keep those that they replace."""
         self._replaced.append((nodes, rows))
         self._swap(self.written)
         self.written += 1
 
     def restore(self, written: int) -> None:
-        """Restore the table to its state after `written` writes."""
+        """Bring the table to the state after so many writes."""
         while self.written > written:
             self.written -= 1
             self._swap(self.written)
@@ -136,7 +136,7 @@ class _Table:
             self.written += 1
 
     def _swap(self, write: int) -> None:
-        """Exchange the written rows with the saved ones; calling it twice restores the table."""
+        """Swap the rows of a write with those that it replaced: do it, or take it back."""
         nodes, rows = self._replaced[write]
         if nodes is None:
             self._replaced[write], self.rows = (None, self.rows), rows
@@ -146,9 +146,9 @@ class _Table:
         self.rows.index_copy_(0, nodes, rows)
 
     def open_grads(self) -> Tensor:
-        """Return the table to which reads add their gradients in a backward pass.
+        """Return the table that the reads of a backward pass add their gradients to.
 
-        Each pass begins with zeros, because an earlier pass may have stopped half-way.
+        Each pass begins with zeros: one before it may have ended half-way.
         """
         assert self.rows is not None
         this_pass = torch._C._current_graph_task_id()
@@ -158,7 +158,7 @@ class _Table:
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of a write's rows, and reset them for the previous write."""
+        """Return the gradients of a write's rows, and set them to zero for the write before."""
         grads = self.open_grads()
         assert self.rows is not None
         if nodes is None:

@@ -51,7 +51,7 @@ def check_table(path: str | Path) -> None:
     """Raise `ValueError` or `OSError` if `append_rows` could not write to a file."""
     path = Path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
+        raise FileNotFoundError(f"cannot write {path}: make its folder, or name another")
     if path.exists():
         _read(path)
 

@@ -1,4 +1,4 @@
-"""The context of a step: what the active nodes read from other nodes."""
+"""The context of a step: all that the active nodes attend to or read from other nodes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from graphut.nn.transition import PositionwiseTransition, Transition
 
 
 class AttentionContext(Protocol):
-    """Interface through which a step and the adaptive loop access keys and values of all nodes.
+    """Keys and values of all nodes, as a step and the adaptive loop use them.
 
-    It is implemented by `GraphContext` and by the cache of a decoder.
+    A graph is one such context; the cache of a decoder is another.
     """
 
     frontier: Tensor | None  # (A,) ids of the active nodes; None for all
@@ -29,14 +29,14 @@ class AttentionContext(Protocol):
 
     @property
     def num_src(self) -> int:
-        """Number of nodes with keys and values in this step."""
+        """Number of nodes that show keys and values in this step."""
 
     @property
     def num_dst(self) -> int:
         """Number of nodes that may be computed in this step."""
 
     def begin_step(self, step: int) -> None:
-        """Begin a step, counted from 1."""
+        """Go on to a step, counted from 1."""
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         """Replace the keys and values of `nodes`, or of all."""
@@ -52,7 +52,7 @@ class AttentionContext(Protocol):
 
 
 class EncoderOutput:
-    """The encoder's output `(N_src, d)`, projected once by each cross-attention layer."""
+    """The encoder's output `(N_src, d)`, which each cross-attention projects once for all steps."""
 
     def __init__(self, feat: Tensor) -> None:
         self.feat = feat
@@ -60,7 +60,7 @@ class EncoderOutput:
         self._projected: dict[MultiHeadAttention, Tensor] = {}
 
     def count(self, layer: MultiHeadAttention) -> None:
-        """Count the operations of a projection by a layer."""
+        """Count a projection of a layer."""
         self.flops += self.feat.shape[0] * layer.key_value_flops
 
     def key_value(self, layer: MultiHeadAttention) -> Tensor:
@@ -73,7 +73,7 @@ class EncoderOutput:
 
 @dataclass
 class GraphContext:
-    """The `AttentionContext` of a graph, or of one sampled block for each step."""
+    """A graph, or one sampled block for each step, as an `AttentionContext`."""
 
     layout: EdgeLayout  # edges of self-attention in this step
     cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes into a decoder's
@@ -98,12 +98,12 @@ class GraphContext:
     _step: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        """Begin with an empty count of operations."""
+        """Begin an empty record of the work."""
         self.work = FlopCount()  # torch.compile does not trace a default_factory
 
     @property
     def num_src(self) -> int:
-        """Number of nodes with keys and values."""
+        """Number of nodes that show keys and values."""
         return self.layout.num_src
 
     @property
@@ -112,7 +112,7 @@ class GraphContext:
         return self.layout.num_dst
 
     def begin_step(self, step: int) -> None:
-        """Begin a step; with blocks, use the edges of its block."""
+        """Go on to a step; with blocks, to the edges that serve it."""
         self._step = step
         if self.blocks:
             self.layout = self.blocks[step - 1]
@@ -120,14 +120,14 @@ class GraphContext:
                 self.key_value = self.key_value[: self.num_src]
 
     def branch(self) -> GraphContext:
-        """Return a copy for one checkpointed step, with empty records and no cached projections."""
+        """Return a copy for one step, which projects all it reads and has an empty record."""
         own = copy(self)
         own.work, own.weights, own.cross_weights = FlopCount(), [], []
         own.encoded = None if self.encoded is None else EncoderOutput(self.encoded.feat)
         return own
 
     def join(self, after: GraphContext) -> None:
-        """Commit the records and the convolution inputs of a checkpointed step."""
+        """Take over what a step has done on a branch."""
         if after.encoded is not None and self.encoded is not None:
             after.encoded.flops += self.encoded.flops
         self.combined, self.encoded = after.combined, after.encoded
@@ -200,7 +200,7 @@ class GraphContext:
         if self.count is None:
             self.combined = _updated(self.combined, nodes, rows)
         else:
-            # The last rows belong to no node of the graph.
+            # Rows behind the last true one are those of a node that the graph does not have.
             assert nodes is not None
             if self.combined is None:
                 self.combined = rows.new_zeros(size + 1, rows.shape[1])
@@ -221,7 +221,7 @@ class GraphContext:
 
 
 def existing(nodes: Tensor, size: int) -> Tensor:
-    """Map ids that are not below `size` to spread-out valid ids, to avoid contention.
+    """Replace ids that are not below `size` by ids that are, few of them twice.
 
     Examples
     --------

@@ -8,10 +8,10 @@ from graphut.attention.checks import is_tracing
 
 
 class FiniteChecks:
-    """Checks that read numbers immediately, and therefore wait for the device."""
+    """Checks that read a number at once, and so wait for the device."""
 
     def check_features(self, feat: Tensor) -> None:
-        """Raise `ValueError` if one of the first states, `(N_src, d)`, is not finite."""
+        """Raise if one of the first states, `(N_src, d)`, is not finite."""
         # A sum takes one pass and no memory.
         if is_tracing() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
             return
@@ -22,7 +22,7 @@ class FiniteChecks:
         )
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Raise `ValueError` if a halting probability, `(A,)`, is not a number from 0 to 1."""
+        """Raise if a halting probability, `(A,)`, is not a number from 0 to 1."""
         if not probability.numel() or is_tracing():
             return
         low, high = probability.detach().aminmax()
@@ -33,11 +33,11 @@ class FiniteChecks:
         raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
     def bound(self, count: Tensor) -> int:
-        """Return the number of active nodes, or an upper bound."""
+        """Return how many nodes are active: `count`, or a number that is not smaller."""
         return int(count)
 
     def close(self) -> None:
-        """Finish the checks of one recurrence."""
+        """End the checks of one recurrence."""
 
 
 def wrong_probabilities(probability: Tensor) -> Tensor:

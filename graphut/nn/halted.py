@@ -18,15 +18,15 @@ from graphut.nn.step import UniversalTransformerStep
 
 
 class StepInput(NamedTuple):
-    """A step and its input."""
+    """A step and what it reads."""
 
     step: UniversalTransformerStep
     signal: Tensor | None  # (d,) step signal
     rows: Tensor  # (A, d) active rows with signals
-    value_shift: Tensor | None = None  # (d,) shift of every value by the signal, if known
+    value_shift: Tensor | None = None  # what the signal adds to every value, if computed before
 
     def shift(self) -> Tensor | None:
-        """Return the shift of every value by the signal, or None if it is not a constant."""
+        """Return what the signal adds to every value, or None if the projection is not linear."""
         assert self.signal is not None
         return self.step.value_shift(self.signal) if self.value_shift is None else self.value_shift
 

@@ -100,12 +100,12 @@ class MessageAggregation(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew: uniform within 1 / sqrt(inputs), as `torch.nn.Linear` does.
-
-        Sums and maxima are larger than the means of attention, so their maps begin smaller.
-        """
-        self.message.reset_parameters()
-        self.output.reset_parameters()
+        """Draw the parameters anew: Xavier uniform for each map, zero biases."""
+        for weight in (*self.message.weight.split(self.out_feats), self.output.weight):
+            nn.init.xavier_uniform_(weight)
+        for layer in (self.message, self.output):
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
         if self.attention is not None:
             self.attention.reset_parameters()
 

@@ -1,4 +1,4 @@
-"""Noise in training: on first states, on injected states, or at every step."""
+"""Noise on what a recurrence begins with, or is given again at every step."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ PLACES = ("first", "injected", "every_step")
 
 @dataclass(frozen=True)
 class InputNoise:
-    """Gaussian noise that is added in training.
+    """Gaussian noise in training alone.
 
-    It is a function of a seed, the node, the feature and, with "every_step", the step. It does not
-    depend on which nodes are active. Each call of a recurrence draws a seed from torch's generator
-    on the CPU, so each batch has different noise. Processes of distributed training have different
-    noise if their generators differ.
+    It is a function of a seed, the node, the feature and, with "every_step", the step: a node
+    gets the same whatever others are active. Each call of a recurrence draws a seed from torch's
+    generator on the CPU. So it is other noise for each batch, and for each process of a
+    distributed training if their generators differ.
 
     Parameters
     ----------
     std : float
-        Standard deviation. Embeddings of graphut's models begin with a standard deviation of 1.
+        Standard deviation, in units of the states. Those of graphut's models begin with
+        embeddings of deviation 1.
     on : {"first", "injected", "every_step"}
-        Which states get noise. "first": states before step 1, but not injected states. "injected":
-        injected states, with one draw for all steps. "every_step": what each step reads, with a new
-        draw at each step; a halted node keeps the draw of the step after its last.
+        Which states get noise. "first": those before step 1; what is injected stays clean.
+        "injected": what is added again, with one draw for all steps. "every_step": the same, with
+        a new draw at each step; a halted node keeps the draw of the step after its last.
 
     Raises
     ------
@@ -56,7 +57,7 @@ class InputNoise:
             raise ValueError(f"on must be one of {', '.join(map(repr, PLACES))}; got {self.on!r}")
 
     def draw(self) -> DrawnNoise:
-        """Draw a seed, and return the noise of one call."""
+        """Return the noise of a new seed."""
         return DrawnNoise(self.std, int(draw_seed(torch.device("cpu"))))
 
 
@@ -68,7 +69,7 @@ class DrawnNoise:
     seed: int
 
     def add(self, rows: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Add noise to rows `(A, d)` of `nodes`, `(A,)` ids or all nodes, in a step."""
+        """Return rows `(A, d)` with the noise of their nodes, `(A,)` ids or all, at a step."""
         node = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
         feature = torch.arange(rows.shape[1], device=rows.device)
         by_node = mix(mix(node) ^ mix(seed_hash(self.seed) + step))
@@ -105,7 +106,7 @@ def with_noise(
 @torch.inference_mode(False)
 @torch.no_grad()
 def _quantiles(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 2^16 quantiles of the normal distribution; looking one up is exact in every row."""
+    """Return 2^16 equally likely normal numbers: to look one up is exact, whatever the row."""
     chances = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
     numbers: Tensor = torch.special.ndtri(chances)
     return numbers.to(device, dtype)

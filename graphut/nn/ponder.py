@@ -16,7 +16,7 @@ from graphut.attention.ragged import starts
 
 @dataclass
 class FlopCount:
-    """The rows and edges of every call in a recurrence, from which operations are counted."""
+    """The rows and edges that a recurrence computed: what each call was about, in order."""
 
     # For each projection to keys and values: the number of nodes, and the `(A,)` ids of those that
     # were projected, `None` for all. An id that is not below the number is of no node.
@@ -42,7 +42,7 @@ class FlopCount:
 
 
 class WakingRecord(NamedTuple):
-    """The record of an event-driven run."""
+    """What an event-driven run did."""
 
     shown: Tensor  # (N_dst, d) the last shown states, before the output norm
     updates: Tensor  # (N_dst,) how often each node computed
@@ -54,7 +54,7 @@ class WakingRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ponder:
-    """Record of one adaptive recurrence; sums are computed when they are accessed.
+    """The record of one adaptive recurrence: tensors, and sums that are made only when asked.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class Ponder:
     remainder : Tensor
         `(N,)`, the remainder `R_i`, for rules that have one; else zero.
     cost : Tensor
-        Ponder cost, a scalar: the mean of the rule's cost over nodes. By `ACT` the cost of a node
-        is `N_i + R_i` (arXiv 1603.08983, Eq. 12), and `R_i` has a gradient.
+        Ponder cost, a scalar: the mean over nodes of the rule's cost. By `ACT` this is `N_i + R_i`
+        (arXiv 1603.08983, Eq. 12), and `R_i` carries its gradient.
     max_steps : int
         The step at which every node halts.
     work : FlopCount
@@ -80,11 +80,11 @@ class Ponder:
     encoded_flops : int
         Floating-point operations to project the encoder's output, for a decoder.
     attention, cross_attention : AttentionRecord, optional
-        The weights of self-attention and of cross-attention in each step, with
-        `get_attention=True` and without sampled blocks.
+        The weights of self-attention and of cross-attention in each step, if they were asked for
+        with `get_attention=True`; not of sampled blocks.
     halting : Tensor, optional
-        With `get_attention=True`: `(steps done, N)`, the halting probabilities, NaN for nodes that
-        have halted. `None` without a halting module.
+        With them: `(steps done, N)`, the halting probabilities, NaN where a node had halted. `None`
+        without a halting module.
     waking : WakingRecord, optional
         The record of `EventDriven`.
 
@@ -166,20 +166,20 @@ class Ponder:
 
     @property
     def edges(self) -> Tensor:
-        """Number of in-edges attended over, with cross-attention, summed over steps."""
+        """In-edges attended over, those of cross-attention included, summed over steps."""
         attended = [*self.work.attended, *self.work.cross_attended]
         listed = (_count_edges(layout, nodes) for layout, nodes in attended)
         return self._sum([self.work.edges, *listed])
 
     @property
     def all_edges(self) -> Tensor:
-        """Number of in-edges if all nodes took `max_steps` steps."""
+        """In-edges that `max_steps` steps of all nodes would attend over."""
         crossing = 0 if self.cross_layout is None else self.max_steps * self.cross_layout.num_edges
         return self._sum([*(layout.num_edges for layout in self.layouts), crossing])
 
     @property
     def flops(self) -> Tensor:
-        """Floating-point operations of the forward pass, without norms and activations."""
+        """Floating-point operations done, forward, normalisations and activations left out."""
         return (
             self.edges * self.edge_flops
             + self.computed * self.node_flops
@@ -189,7 +189,7 @@ class Ponder:
 
     @property
     def all_flops(self) -> Tensor:
-        """Floating-point operations if all nodes took `max_steps` steps."""
+        """Floating-point operations of `max_steps` steps of all nodes."""
         by_node = sum(
             layout.num_dst * self.node_flops + layout.num_src * self.key_value_flops
             for layout in self.layouts
@@ -197,20 +197,20 @@ class Ponder:
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
 
     def __repr__(self) -> str:
-        """Return sizes and means, without the layouts."""
+        """Return the sizes and means: a graph's layouts would fill pages."""
         return (
             f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "
             f"max_steps={self.max_steps}, cost={float(self.cost):.4g})"
         )
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: node numbers, shaded by their steps."""
+        """Return the nodes, by number, shaded by their steps: what a notebook shows."""
         steps = self.steps.tolist()
         return steps_html({"steps of nodes": (range(len(steps)), steps)})
 
     def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:
         total = sum(counts)
-        # `new_full` does not wait for the device; copying a number to it would.
+        # A number goes into a kernel's arguments, a copy of it would wait for the device.
         return total if isinstance(total, Tensor) else self.steps.new_full((), total)
 
 
@@ -230,16 +230,16 @@ def _count_edges(layout: EdgeLayout, nodes: Tensor | None) -> int | Tensor:
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
-    """Attention weights of one layer in each step, by edge.
+    """The attention weights of one layer in each step, along the edges that they belong to.
 
     Parameters
     ----------
     layout : EdgeLayout
         The edges; `layout.in_edges()` names destination, source and id of each.
     weights : sequence of Tensor
-        `(E, H)` for each step that was done, by edge id. For each head, the weights of all in-edges
-        of a node sum to one, except with dropout in training. They are zero for nodes that the step
-        did not compute.
+        `(E, H)` for each step that was done, by edge id: of each head, the weights of all
+        in-edges of a node sum to one, but for dropout in training. They are zero where the step
+        did not compute the node.
 
     Examples
     --------
@@ -261,8 +261,8 @@ class AttentionRecord:
     def dense(self, sentence: int = 0) -> Tensor:
         """Return the weights of one sentence, or graph, of the batch.
 
-        The result is `(steps, heads, destinations, sources)`. It is zero without an edge, and the
-        weights of parallel edges are added.
+        The result is `(steps, heads, destinations, sources)`; it is zero where there is no edge,
+        and the sum of parallel edges.
 
         Raises
         ------
@@ -286,14 +286,14 @@ class AttentionRecord:
         return table.unflatten(1, (num_dst, num_src)).movedim(3, 1)
 
 
-_MOST = 500  # largest number of tokens in a row
-_BLUE = (0, 114, 178)  # the blue of `graphut.plotting.figure`
+_MOST = 500  # tokens that are shown of a row
+_BLUE = (0, 114, 178)  # that of `graphut.plotting.figure`
 
 
 def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int]]]) -> str:
-    """Return HTML rows of tokens, each shaded by its number of steps, which is its subscript.
+    """Return rows of tokens, each shaded by its steps, which stand at its foot.
 
-    A row has a name, tokens and their steps. Markup in a token is escaped.
+    A row has a name, tokens and their steps. Whatever is in a token stays text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The adaptive recurrence: one step, repeated until no node is active."""
+"""The adaptive recurrence: one step again and again, over a frontier that shrinks."""
 
 from __future__ import annotations
 
@@ -39,49 +39,48 @@ HALTED = ("copied", "frozen", "stale", "running")
 
 
 class AdaptiveRecurrence(nn.Module):
-    r"""Universal Transformer step, repeated until every node has halted.
+    r"""A Universal Transformer step, repeated until every node has halted.
 
-    This is Adaptive Computation Time (arXiv 1603.08983) for each node, as in arXiv 1807.03819,
-    section 2.2. A step computes only the frontier, which is the set of active nodes:
+    Adaptive Computation Time (arXiv 1603.08983) for each node, as in arXiv 1807.03819, section
+    2.2. A step computes the frontier, the nodes that are still active, and nothing else:
 
     .. math::
         y_i = x_i + P(pos_i, t), \quad x_i \leftarrow \mathrm{Step}(y)_i, \quad
         p_i = \sigma(w \cdot u_i + b), \quad out_i \leftarrow out_i + w_i x_i
 
-    A node halts when the halting rule says so, or at `max_steps`. The signal :math:`P(pos, t) =
-    S(pos) + S'(t)` is the sum of a position signal and a step signal. With the rule `EventDriven`
-    no node halts for good: it sleeps until something that it reads changes.
+    A node halts when the halting rule says so, or at `max_steps`. The signal is that of its
+    position plus that of the step, :math:`P(pos, t) = S(pos) + S'(t)`.
 
     Parameters
     ----------
     step : UniversalTransformerStep, or sequence of them
-        The step, whose weights all repetitions share. Or `max_steps` steps with the same settings
-        and separate weights, one for each repetition, and no `halting`: this is a plain Transformer
-        whose layers receive position and step signals. With `norm="pre"`, make all steps but the
-        last with `output_norm=False`.
+        The step, with weights shared by all repetitions. Or `max_steps` steps that are alike in
+        all but their weights, one a repetition, and no `halting`: a plain Transformer, whose
+        layers get the signals of position and step as the repetitions do. Of steps with
+        `norm="pre"`, all but the last are made with `output_norm=False`.
     halting : HaltingUnit or ScheduledHalting, optional
-        Computes the halting probability of each active node.
+        Gives each active node's halting probability.
     rule : HaltingRule, optional
-        When a node halts in training, and how its states become its output. It may be changed
-        later. The default is `ACT()`, or, without a halting module, `FixedDepth()`: all nodes take
+        When a node halts in training, and how its states become its output; may be changed later.
+        The default is `ACT()`, or, without a halting module, `FixedDepth()`: all nodes take
         `max_steps` steps and the last state is the result.
     evaluation_rule : HaltingRule, optional
-        The rule in evaluation, after `layer.eval()`. It may be changed later. The default is
-        `rule.for_evaluation()`, which is the rule itself for most rules.
+        The same in evaluation, after `layer.eval()`; may be changed later. The default is
+        `rule.for_evaluation()`, which for most rules is the rule itself.
     max_steps : int
-        The largest number of steps, `T`. It may be changed after training, unless each repetition
-        has separate weights.
+        The cap, `T`; may be changed after training, but not where each repetition has a step of
+        its own.
     halted : {"copied", "frozen", "stale", "running"}
-        What neighbours see of a halted node. "copied": its final state with the signal of the
-        present step. "frozen": its final state with the signal of the step after its last. "stale":
-        the keys and values of its last step. "running": a state that every step transforms.
+        The part of a halted node that its neighbours see: its final state with the signal of the
+        present step; with the signal of the step after its last; the keys and values of its last
+        step; or a state that goes on being transformed.
     position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
-        "sinusoidal": the sinusoids of the paper, for positions counted from 1; "sinusoidal0":
-        counted from 0. Or a function or module that maps positions `(n,)` or `(n, k)` to rows
-        `(n, d)`, such as `LearnedSignal`. With `None` positions are ignored.
+        The paper's sinusoids of positions; the same, counted from 0 in place of 1; a function or
+        module that gives rows `(n, d)` for positions `(n,)`, or `(n, k)`, such as `LearnedSignal`;
+        or `None`: positions are not looked at.
     step_signal : {"sinusoidal", "sinusoidal0", "learned"} or callable, optional
-        The same for steps 1, 2, ...; "learned" is a table with `max_steps` rows. With `None` a
-        step does not depend on its number, and "copied" equals "frozen".
+        The same for the steps 1, 2, ...; "learned" is a row for each of `max_steps`. With `None`
+        a step does not know its number, and "copied" is "frozen".
     inject_input : bool
         Add the first states again at every step: :math:`y_i = x_i + P(pos_i, t) + x^0_i`.
     noise : InputNoise or sequence of InputNoise, optional
@@ -90,16 +89,16 @@ class AdaptiveRecurrence(nn.Module):
         Round every state to a few values. The first states are rounded too, and the injected ones
         are not; noise on first states is added after rounding.
     checkpoint_steps : bool
-        Keep only the states between steps for the backward pass, which computes each step again
-        (arXiv 1604.06174). This saves memory and takes more time. Each step projects all nodes and
-        the encoder's output again. Without gradients and in compiled programs the option has no
-        effect. It may be changed later.
+        Keep only the states between steps for the backward pass, which does each step again
+        (arXiv 1604.06174): less memory for more time. Each step projects all nodes and the
+        encoder's output anew. Without gradients nothing changes, and a compiled program keeps
+        what the compiler chooses. May be changed later.
 
     Raises
     ------
     ValueError
         If a name is unknown, a sequence of steps or a rule does not fit the other arguments, or
-        `noise` is for injected states and `inject_input` is False.
+        there is noise on injected states and none are.
 
     Examples
     --------
@@ -113,7 +112,7 @@ class AdaptiveRecurrence(nn.Module):
     >>> out.shape, ponder.steps.shape
     (torch.Size([5, 8]), torch.Size([5]))
 
-    A user-defined step signal, and no position signal:
+    A signal of one's own, and none for positions:
 
     >>> waves = lambda steps: torch.sin(steps[:, None] / torch.arange(1, 9))
     >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), step_signal=waves, position_signal=None)
@@ -197,12 +196,11 @@ class AdaptiveRecurrence(nn.Module):
             of its sources; the other ones offer the features they came with, like halted nodes.
             In a list, as DGL's neighbour samplers make it, each block serves one step.
         feat : Tensor
-            `(N_src, d)`, the first states `x^0`; with a list, the states of the first block's
-            sources. A pair of them and of their first `N_dst` rows is accepted too, as
-            `dgl.nn.HeteroGraphConv` passes it.
+            `(N_src, d)`, the first states `x^0`; of a list, those of the first block's sources; or
+            a pair of them and of their first `N_dst` rows, as `dgl.nn.HeteroGraphConv` has it.
         positions : Tensor, optional
-            `(N_src,)` position of each node, counted from 1, or `(N_src, k)` coordinates, each of
-            which uses `d / k` of the features. Without positions there is no position signal.
+            `(N_src,)` position of each node, or `(N_src, k)` coordinates, each in `d / k` of the
+            features; without it the signal is that of the step alone. They are counted from 1.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the source nodes, and the encoder's output.
         edge_bias : Tensor or list of Tensor, optional
@@ -221,7 +219,7 @@ class AdaptiveRecurrence(nn.Module):
         Returns
         -------
         Tensor
-            `(N_dst, d)` output states; with a list, of the last block's destinations.
+            `(N_dst, d)` output states; of a list, those of the last block's destinations.
         Ponder
             Steps and remainder of each node, the cost, and the work that was done. With
             `get_attention` also the weights of all attention, and the halting probabilities.
@@ -238,17 +236,17 @@ class AdaptiveRecurrence(nn.Module):
         ------
         TypeError, ValueError
             If features are not finite or do not fit the graph or the layer, if a signal has no
-            row for a position or a step, if `max_steps` is out of range, if the rule needs an
-            argument that is missing, or if a halting probability is not a number from 0 to 1. On a
-            GPU with Triton only `LearnedSignal` waits for the device. There the error for a wrong
-            number is raised when the host learns of it, in this call or a later call of the layer.
+            row for a position or a step, if `max_steps` is out of range, if the rule needs what is
+            not there, or if a halting probability is not a number from 0 to 1. On a GPU with
+            Triton nothing waits for the device (but `LearnedSignal`): of wrong numbers, the error
+            comes when the host knows of them, in this call or a later one of the layer.
         RuntimeError
             If nodes halt inside of `torch.func.vmap`, or while a CUDA graph is recorded; or if
             `fully_shard` was called on the step and there are several processes.
 
         Examples
         --------
-        A loss at every step, computed for active nodes only:
+        A loss at every step, which costs what is active:
 
         >>> import torch
         >>> from torch.nn.functional import cross_entropy
@@ -452,9 +450,9 @@ class AdaptiveRecurrence(nn.Module):
         return context
 
     def _checks(self, settings: LoopSettings, context: GraphContext, feat: Tensor) -> FiniteChecks:
-        """Return checks that never wait for the device, if attention need not wait either.
+        """Return checks that never wait for the device, if all attention can do so too.
 
-        Otherwise let keys and values be written in place, if the backend supports it.
+        If not, keys and values are written in place where the backend reads them so.
         """
         if is_capturing():  # numbers are not there yet
             return FiniteChecks()
@@ -464,7 +462,7 @@ class AdaptiveRecurrence(nn.Module):
         events = isinstance(settings.rule, EventDriven)
         if not events and all(step.takes_counts(context, feat) for step in settings.steps):
             return AsyncFiniteChecks(self, context.num_src, context.num_dst)
-        # Steps with separate weights may differ: one may be in training mode, another not.
+        # Steps with weights of their own may differ, such as in training and evaluation.
         tables = [s.attention.in_place_key_value(context.layout, feat) for s in settings.steps]
         context.in_place = tables[0] if all(table is not None for table in tables) else None
         return FiniteChecks()
@@ -596,7 +594,7 @@ def loop_settings(layer: AdaptiveRecurrence) -> LoopSettings:
     rule = layer.active_rule
     if isinstance(layer.halting, ScheduledHalting) and isinstance(rule, ACT):
         _check_schedule(layer.halting, rule, layer.max_steps)
-    # The halting module reads the same state under a rule that does not use its probability.
+    # Also under a rule without probabilities, the halting module reads what it learned from.
     readers = [r for r in (rule, layer.rule, layer.evaluation_rule) if r.uses_probability]
     if isinstance(rule, EventDriven):
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
@@ -635,7 +633,7 @@ def _check_schedule(halting: ScheduledHalting, rule: ACT, max_steps: int) -> Non
 
 
 def _seen_inside(context: GraphContext, rows: Sequence[FrontierRows]) -> dict[str, Any]:
-    """Return the fields of `Ponder` that `get_attention` adds."""
+    """Return the fields of a `Ponder` that are asked for with `get_attention`."""
     seen: dict[str, Any] = {"attention": AttentionRecord(context.layout, context.weights)}
     if context.cross_layout is not None:
         seen["cross_attention"] = AttentionRecord(context.cross_layout, context.cross_weights)

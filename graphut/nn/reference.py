@@ -1,7 +1,7 @@
-"""Plain references of the adaptive recurrence: every node computes in every step, with masks.
+"""The dense oracle of the adaptive recurrence: every node, every step, masks, no frontier.
 
-They share the parameters of an `AdaptiveRecurrence`, but not its loop, frontier or caches. The
-tests compare the adaptive loop with them.
+It shares the parameters of an `AdaptiveRecurrence` and none of its machinery. The tests compare
+the adaptive loop with it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def dense_recurrence(
     edge_feat: Tensor | None = None,
     graph_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the result of `layer(graph, feat, ...)` with masks, without dropout.
+    """Compute what `layer(graph, feat, ...)` must give, the plain way; without dropout.
 
-    The arguments are the same as in `AdaptiveRecurrence.forward`.
+    The arguments are those of `AdaptiveRecurrence.forward`.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def dense_recurrence(
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
         rows = StepRows(now, new, p, t, last)
-        # The memory of halted nodes is not used again.
+        # What it remembers of halted nodes is not used again.
         found, memory = rule.decide(memory, rule.measure(memory, rows), rows)
         halts = active & (found.halts | last)
         if rule.weighting == "last" or found.weight is None:
@@ -123,7 +123,7 @@ def dense_event_driven(
     shown: Tensor | None = None,
     frontier: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Compute the result of a layer with the rule `EventDriven` with masks, without dropout.
+    """Compute what a layer with the rule `EventDriven` must return, without dropout.
 
     Every node computes in every round, and masks keep the shown states of nodes that are not in
     the frontier or change too little.
@@ -206,7 +206,7 @@ def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
 def _begin(
     layer: AdaptiveRecurrence, feat: Tensor, positions: Tensor | None
 ) -> tuple[Noise, Tensor, Tensor]:
-    """Return the noise of a call, the first states, and the encodings added at every step."""
+    """Return the noise of a call, the first states, and what is added to states at every step."""
     drawn: Noise = {}
     if layer.training:
         drawn = draw_noise(
@@ -275,7 +275,7 @@ def _step(
 
 
 def _one_source_an_edge(graph: Graph) -> tuple[EdgeLayout, Tensor]:
-    """Return a layout with a separate source for each edge, and the node of each source."""
+    """Return a layout in which each edge has a source of its own, and the node of each source."""
     layout = as_layout(graph)
     row, source, edge = layout.in_edges()
     order = edge.argsort()
@@ -337,7 +337,7 @@ def _attend(
 
 
 def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies: Tensor) -> Tensor:
-    """Return `(H, N, N)` weights of geometric attention, visiting nodes by distance."""
+    """Return `(H, N, N)` weights of geometric attention, by a walk from each node outwards."""
     assert layer.direction is not None and layer.score_terms is not None
     alpha, beta, gamma = layer.score_terms
     toward = layer.direction(rows).unflatten(1, (layer.num_heads, 2))

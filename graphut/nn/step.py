@@ -21,7 +21,7 @@ NORMS = ("post", "pre")
 
 
 class UniversalTransformerStep(nn.Module):
-    r"""One step: self-attention, cross-attention in a decoder, and a transition, with residuals.
+    r"""Self-attention, in a decoder cross-attention, and a transition, each with a residual.
 
     With `norm="post"`, as in arXiv 1807.03819, Eqs. 4 and 5:
 
@@ -239,12 +239,12 @@ class UniversalTransformerStep(nn.Module):
 
     @property
     def is_hooked(self) -> bool:
-        """True if the step or its attention has hooks or a custom `forward`."""
+        """True if a call of the step, or of its attention, is more than their `forward`."""
         parts = (self, self.attention, self.cross_attention)
         return any(part is not None and is_hooked(part) for part in parts)
 
     def takes_counts(self, context: GraphContext, like: Tensor) -> bool:
-        """Return whether attention works if only the device knows the number of rows."""
+        """Return whether all attention can do with a count of rows that only the device knows."""
         pairs = ((self.attention, context.layout), (self.cross_attention, context.cross_layout))
         return all(
             layer.takes_counts(layout, like)
@@ -265,10 +265,10 @@ class UniversalTransformerStep(nn.Module):
         return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return the vector by which adding `signal` to every row shifts the values of `project`.
+        """Return what `signal`, added to every row, adds to every value of `project`.
 
-        It is `None` if the projection is not linear. Keys are shifted too, but this changes all
-        scores of a destination by one number, and softmax is invariant to it.
+        It is `None` where the projection is not linear. Keys would move by one vector as well,
+        but that moves all scores of a destination by one number, which softmax does not see.
         """
         if not self.has_linear_projection:
             return None
@@ -290,7 +290,7 @@ class UniversalTransformerStep(nn.Module):
         return given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
 
     def readout(self, out: Tensor) -> Tensor:
-        """Apply the output norm, if the step has one."""
+        """Normalise the last states, where the step has the normalisation for it."""
         return out if self.output_norm is None else self.output_norm(out)
 
     def _add(self, rows: Tensor, change: Tensor, norm: nn.LayerNorm) -> Tensor:
@@ -305,10 +305,10 @@ class UniversalTransformerStep(nn.Module):
 
 
 class HookedStep:
-    """Wrapper that calls a step as a module in the adaptive loop, so that its hooks run.
+    """A step in the adaptive loop that is called as a module, so that all its hooks act.
 
-    The context holds states instead of keys and values, and each call projects them. With
-    `checkpointed`, only the states are kept, and the backward pass repeats the call.
+    States take the place of keys and values in the context, and each call projects them. With
+    `checkpointed`, nothing but states is kept of a call: the backward pass does it again.
     """
 
     has_linear_projection = False
@@ -321,21 +321,21 @@ class HookedStep:
         self.checkpointed = checkpointed
 
     def project(self, rows: Tensor) -> Tensor:
-        """Return the states unchanged; the call projects them."""
+        """Return the states, which the call projects."""
         return rows
 
     def value_shift(self, signal: Tensor) -> None:
-        """Return None, because hooks may change what a signal does."""
+        """Return None: hooks may do anything to a signal."""
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
-        """Call the step, and return the new states of the frontier."""
+        """Return the new states of the frontier by a call of the step."""
         states = context.key_value
         assert states is not None
         context.work.projections[-1] = (context.num_src, None)
         if not self.checkpointed:
             return self._call(context, states)
-        # The repeated call needs the present context. A context that receives later states would
-        # form a reference cycle with the autograd graph that holds it.
+        # What is done again gets a context as it is now, and none that will know later states:
+        # those would keep the graph alive that keeps them.
         before = context.branch()
 
         def call(states: Tensor) -> tuple[Tensor, GraphContext]:

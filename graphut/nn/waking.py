@@ -164,7 +164,7 @@ class WakingFrontier:
         self._sizes: list[int] = []
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Project the changed rows; return the frontier's shown states with signals and noise."""
+        """Project the changed rows; return what the rows of the frontier read of themselves."""
         context, nodes = self.context, self.nodes
         context.begin_step(t)
         context.frontier = nodes
@@ -197,7 +197,7 @@ class WakingFrontier:
         self._count(t)
         self._accept(after, moved)
         self._wake(t)
-        # The first round has checked the arguments of attention.
+        # What is wrong with the arguments of attention shows in the first round.
         self.state.trusts_arguments = self.context.owns_table
         if self.state.rows is not None:
             ids = torch.arange(len(after), device=after.device) if nodes is None else nodes

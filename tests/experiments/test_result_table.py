@@ -50,5 +50,5 @@ def test_append_rows_refuses_what_is_no_table(text: str, tmp_path: Path) -> None
 
 def test_check_table_needs_a_folder(tmp_path: Path) -> None:
     check_table(tmp_path / "runs.csv")
-    with pytest.raises(FileNotFoundError, match="its folder does not exist"):
+    with pytest.raises(FileNotFoundError, match="make its folder"):
         check_table(tmp_path / "nowhere" / "runs.csv")

@@ -102,9 +102,8 @@ def test_recurrences_with_messages_equal_the_masked_reference(
     halted: str, norm: str, attends: bool
 ) -> None:
     messages = aggregation(attends=attends)
-    torch.manual_seed(2)
     step = UniversalTransformerStep(messages, PositionwiseTransition(FEATS, 8), norm=norm)
-    unit = HaltingUnit(FEATS, bias_init=-0.5, gain=3.0)
+    unit = HaltingUnit(FEATS, bias_init=-0.5)
     layer = AdaptiveRecurrence(step, unit, max_steps=5, halted=halted).double()
     feat, ends = normal(5, FEATS), torch.arange(5)
     out, ponder = layer(LAYOUT, feat, positions=ends)

@@ -13,7 +13,6 @@ from typing import Any
 from graphut._version import __version__
 from graphut.experiments.cli.bench_options import read_bench_options
 from graphut.experiments.cli.options import Parser
-from graphut.experiments.cli.parsers import PARSERS
 
 COMMANDS = {
     "train": "train a model on a task, into a folder",
@@ -27,6 +26,9 @@ COMMANDS = {
     "share": "describe a run in its README.md, and upload it to the Hugging Face hub",
     "topology": "look at who attends to whom",
 }
+
+# The options of these commands are parsed without torch.
+_READERS = {"bench": read_bench_options}
 
 _THREADS = [
     "",
@@ -49,11 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = _parser().parse_args(arguments[:1]).command
     given: Any = arguments[1:]
-    # --help and wrong options of these commands end here, before torch is imported.
-    if command == "bench":
-        given = read_bench_options(given)
-    elif command in PARSERS:
-        given = PARSERS[command]().parse_args(given)
+    if command in _READERS:  # --help and wrong options end here, before torch is imported
+        given = _READERS[command](given)
     try:
         import_module("graphut.experiments.tasks").load_task_plugins()
         status: int = import_module(f"graphut.experiments.cli.{command}").main(given)

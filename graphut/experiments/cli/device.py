@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from graphut.experiments.cli.options import add_device
+
+__all__ = ["add_device", "pick_device"]
+
 
 def pick_device(name: str | None) -> torch.device:
     """Return the device of a name, or the best one; raise `ValueError` if it is not here.

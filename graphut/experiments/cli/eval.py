@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.options import check_options
+from graphut.experiments.cli.device import add_device, pick_device
+from graphut.experiments.cli.options import Parser, add_options, check_options, field_names
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.setup import DATA
 from graphut.experiments.result_table import append_rows, check_table
 from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import save_evaluation
+from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
 from graphut.experiments.wording import counted
 from graphut.models.base import AdaptiveModel
@@ -48,9 +49,9 @@ class ResultFiles:
             append_rows(self.curves, record.curve_rows(name, options, evaluation))
 
 
-def main(arguments: Namespace) -> int:
+def main(argv: Sequence[str]) -> int:
     """Evaluate the best model of a run on its test sets, and print the results."""
-    options = vars(arguments)
+    options = vars(_parser().parse_args(argv))
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
     files = ResultFiles(options.pop("results"), options.pop("curves"))
     files.check()
@@ -59,8 +60,8 @@ def main(arguments: Namespace) -> int:
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
-    # Read the digest before the weights: if training replaces them in between, the digest does not
-    # match the evaluated weights, and the evaluation is recognised as outdated.
+    # Read the digest before the weights: if a run that still trains replaces them in between, the
+    # evaluation is recognised as that of another model.
     digest = model_digest(folder) if data is None else None
     model = run.trained_model(target)
     if "evaluation_rule" in changed:
@@ -109,8 +110,9 @@ def evaluate_set(
 ) -> None:
     """Print the evaluation of a model on a set, write it into the run's folder and append it.
 
-    `changed` has the settings that were changed for the evaluation. The file in the folder names
-    the model by the `digest` of its weights, and is not written without a digest.
+    `changed` has the settings of the model that differ from those of the run. The file in the
+    folder names the model by the `digest` of its weights; without a digest it is not written, and
+    rows are appended only if `files` names any.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
@@ -125,3 +127,37 @@ def evaluate_set(
     test_set = name if digest is not None else f"{DATA}{Path(name).name}"
     numbers = {"examples": len(examples), **evaluation.metrics, **details}
     files.append(run, test_set, asked, numbers)
+
+
+def add_results(parser: Parser) -> None:
+    """Add the options that name `ResultFiles`."""
+    help = "append a row for each test set to this CSV file: task, preset, options, seed, metrics, "
+    help += "cost, versions, processor and commit; several processes may append to one file"
+    parser.add_argument("--results", metavar="FILE", help=help)
+    help = "append the metrics by length, by difficulty and by group to this CSV file, for charts"
+    parser.add_argument("--curves", metavar="FILE", help=help)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="graphut eval",
+        description="Evaluate the best model of a run: let it answer the test examples and compare "
+        "its answers with the correct ones. The metrics of each test set, as a whole and by "
+        "length, difficulty or group, are also written into the folder: evaluation-NAME.json.",
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
+    help = "pairs, stories, graphs or, of char-lm, a text of one's own, not the test sets"
+    which.add_argument("--data", metavar="FILE", help=help)
+    help = "steps that a node may take (default: as in training)"
+    parser.add_argument("--max-steps", type=int, default=SUPPRESS, metavar="N", help=help)
+    help = "when a node halts, such as threshold:threshold=0.8 (default: as the run has it)"
+    parser.add_argument("--evaluation-rule", default=SUPPRESS, metavar="RULE", help=help)
+    add_results(parser)
+    add_device(parser)
+    group = parser.add_argument_group("where the model writes")
+    for learner in LEARNERS.values():
+        others = set(field_names(learner.generation_kind)) - set(learner.evaluation_options)
+        add_options(group, learner.generation_kind, others)
+    return parser

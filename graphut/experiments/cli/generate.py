@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from collections.abc import Sequence
 
-from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.options import build, check_options, field_names
+from graphut.experiments.cli.device import add_device, pick_device
+from graphut.experiments.cli.options import Parser, add_options, build, check_options, field_names
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.training import Run
+from graphut.experiments.training.learners import LEARNERS
 
 
-def main(arguments: Namespace) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print the answers of a model to texts, and under each token the number of steps it took."""
-    options = vars(arguments)
+    options = vars(_parser().parse_args(argv))
     folder, device, plain, characters = (
         options.pop(key) for key in ("folder", "device", "plain", "characters")
     )
@@ -30,7 +31,8 @@ def main(arguments: Namespace) -> int:
     answers = learner.generate(model, run.vocabularies, lines, asked)
     for text in texts:
         # An empty line of a file has an empty answer: the lines of both stay side by side.
-        answer, with_steps = ("", "") if text is None else next(answers)
+        found = None if text is None else next(answers)
+        answer, with_steps = (found.text, str(found)) if found else ("", "")
         if characters and text:
             answer = "".join(answer.split())
             with_steps += f"\ntext    {answer}"
@@ -53,3 +55,25 @@ def _spelled(text: str, run: Run) -> str:
     if type(run.vocabularies.get("source")) is not Vocabulary:
         raise ValueError(f"--characters is of no use: the task {run.task_name} reads texts as such")
     return " ".join("".join(text.split()))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="graphut generate",
+        description="Answer texts, and show the steps. A text is what the task is about: a "
+        'sequence of symbols between spaces, "q d x a", which may be left out where each symbol '
+        'is a character, "qdxa"; or a sentence, a story with its question, the beginning of a '
+        "text.",
+    )
+    option = parser.add_argument
+    option("folder", metavar="FOLDER", help="the folder of a run")
+    option("texts", nargs="*", metavar="TEXT", help="what to answer, or to go on with")
+    option("--input", metavar="FILE", help="a text in each line; - is standard input")
+    option("--plain", action="store_true", help="print the answers alone")
+    help = "take each character but white space as a symbol, and join those of the answer"
+    option("--characters", action="store_true", help=help)
+    add_device(parser)
+    group = parser.add_argument_group("where the model writes")
+    for learner in LEARNERS.values():
+        add_options(group, learner.generation_kind)
+    return parser

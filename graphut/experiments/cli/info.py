@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphut._files import reraise_for_file
+from graphut.experiments.cli.options import Parser
 from graphut.experiments.records.setup import training_commands
 from graphut.experiments.training import Run
 from graphut.experiments.training.progress import Progress
@@ -14,9 +14,11 @@ from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import counted
 
 
-def main(arguments: Namespace) -> int:
+def main(argv: Sequence[str]) -> int:
     """Print what is in the folder of a run."""
-    run = Run.open(arguments.folder)
+    parser = Parser(prog="graphut info", description="Say what is in a folder.")
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
+    run = Run.open(parser.parse_args(argv).folder)
     model = run.model()
     weights = sum(parameter.numel() for parameter in model.parameters())
     print(f"task      {run.task_name}: {_listing(run.task_options)}")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from collections.abc import Sequence
 
 from graphut._files import reraise_for_file
+from graphut.experiments.cli.options import Parser
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.plotting import draw_training
 from graphut.plotting.figure import check_picture_path, save_figure
 
 
-def main(arguments: Namespace) -> int:
+def main(argv: Sequence[str]) -> int:
     """Draw the training of runs."""
+    arguments = _parser().parse_args(argv)
     check_picture_path(arguments.out)
     folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
     names = [folder.name for folder in folders]
@@ -28,3 +30,16 @@ def main(arguments: Namespace) -> int:
     save_figure(figure, arguments.out)
     print(arguments.out)
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="graphut plot",
+        description="Draw the loss, the accuracy and the steps of training, epoch by epoch; of "
+        "several runs together, to compare them.",
+    )
+    option = parser.add_argument
+    option("folders", nargs="+", metavar="FOLDER", help="the folder of a run")
+    help = "the picture: .png, .pdf or .svg"
+    option("--out", metavar="FILE", required=True, help=help)
+    return parser

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from graphut._files import explain_write_errors
-from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.options import build, check_options, field_names
+from graphut.experiments.cli.device import add_device, pick_device
+from graphut.experiments.cli.options import Parser, add_options, build, check_options, field_names
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import (
     AttentionTable,
@@ -19,6 +18,7 @@ from graphut.experiments.training.generation import (
     attention_tables,
     padded,
 )
+from graphut.experiments.training.learners import LEARNERS
 from graphut.plotting import animate_frontier, draw_attention, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import check_picture_path, new_figure, save_figure, shortened
@@ -39,9 +39,9 @@ class _Picture(NamedTuple):
     draw: Callable[[SubFigure], object]
 
 
-def main(arguments: Namespace) -> int:
+def main(argv: Sequence[str]) -> int:
     """Draw how a model thinks about a text."""
-    options = vars(arguments)
+    options = vars(_parser().parse_args(argv))
     folder, text, out, device, what = (
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
     )
@@ -54,7 +54,8 @@ def main(arguments: Namespace) -> int:
     check_options(options, field_names(learner.generation_kind), f"the task {run.task_name}")
     asked = build(learner.generation_kind, options)
     model = run.trained_model(pick_device(device))
-    answer, parts = learner.look_inside(model, run.vocabularies, text, asked)
+    [answer] = learner.generate(model, run.vocabularies, [text], asked, get_attention=True)
+    parts, said = answer.parts, answer.text.removeprefix(text)
     if animated:
         _animate(parts[-1], out)
     else:
@@ -63,8 +64,8 @@ def main(arguments: Namespace) -> int:
             rows += _rows([_ponder_picture(part) for part in parts])
         if what != "ponder":
             rows += _rows([*map(_attention_picture, attention_tables(parts))])
-        save_figure(_arranged(" ".join(text.split()), answer, rows), out)
-    print(f"{out}: the answer is {answer}")
+        save_figure(_arranged(" ".join(text.split()), said, rows), out)
+    print(f"{out}: the answer is {said}")
     return 0
 
 
@@ -134,3 +135,26 @@ def _arranged(text: str, answer: str, rows: Sequence[Sequence[_Picture]]) -> Fig
 
 def _width(row: Sequence[_Picture]) -> float:
     return sum(picture.size[0] for picture in row)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="graphut show",
+        description="Draw how a model thinks about a text: the steps of each token with the "
+        "probabilities of halting, and the attention of each step and head.",
+    )
+    option = parser.add_argument
+    option("folder", metavar="FOLDER", help="the folder of a run")
+    option("text", metavar="TEXT", help="what to answer, as for graphut generate")
+    help = (
+        "the picture: .png, .pdf or .svg; or .gif, an animation of who is active in each step, in "
+        "the decoder if there is one"
+    )
+    option("--out", metavar="FILE", required=True, help=help)
+    help = "what to draw: ponder, attention or all (default: all)"
+    option("--draw", choices=("ponder", "attention", "all"), help=help)
+    add_device(parser)
+    group = parser.add_argument_group("where the model writes")
+    for learner in LEARNERS.values():
+        add_options(group, learner.generation_kind)
+    return parser

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graphut._files import write_json
-from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.options import Parser, add_device, add_options, build
+from graphut.experiments.cli.device import add_device, pick_device
+from graphut.experiments.cli.options import Parser, add_options, build
 from graphut.experiments.comparison import MODEL_PARTS, Comparison
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, PairTask, preset_of
 from graphut.experiments.training import TrainingConfig

@@ -34,6 +34,7 @@ from graphut.models.config import ModelConfig, upgrade_fields
 from graphut.models.pretrained import load_weights, read_config
 
 _WORTH_IT = 1.25  # bfloat16 is taken where it is more than this many times as fast
+_SHOWN = 3  # test examples that are answered after the training
 MAY_GROW = ("epochs", "patience")  # in a run that is resumed
 _RUN_OPTIONS = (
     "task", "out", "resume", "device", "minutes", "preset", "init_from", "accumulate", "results",
@@ -95,7 +96,7 @@ def _train(argv: Sequence[str]) -> int:
         digest = model_digest(folder) if is_first() else None
         files = files if is_first() else ResultFiles()
         evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
-        for answer in run.learner.show(best, task):
+        for answer in run.learner.answers(best, task, task.test[:_SHOWN]):
             print(f"\n{answer}")
     elif not over:
         print(f"stopped; to go on: graphut train {name} --out {shlex.quote(folder)} --resume")

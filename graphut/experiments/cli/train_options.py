@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
-from graphut.experiments.cli.options import Parser, add_device, add_options
-from graphut.experiments.cli.parsers import add_results
+from graphut.experiments.cli.device import add_device
+from graphut.experiments.cli.eval import add_results
+from graphut.experiments.cli.options import Parser, add_options
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import MEANINGS, SMALL

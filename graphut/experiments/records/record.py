@@ -25,7 +25,7 @@ from graphut.experiments.training.progress import Progress
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The training and the evaluations of a run, as its files report them."""
+    """What the files of a run say about its training and its evaluations."""
 
     run: Run
     weights: int  # number of learned parameters
@@ -115,8 +115,8 @@ class RunRecord:
     ) -> dict[str, Any]:
         """Return the row of an evaluation for a table of results.
 
-        `name` is the test set, `options` are the options of `graphut eval`, and `evaluation` has
-        the number of examples, the metrics and their details.
+        `name` is the test set, `options` those of `graphut eval`, and `evaluation` has the number
+        of examples, the metrics and their details.
         """
         numbers = {key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))}
         machines = {

@@ -184,19 +184,19 @@ def _examples(
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
         answers = run.learner.answers(model, task, [task.test[index] for index in batch])
         for index, found in zip(batch, answers, strict=True):
-            lengths[found.is_right].append((sum(len(part.names) for part in found.parts), index))
+            lengths[found.is_correct].append((sum(len(part.names) for part in found.parts), index))
     chosen: list[int] = []
     for each in lengths.values():
         order = [index for _, index in sorted(each)]
         chosen += dict.fromkeys([*order[:1], *order[len(order) // 2 :][:1], *order[-1:]])
     examples = []
     for index in chosen:  # again, since the attention of all examples takes much memory
-        found = run.learner.answer(model, task, task.test[index])
+        [found] = run.learner.answers(model, task, [task.test[index]])
         examples.append(
             _Example(
-                f"{_TITLES[found.is_right]} {index + 1}",
-                found.answer,
-                found.right_answer,
+                f"{_TITLES[found.is_correct]} {index + 1}",
+                found.text,
+                found.correct,
                 Markup(steps_html({part.name: _steps(part) for part in found.parts})),
                 _draw_graph(found.parts[0]) if isinstance(task, GraphTask) else None,
                 _attention(found.parts),
@@ -264,7 +264,7 @@ def _machines(record: RunRecord) -> _Table:
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Table:
-    """Return a table of values; floats are shown with four significant digits."""
+    """Return a table of values, in which floats have four digits."""
     cells = [[*map(_text, row)] for row in rows]
     return _Table(caption, [name.replace("_", " ") for name in head], cells)
 

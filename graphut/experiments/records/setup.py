@@ -37,7 +37,7 @@ class Setup:
         """Return the setup with the preset from which the fewest options differ.
 
         `values` maps the name of every option to its value in the run. An option that did not exist
-        yet when the run was made may be missing: its default is used, not the value of a preset.
+        yet when the run was made may be missing: its default value is used, not that of a preset.
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         setups = [
@@ -98,7 +98,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with each path replaced by `DATA/` and the name of the file."""
+    """Return options in which each path is replaced by `DATA/` and the name of the file."""
     return {
         name: f"{DATA}{Path(value).name}" if is_path(value) else value
         for name, value in options.items()

@@ -1,4 +1,4 @@
-"""Read labelled graphs from GraphML, node-link JSON, and the CSV files of DGL's CSVDataset."""
+"""Labelled graphs in files that networkx or DGL's users write: GraphML, node-link JSON, CSV."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from graphut.experiments.wording import counted
 
 Tables: TypeAlias = "dict[str, tuple[Path, list[dict[str, str]]]]"
 KIND = "node"
-"""The kind of all nodes in graphs without features."""
+"""The kind of all nodes of graphs without features."""
 _MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
 _ATTRIBUTES = ("feat", "label", *_MASKS.values())
 _EDGE_ATTRIBUTES = ("weight", "edge_weight", "feat", "edge_attr")
-"""Names under which networkx, DGL and PyG store edge weights and edge features."""
+"""Names by which networkx, DGL and PyG store weights and features of edges."""
 _SUFFIXES = (".graphml", ".json")
 _FORMATS = (
     "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
-    "of .csv files in the format of DGL's CSVDataset"
+    "of .csv files as DGL's CSVDataset has them"
 )
 
 
 @dataclass(frozen=True)
 class GraphFile:
-    """A graph with the names and numbers from its file."""
+    """A graph as it stands in a file."""
 
-    place: str  # the file, for error messages
-    edges: NDArray[np.int64]  # (2, E), with a self-loop for each node
-    features: list[Any] | None  # `feat` of each node: strings, or lists of numbers
+    place: str  # the file, for messages
+    edges: NDArray[np.int64]  # (2, E), with an edge from each node to itself
+    features: list[Any] | None  # `feat` of each node: texts, or lists of numbers
     labels: list[str | None] | None  # `label` of each node
     label: str | None  # `label` of the graph
-    masks: dict[str, NDArray[np.bool_]]  # for each part, the nodes whose labels belong to it
+    masks: dict[str, NDArray[np.bool_]]  # by part: the nodes that are asked in it
     num_nodes: int
 
     @property
     def has_kinds(self) -> bool:
-        """True if the nodes have no numeric features, but kinds or nothing."""
+        """True if nodes have kinds, or nothing, in place of features."""
         return self.features is None or isinstance(self.features[0], str)
 
     @property
@@ -62,19 +62,19 @@ class GraphFile:
 
     @property
     def num_feats(self) -> int:
-        """The number of features of the first node; 0 if nodes have kinds."""
+        """The number of features of its first node; 0 where nodes have kinds."""
         return 0 if self.features is None or self.has_kinds else len(self.features[0])
 
     def labelled(self, kinds: Vocabulary, answers: Vocabulary, num_feats: int = 0) -> LabelledGraph:
-        """Encode kinds and classes with the vocabularies of a model.
+        """Return the graph in the numbers of a model's vocabularies.
 
-        Raise `ValueError` if a kind or a class is unknown, if the graph has features but the model
-        kinds or the other way round, or if a node has not exactly `num_feats` finite features.
+        Raise `ValueError` if a kind or a class is unknown, features stand where the model has
+        kinds, or a node has other than `num_feats` finite features where the model has none.
         """
         with reraise_for_file(self.place, ""):
             if self.has_kinds != bool(kinds.symbols):
                 has = "kinds" if self.has_kinds else "features"
-                raise ValueError(f"its nodes have {has} in `feat`, but other graphs do not")
+                raise ValueError(f"its nodes have {has} in `feat`, and those of the others do not")
             given = [self.label] if self.labels is None else self.labels
             return LabelledGraph(
                 edges=self.edges,
@@ -82,8 +82,8 @@ class GraphFile:
                 labels=_indices(given, answers),
             )
 
-    def mask_of(self, part: str) -> NDArray[np.bool_]:
-        """Return the mask of the nodes whose labels belong to a part; all nodes without masks."""
+    def asked_in(self, part: str) -> NDArray[np.bool_]:
+        """Return which nodes are asked in a part; without masks, all are in each."""
         return self.masks.get(part, np.full(self.num_nodes, not self.masks))
 
     def _numbers(self, num_feats: int) -> NDArray[np.float32]:
@@ -91,17 +91,17 @@ class GraphFile:
         for node, row in enumerate(rows):
             if len(row) != num_feats:
                 raise ValueError(
-                    f"node number {node} has {counted(len(row), 'number')} in `feat`, but "
-                    f"{num_feats} are expected"
+                    f"node number {node} has {counted(len(row), 'number')} in `feat`, where "
+                    f"{num_feats} are wanted"
                 )
             if not all(map(isfinite, row)):
                 raise ValueError(f"node number {node} has {row} in `feat`, not finite numbers")
         return np.array(rows, np.float32)
 
 
-def keep_labels(graph: LabelledGraph, mask: NDArray[np.bool_]) -> LabelledGraph:
-    """Return the graph without the labels of nodes outside the mask."""
-    return graph._replace(labels=np.where(mask, graph.labels, -1))
+def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
+    """Return a graph in which some nodes alone are asked."""
+    return graph._replace(labels=np.where(asked, graph.labels, -1))
 
 
 def read_graphs(path: str | Path) -> list[GraphFile]:
@@ -137,7 +137,7 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
 
 
 def graph_files(path: str | Path) -> list[Path]:
-    """Return the path of a file in a list, or the sorted graph files of a folder."""
+    """Return the file of a path, or the files of graphs in a folder."""
     path = Path(path)
     if path.is_dir():
         for suffixes in (_SUFFIXES, (".csv",)):
@@ -147,7 +147,7 @@ def graph_files(path: str | Path) -> list[Path]:
         raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
     elif path.suffix in _SUFFIXES:
         return [path]
-    raise ValueError(f"{path} has no graphs in a known format: name {_FORMATS}")
+    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
 def _read_networkx(path: Path) -> networkx.Graph:
@@ -159,7 +159,7 @@ def _read_networkx(path: Path) -> networkx.Graph:
     data = read_json(path)
     with reraise_for_file(path, "is not a graph by networkx.node_link_data"):
         edges = "edges" if "edges" in data else "links"  # networkx before 3.4 wrote "links"
-        data["graph"] = dict(data.get("graph", {}))  # old networkx wrote pairs
+        data["graph"] = dict(data.get("graph", {}))  # old versions wrote pairs
         _check_ids(data["nodes"], data[edges])
         return networkx.node_link_graph(data, edges=edges)
 
@@ -173,9 +173,9 @@ def _check_graphml(text: str) -> None:
 
 
 def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
-    """Raise `ValueError` if node ids are missing or repeated, or an edge has an unknown end.
+    """Raise `ValueError` if a node has no id or that of another, or an edge an end that is no node.
 
-    networkx would merge nodes with equal ids and create nodes for unknown ends.
+    networkx joins nodes with one id, and makes a node for an unknown end.
     """
     count = Counter(json.dumps(node.get("id")) for node in nodes)
     if "null" in count:
@@ -200,7 +200,7 @@ def _of_networkx(place: str, graph: networkx.Graph) -> GraphFile:
 
 
 def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
-    """Read files with the columns of DGL's CSVDataset."""
+    """Return the graphs of files with the columns of DGL's CSVDataset."""
     tables: Tables = {}
     for file in files:
         reader = csv.DictReader(read_text(file).splitlines(), strict=True, skipinitialspace=True)
@@ -255,7 +255,7 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
 def _check_graph_ids(
     tables: Tables, by_graph: Mapping[str, Mapping[str, list[Mapping[str, str]]]]
 ) -> None:
-    """Raise `ValueError` if edges or labels belong to a graph without nodes."""
+    """Raise `ValueError` if edges or labels are of no graph that has nodes."""
     (nodes_file, nodes), known = tables["nodes"], by_graph["nodes"]
     edges_file, edges = tables["edges"]
     if nodes and edges and ("graph_id" in edges[0]) != ("graph_id" in nodes[0]):
@@ -320,7 +320,7 @@ def _make(
 
 
 def _check_all_have_masks(graphs: Sequence[GraphFile]) -> None:
-    """Raise `ValueError` if some graphs with node labels have masks and others do not."""
+    """Raise `ValueError` if some graphs have masks, and no node of another would be asked."""
     for graph in graphs:
         if graph.labels and not graph.masks and any(other.masks for other in graphs):
             raise ValueError(
@@ -330,7 +330,7 @@ def _check_all_have_masks(graphs: Sequence[GraphFile]) -> None:
 
 
 def _check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Raise `ValueError` if a node belongs to two parts."""
+    """Raise `ValueError` if a node is asked in two parts."""
     for (one, first), (other, second) in combinations(masks.items(), 2):
         if (both := first & second).any():
             node = int(both.argmax())
@@ -342,9 +342,9 @@ def _some(values: Sequence[Any]) -> bool:
 
 
 def _features(values: Sequence[Any]) -> list[Any]:
-    """Parse the features of all nodes: lists of numbers if possible, otherwise names of kinds.
+    """Return lists of numbers, which may stand in a text such as `0.5, 1`; else kinds, as texts.
 
-    Raise `ValueError` if some nodes have numbers and others do not.
+    Raise `ValueError` if some nodes have numbers and others have none.
     """
     rows = [_row_of_numbers(value) for value in values]
     if None not in rows:
@@ -352,20 +352,20 @@ def _features(values: Sequence[Any]) -> list[Any]:
     node = rows.index(None)
     if _some(rows) or not isinstance(values[node], str):
         raise ValueError(
-            f"node number {node} has {values[node]!r} in `feat`, which is not a list of numbers: "
-            "give numbers to all nodes, or the name of a kind to all nodes"
+            f"node number {node} has {values[node]!r} in `feat`, which are no numbers: let all "
+            "nodes have numbers, or all the name of a kind that is no number"
         )
     return ["_".join(value.split()) for value in values]
 
 
 def _row_of_numbers(value: Any) -> list[float] | None:
-    """Parse a number, a list of numbers, or a string such as `[0.5, 1]`; None for other values."""
+    """Return the numbers of a list, of a text such as `[0.5, 1]`, or of one; None for another."""
     if isinstance(value, str):
         inside = re.fullmatch(r"\s*[\[(](.*)[\])]\s*", value)
         value = re.split(r"[,;\s]+", (inside[1] if inside else value).strip(" \t,;"))
     row = value if isinstance(value, list) else [value]
     if any(isinstance(x, str) and "_" in x for x in row):
-        return None  # Python reads "1_0" as a number
+        return None  # which Python takes for a number in "1_0"
     try:
         return [float(x) for x in row]
     except (TypeError, ValueError):
@@ -384,29 +384,29 @@ def _class(value: Any) -> str | None:
 
 
 def _name(value: Any) -> str | None:
-    """Return the name of a class: 3.0 becomes "3", and "", -1 and NaN become None.
+    """Return a class as text: 3.0 is the class 3, and an empty text, -1 or NaN is none.
 
-    White space becomes "_".
+    White space in it becomes "_".
     """
     if isinstance(value, list | dict):
-        raise ValueError(f"{value!r} is not a class: give one name or number")
+        raise ValueError(f"{value!r} is no class: give one name or number")
     missing = value is None or (isinstance(value, float) and isnan(value))
     text = "" if missing else "_".join(str(value).split())
-    whole = re.fullmatch(r"(-?\d+)\.0", text)  # pandas writes integers so if values are missing
+    whole = re.fullmatch(r"(-?\d+)\.0", text)  # as pandas writes integers beside missing numbers
     text = whole[1] if whole else text
     return None if text in ("", "-1") else text
 
 
 def _truth(name: str, value: Any) -> bool:
-    """Parse the value of a mask as Python, spreadsheets and pandas write it."""
+    """Return the value of a mask, in the words of Python, spreadsheets and pandas."""
     word = (_name(value) or "0").lower()
     if word not in ("0", "1", "false", "true"):
-        raise ValueError(f"{name} is {value!r}, but a mask is true or false, 1 or 0")
+        raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")
     return word in ("1", "true")
 
 
 def _indices(names: Sequence[str | None], vocabulary: Vocabulary) -> NDArray[np.int64]:
-    """Return the index of each symbol in the vocabulary, -1 for None."""
+    """Return the number of each symbol, -1 for none."""
     number = {symbol: index for index, symbol in enumerate(vocabulary.symbols)}
     for name in names:
         if name is not None and name not in number:

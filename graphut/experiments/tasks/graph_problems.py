@@ -1,4 +1,4 @@
-"""Tasks on random graphs whose answers depend on nodes that are many edges away."""
+"""Problems on random graphs, in which a node has to know what is many edges away."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _YES_NO = Vocabulary(["no", "yes"])
 
 Numbers = NDArray[np.int64]
 Solution = tuple[Numbers, Numbers, Numbers]
-"""Node kinds, labels and depths, as in `LabelledGraph`."""
+"""Kinds of nodes, labels and depths: see `LabelledGraph`."""
 
 
 @dataclass(frozen=True)
 class GraphUnion:
-    """The disjoint union of several graphs: the nodes of the first, then of the second, ..."""
+    """Several graphs as one: the nodes of the first, then those of the second, ..."""
 
-    sizes: Numbers  # (graphs,), number of nodes of each graph
-    edges: Numbers  # (2, E), all edges of the graphs, followed by a self-loop for each node
+    sizes: Numbers  # (graphs,), nodes of each graph
+    edges: Numbers  # (2, E): all edges of the graphs, and then an edge from each node to itself
 
     @classmethod
     def of(
         cls, sizes: Numbers, parts: Sequence[Edges], random: np.random.Generator, directed: bool
     ) -> GraphUnion:
-        """Build the union of graphs and shuffle the nodes of each graph.
+        """Return the union of graphs, the nodes of each in random order.
 
-        Undirected edges become two directed ones.
+        Edges that are not directed become two.
         """
         first = sizes.cumsum() - sizes
         order = np.concatenate([random.permutation(size) for size in sizes])
@@ -74,19 +74,19 @@ class GraphUnion:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def draw(self, random: np.random.Generator) -> Numbers:
-        """Draw a random node of each graph."""
+        """Draw a node of each graph."""
         return self.first + random.integers(0, self.sizes)
 
     def distances(self, starts: Numbers) -> Numbers:
-        """Return the distance of each node to the nearest start, or -1 if no start reaches it."""
+        """Return how many edges each node is away from the nearest start; -1 if it is from all."""
         matrix = self._matrix()
         found = dijkstra(matrix, indices=starts, unweighted=True, min_only=True)
         return np.where(np.isfinite(found), found, -1).astype(np.int64)
 
     def heights(self, roots: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the distance to the root, the parent and the height of each node in rooted trees.
+        """Return the distance of each node from the root of its tree, its parent and its height.
 
-        The height is the distance to the farthest descendant. The parent of a root is -1.
+        The height is how many edges away its farthest descendant is. The parent of a root is -1.
         """
         far, parent, _ = dijkstra(
             self._matrix(), indices=roots, unweighted=True, min_only=True, return_predecessors=True
@@ -118,11 +118,11 @@ class GraphUnion:
         return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
     def by_node(self, values: Numbers) -> list[Numbers]:
-        """Split values of all nodes, `(N,)`, by graph."""
+        """Return the values of the nodes of each graph."""
         return np.split(values, self.first[1:])
 
     def by_edge(self, values: Numbers) -> list[Numbers]:
-        """Split values of all edges, `(..., E)`, by graph."""
+        """Return the values, `(..., E)`, of the edges of each graph."""
         graph = self.graph[self.edges[1]]
         ends = np.bincount(graph, minlength=len(self.sizes)).cumsum()
         return np.split(values[..., np.argsort(graph, kind="stable")], ends[:-1], axis=-1)
@@ -134,11 +134,11 @@ class GraphUnion:
 
 @dataclass(frozen=True)
 class GraphProblem(DrawnTask, GraphTask):
-    """Base class of tasks on random graphs, which are drawn anew for each epoch.
+    """A problem on random graphs, drawn anew for each epoch.
 
-    The nodes of each graph are in random order, and each has a self-loop. Validation and test sets
-    depend only on the options. Nodes of larger graphs need more steps than in training, for
-    example `graphut eval RUN --max-steps 2000`. Models of the preset `waking` need no such option.
+    The nodes of each graph are in random order, and each has an edge to itself. Validation and
+    test sets depend on the options alone. In larger graphs nodes need more steps than in training:
+    `graphut eval RUN --max-steps 2000`. Models of the preset `waking` need no such number.
     """
 
     presets: ClassVar[dict[str, Preset]] = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
@@ -146,21 +146,15 @@ class GraphProblem(DrawnTask, GraphTask):
     directed: ClassVar[bool] = False
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
 
-    families: str = option(
-        "near", f"graph families to draw from, separated by commas: {', '.join(FAMILIES)}"
-    )
-    sizes: str = option("4-24", "smallest and largest number of nodes of a graph")
+    families: str = option("near", f"families to draw from, with commas: {', '.join(FAMILIES)}")
+    sizes: str = option("4-24", "nodes of a graph: the fewest, a hyphen, and the most")
     epoch_size: int = option(6400, "graphs in an epoch", least=1)
     held_out: int = option(500, "graphs in the validation set, and in the test set", least=1)
     test_sizes: str = option(
-        "100,1000", "numbers of nodes of a graph in further test sets, separated by commas"
+        "100,1000", "nodes of the graphs in further test sets, one set for each of these numbers"
     )
-    test_families: str = option(
-        "", "graph families of further test sets, separated by commas (default: as families)"
-    )
-    test_nodes: int = option(
-        3000, "smallest total number of nodes in each further test set", least=1
-    )
+    test_families: str = option("", "families of further test sets, one set each (as families)")
+    test_nodes: int = option(3000, "nodes in a further test set, at least", least=1)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -187,7 +181,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """All test sets: `test`, with graphs as in training, and larger ones such as `near-100`."""
+        """`test`, with graphs as in training, and sets such as `near-100` of larger graphs."""
         large = self._numbers("test_sizes", ",")
         families = self._listed("test_families") or self._listed("families")
         return {"test": self.test} | {
@@ -197,7 +191,7 @@ class GraphProblem(DrawnTask, GraphTask):
         }
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
-        """Draw graphs with the families and sizes of the training set."""
+        """Draw graphs of the families and sizes of training."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         least, most = self._numbers("sizes", "-")
         families = random.choice(self._listed("families"), count).tolist()
@@ -233,7 +227,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark random nodes and return the node kinds, the labels and the depths."""
+        """Draw the marks, and return the solution."""
 
     def _listed(self, name: str) -> list[str]:
         return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
@@ -302,12 +296,11 @@ class GraphReach(GraphProblem):
 
 
 class GraphPath(GraphProblem):
-    """Predict for each node of a tree whether it is on the path between two marked nodes.
+    """Say for each node of a tree if it is on the path between two marked nodes.
 
-    A marked node is on the path. The depth of another node is the smallest distance from which
-    news decides its answer. News of both marks does. Fewer news suffice if the node knows whole
-    branches: if all branches but one have no mark, the node is not on the path, and if a branch
-    has exactly one mark, it is.
+    A marked node is on it. Another one is sure when it has news of both marks. It may be sure
+    earlier, when it has news of all nodes of some branches: if all branches but one have no mark,
+    it is not on the path; if a branch has only one mark, it is.
 
     Examples
     --------
@@ -328,9 +321,9 @@ class GraphPath(GraphProblem):
         from_other, to_other, below_other = union.heights(other)
         apart = np.repeat(from_one[other], union.sizes)
         between = from_one + from_other == apart
-        # With one mark as the root, a node off the path has no mark below it: its height decides.
-        # For a node on the path, the branch towards a mark decides. Its depth is 1 plus the height
-        # of the neighbour towards that mark, with the other mark as the root.
+        # Seen from a mark, the branches below a node that is not between are those without marks.
+        # Of one between, a branch with one mark is the neighbour on the way to that mark, and what
+        # is below this neighbour, seen from the other mark.
         one_branch = 1 + np.minimum(below_other[to_one], below_one[to_other])
         depth = np.maximum(from_one, from_other)
         depth = np.minimum(depth, np.where(between, one_branch, below_one))
@@ -340,31 +333,24 @@ class GraphPath(GraphProblem):
 
 @dataclass(frozen=True)
 class GraphBFS(GraphProblem):
-    """Predict for each node an in-edge from a neighbour that is nearer to the marked node.
+    """Say for each node which in-edge leads back towards the marked node.
 
-    Any nearer neighbour is correct. The marked node answers with its self-loop. The default
-    families and sizes are taken from SALSA-CLRS (arXiv 2309.12253).
+    It is one from a nearer neighbour, where several are right. The marked node answers with the
+    edge from itself. Families and sizes are those of SALSA-CLRS (arXiv 2309.12253).
     """
 
     name: ClassVar[str] = "graph-bfs"
-    # A guess is often correct, so the threshold is higher. Answers at edges take two more linear
-    # maps, hence the other depth of the plain Transformer.
+    # A guess is often right, so that a node has to be surer. The answers take two more maps.
     presets = with_baselines(
         GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
         NARROW_GRAPH_LAYERS | {"max_steps": 18},
     ) | {WAKING: WAKING_BFS}
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
 
-    families: str = option(
-        "erdos-renyi", "graph families to draw from, separated by commas; see graph-distance"
-    )
-    sizes: str = option("4-16", "smallest and largest number of nodes of a graph")
-    test_sizes: str = option(
-        "16,80,160,800,1600", "numbers of nodes of a graph in further test sets"
-    )
-    test_families: str = option(
-        "erdos-renyi,watts-strogatz,delaunay", "graph families of further test sets"
-    )
+    families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
+    sizes: str = option("4-16", "nodes of a graph: the fewest, a hyphen, and the most")
+    test_sizes: str = option("16,80,160,800,1600", "nodes of the graphs in further test sets")
+    test_families: str = option("erdos-renyi,watts-strogatz,delaunay", "families of these sets")
 
     @property
     def answers(self) -> Vocabulary:
@@ -383,9 +369,9 @@ class GraphBFS(GraphProblem):
 
 @dataclass(frozen=True)
 class PrefixParity(GraphProblem):
-    """Predict for each node of a directed line whether the number of ones up to it is odd.
+    """Say for each node of a line if the number of ones up to it is odd.
 
-    The kinds of the first node differ from the kinds of the other nodes.
+    Edges go along the line, and the first node has kinds of its own.
 
     Examples
     --------
@@ -400,11 +386,11 @@ class PrefixParity(GraphProblem):
     known_families = ("path",)
     directed = True
 
-    families: str = option("path", "always path")
+    families: str = option("path", "path, and nothing else")
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw a zero or a one for each node."""
-        first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # the self-loop only
+        """Draw the zeros and ones."""
+        first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # no in-edge but its own
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
         in_order = np.lexsort([place, union.graph])
         ones = np.empty_like(bits)
@@ -414,7 +400,6 @@ class PrefixParity(GraphProblem):
 
 
 def _marks(union: GraphUnion, marked: Numbers) -> Numbers:
-    """Return 1 for marked nodes and 0 for others."""
     kinds = np.zeros(union.sizes.sum(), np.int64)
     kinds[marked] = 1
     return kinds

@@ -1,4 +1,4 @@
-"""The task `graphs`: labelled graphs from a user's files."""
+"""One's own labelled graphs, from files."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_files import GraphFile, graph_files, keep_labels, read_graphs
+from graphut.experiments.tasks.graph_files import GraphFile, asking, graph_files, read_graphs
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
-_FEWEST = 10  # graphs from which 10% can be split off
+_FEWEST = 10  # graphs, of which a tenth can be split off
 
 
 @dataclass(frozen=True)
 class Graphs(GraphTask):
-    """Classify the nodes of graphs, or whole graphs, from the user's files.
+    """One's own graphs, with labels at nodes or for each graph, from files.
 
-    `read_graphs` documents the files and their attributes. Without masks, 10% of the graphs are
-    split off at random for validation and 10% for the test. With fewer than ten graphs, the same
-    shares of the labelled nodes are split off instead.
+    The files and the attributes in them are those of `read_graphs`. Without masks, a tenth of the
+    graphs is split off at random for validation, and another for the test; of fewer than ten
+    graphs, tenths of the labelled nodes.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node" or "graph"."""
+        """The place of the labels: "node" or "graph"."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property
@@ -78,11 +78,11 @@ class Graphs(GraphTask):
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
-        """All files of the data, by name."""
+        """All files of the data."""
         return {f"data/{file.name}": file for file in graph_files(self.data)}
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the graphs with labels in a part; other labels are removed."""
+        """Return the graphs in which something is asked in a part."""
         return [graph for graph in self._parts[part] if (graph.labels >= 0).any()]
 
     @cached_property
@@ -98,22 +98,22 @@ class Graphs(GraphTask):
     def _parts(self) -> dict[str, list[LabelledGraph]]:
         graphs, files = self._graphs, self._files
         if self.answer_at == "node" and any(file.masks for file in files):
-            masks = {part: [file.mask_of(part) for file in files] for part in PARTS}
+            asked = {part: [file.asked_in(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:
             sizes = [len(graph.labels) for graph in graphs]
             labels = np.concatenate([graph.labels for graph in graphs])
-            masks = {
+            asked = {
                 part: np.split(np.isin(np.arange(len(labels)), chosen), np.cumsum(sizes)[:-1])
                 for part, chosen in _tenths(np.flatnonzero(labels >= 0), self.data).items()
             }
         else:
             chosen = _tenths(np.arange(len(graphs)), self.data)
             return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
-        return {part: [*map(keep_labels, graphs, masks[part])] for part in PARTS}
+        return {part: [*map(asking, graphs, asked[part])] for part in PARTS}
 
 
 def _tenths(items: NDArray[np.int64], data: str | Path) -> dict[str, NDArray[np.int64]]:
-    """Split items at random: 10% for validation, 10% for the test, the others for training."""
+    """Split items at random: a tenth for validation, one for the test, the others to train on."""
     if len(items) < 3:
         raise ValueError(
             f"{data} has {len(items)} labelled nodes or graphs: too few to train, validate and test"

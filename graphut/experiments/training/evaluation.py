@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
@@ -17,6 +17,7 @@ from graphut.experiments.training.processes import all_gather, is_first, shard
 
 S = TypeVar("S")
 T = TypeVar("T")
+K = TypeVar("K", str, int)
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,20 @@ def score_batches(
             scores.append(score(batch))
             bar.update(len(batch))
     return all_gather(scores)
+
+
+def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:
+    """Group items by their keys; the groups are in the order of the keys.
+
+    Examples
+    --------
+    >>> grouped(["one", "two", "three"], [3, 3, 5])
+    {3: ['one', 'two'], 5: ['three']}
+    """
+    groups: dict[K, list[T]] = {}
+    for item, key in zip(items, keys, strict=True):
+        groups.setdefault(key, []).append(item)
+    return dict(sorted(groups.items()))
 
 
 def progress_bar(**options: Any) -> tqdm[Any]:

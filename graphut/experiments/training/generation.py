@@ -1,17 +1,19 @@
-"""Texts that a model generates, and tables of their tokens with the steps of each."""
+"""Answers of models to texts and examples, with the number of steps of each token."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from shutil import get_terminal_size
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from graphut.experiments.generation_options import GenerationOptions
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import in_batches
 from graphut.models import UniversalTransformer, UniversalTransformerLM
+from graphut.models.checked_config import option
 from graphut.models.outputs import Generation
 from graphut.nn import Ponder
 from graphut.sentences import BOS, EOS
@@ -20,35 +22,65 @@ _BATCH = 100
 _LABEL_WIDTH = 8  # columns
 
 
-class GeneratedText(NamedTuple):
-    """The answer to a text; and both of them, with the steps of each token or sentence."""
-
-    text: str
-    with_steps: str
-
-
-class PonderedPart(NamedTuple):
-    """One part of a model, as it pondered over one text."""
+@dataclass(frozen=True)
+class PonderedPart:
+    """The nodes of one part of a model for one text: names, steps and attention."""
 
     name: str  # "encoder" or "decoder"
-    names: list[str]  # of its tokens, or of its sentences; of a decoder, the tokens that it writes
-    reads: list[str]  # the tokens that it is fed: of a decoder, each is the one written before
-    ponder: Ponder  # with the attention weights
+    label: str  # heading of the names in a table; empty for sentences, one in a line
+    names: list[str]  # of tokens or sentences; in a decoder, of the tokens that it writes
+    reads: list[str]  # names of the inputs: a decoder reads the token before the one it writes
+    steps: list[int]  # of the named nodes
+    recorded: Ponder | None = None  # the record of all nodes, if attention was recorded
+
+    @property
+    def ponder(self) -> Ponder:
+        """Return the record of all nodes, with the attention weights."""
+        if self.recorded is None:
+            raise ValueError("the answer was generated without get_attention=True")
+        return self.recorded
+
+    def table(self) -> str:
+        """Return the names with their steps, for the terminal."""
+        if self.label:
+            return steps_table(self.label, self.names, self.steps)
+        return steps_list(self.names, self.steps)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a model to a text or an example."""
+
+    text: str
+    parts: list[PonderedPart]
+    correct: str = ""  # the correct answer, if it is known and there is only one
+    is_correct: bool | None = None  # None if unknown, or if an example has many answers
+    note: str = ""  # last lines of the description
+
+    def __str__(self) -> str:
+        """Return a description: the steps of each part, and the note."""
+        return "\n".join([*(part.table() for part in self.parts), *filter(None, [self.note])])
 
 
 def written_tokens(result: Generation) -> list[int]:
-    """Return the tokens that were written, `<eos>` too if it came."""
+    """Return the generated tokens, with `<eos>` if it was generated."""
     return [*result.tokens, EOS][: len(result.steps)]
 
 
-def decoder_part(vocabulary: Vocabulary, tokens: Sequence[int], ponder: Ponder) -> PonderedPart:
-    """Return a decoder that writes these tokens, and is fed those before each of them."""
+def decoder_part(
+    label: str,
+    vocabulary: Vocabulary,
+    tokens: Sequence[int],
+    steps: Sequence[int],
+    ponder: Ponder | None,
+) -> PonderedPart:
+    """Return the part of a decoder that writes these tokens, each in some number of steps."""
     written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
-    return PonderedPart("decoder", written, fed, ponder)
+    return PonderedPart("decoder", label, written, fed, list(steps), ponder)
 
 
 class AttentionTable(NamedTuple):
-    """The attention weights of a part of a model, by step and head, with their edges."""
+    """The attention weights of a part of a model, with the names of queries and keys."""
 
     title: str
     weights: Tensor  # (steps, heads, queries, keys)
@@ -57,7 +89,7 @@ class AttentionTable(NamedTuple):
 
 
 def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
-    """Yield the attention of each part, and the cross-attention to the first one."""
+    """Yield the self-attention of each part, and its cross-attention to the first part."""
     for part in parts:
         for title, record, keys in (
             (part.name, part.ponder.attention, part.reads),
@@ -70,23 +102,52 @@ def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
 
 
 def padded(names: Sequence[str], nodes: int) -> list[str]:
-    """Return the names of tokens, and stars for nodes that are not tokens."""
+    """Return the names of all nodes: the given ones, and a star for each extra node."""
     return [*names, *["*"] * (nodes - len(names))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions:
+    """Options of a model that does not generate text (none)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """Options of a model that generates text; by default it decodes greedily."""
+
+    max_length: int = option(100, "largest number of generated tokens, <eos> included")
+    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding")
+    length_penalty: float = option(0.6, "length penalty of beam search: more favours long outputs")
+    temperature: float | None = option(
+        None, "draw tokens at this temperature, instead of taking the likeliest token"
+    )
+    top_p: float | None = option(
+        None, "draw only among the likeliest tokens that have this probability together"
+    )
+    seed: int = option(0, "seed of the draws")
+
+    def for_model(self) -> dict[str, Any]:
+        """Return the keyword arguments of `model.generate`."""
+        options = asdict(self)
+        generator = torch.Generator().manual_seed(options.pop("seed"))
+        return {**options, "generator": generator}
 
 
 def generate(
     model: UniversalTransformer | UniversalTransformerLM,
     prompts: Sequence[list[int]],
     options: GenerationOptions,
+    *,
+    get_attention: bool = False,
 ) -> Iterator[tuple[list[int], Generation]]:
-    """Yield each prompt and what a model generates for it, as soon as its batch is done."""
-    arguments = options.for_model()
+    """Yield each prompt with the generated output, as soon as its batch is complete."""
+    arguments = {**options.for_model(), "get_attention": get_attention}
     for batch in in_batches(prompts, _BATCH):
         yield from zip(batch, model.generate(batch, **arguments), strict=True)
 
 
 def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
-    """Return tokens above their steps, in rows as wide as the terminal.
+    """Return tokens with their steps below them, in rows as wide as the terminal.
 
     Examples
     --------
@@ -105,7 +166,7 @@ def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
 
 
 def _rows(widths: Sequence[int], available: int) -> Iterator[range]:
-    """Yield ranges of columns that fit beside each other, each of one column at least."""
+    """Divide columns into ranges that fit into the available width, each of at least one column."""
     start = used = 0
     for index, width in enumerate(widths):
         if index > start and used + width > available:
@@ -116,7 +177,7 @@ def _rows(widths: Sequence[int], available: int) -> Iterator[range]:
 
 
 def steps_list(texts: Sequence[str], steps: Sequence[int]) -> str:
-    """Return a line for each text, with its steps before it.
+    """Return one line for each text, with its steps before it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The interface between the tasks of one kind, and the training loop and the command line."""
+"""Base classes of learners, which connect the tasks of one kind with training and commands."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.generation_options import NoOptions
 from graphut.experiments.tasks import Task, Vocabularies
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.generation import GeneratedText, PonderedPart
+from graphut.experiments.training.generation import Answer, NoOptions, PonderedPart
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import Ponder
@@ -26,19 +25,17 @@ Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
 ModelT = TypeVar("ModelT", bound=AdaptiveModel)
 
-_NUM_SHOWN = 3
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """The loss of a model on a batch, and what the metrics of an epoch are made of."""
+    """The losses of a model on a batch, with the counts for the metrics of an epoch."""
 
-    loss: Tensor  # a scalar: the mean over labels of the cross-entropy, in nats
-    right: Tensor  # a scalar: how many labels are the likeliest
-    labels: int  # how many there are
-    learned: int | None = None  # how many of them the loss is the mean of, if not of all
-    ponders: Mapping[str, Ponder]  # of the nodes of each part, such as "encoder" and "decoder"
-    # Losses that are added, by name, each with the number of things that it is the mean of.
+    loss: Tensor  # scalar: mean cross-entropy over the labels, in nats
+    right: Tensor  # scalar: number of labels that are predicted correctly
+    labels: int  # number of labels
+    learned: int | None = None  # number of labels that `loss` averages, if not all
+    ponders: Mapping[str, Ponder]  # for each part of the model, such as "encoder"
+    # Further losses by name, each with the number of terms that it averages.
     added: Mapping[str, tuple[Tensor, int]] = field(default_factory=dict)
     # The same for losses whose weight rises during training: see `late_share`.
     late: Mapping[str, tuple[Tensor, int]] = field(default_factory=dict)
@@ -47,7 +44,7 @@ class Outcome:
     def of(
         cls, logits: Tensor, labels: Tensor, label_smoothing: float, **ponders: Ponder
     ) -> Outcome:
-        """Return the outcome of logits, `(N, classes)`, for labels, `(N,)`, all of which count."""
+        """Return the outcome of logits `(N, classes)` for labels `(N,)`."""
         return cls(
             loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
             right=(logits.argmax(-1) == labels).sum(),
@@ -57,7 +54,7 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many labels each loss is the mean of, and how many nodes each part has."""
+        """Return the number of terms that each loss averages, and the nodes of each part."""
         learned = self.labels if self.learned is None else self.learned
         added = {name: number for name, (_, number) in {**self.added, **self.late}.items()}
         nodes = {name: ponder.steps.numel() for name, ponder in self.ponders.items()}
@@ -69,11 +66,11 @@ class Outcome:
         counts: Mapping[str, int] | None = None,
         late_share: float = 1.0,
     ) -> Tensor:
-        """Return the losses plus the weighted ponder cost (arXiv 1603.08983, Eq. 13).
+        """Return the sum of the losses and the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
-        The losses in `late` are multiplied by `late_share`. The cost of each part is the mean over
-        its nodes. If the batch is a part of a larger one, with these `counts`, return what it adds
-        to the means of that one.
+        The losses in `late` are multiplied by `late_share`. The ponder cost of each part is the
+        mean over its nodes. If this is a part of a larger batch with these `counts`, return its
+        contribution to the means over the larger batch.
         """
         own = self.counts
         share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
@@ -83,31 +80,23 @@ class Outcome:
         return share["loss"] * self.loss + added + late_share * late + ponder_weight * cost
 
 
-class ExampleAnswer(NamedTuple):
-    """The answer of a model to an example, and how each part of the model pondered over it."""
-
-    answer: str
-    right_answer: str  # empty where the answer says by itself what is right
-    is_right: bool | None  # None where an example has many answers, each right or wrong
-    parts: list[PonderedPart]
-
-
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
-    """The way in which tasks of one kind are learned, evaluated and shown."""
+    """A base class: how a model learns the tasks of one kind, is evaluated, and answers.
 
-    # The base class of its tasks. Of several learners that fit, the one with the nearest is taken.
-    task_kind: ClassVar[type[Task]]
-    model_kind: ClassVar[type[AdaptiveModel]]  # the model that learns them
-    # A dataclass: the options of `generate`, each with a "help" in its metadata.
+    The class variables of a subclass are used by the training loop and by the command line.
+    """
+
+    task_kind: ClassVar[type[Task]]  # base class of the tasks; the nearest base decides
+    model_kind: ClassVar[type[AdaptiveModel]]  # class of the model
+    # Dataclass of the options of `generate`, each with a "help" in its metadata.
     generation_kind: ClassVar[type[Any]] = NoOptions
-    evaluation_options: ClassVar[Sequence[str]] = ()  # those of them for `evaluate_in_detail`
-    from_task: ClassVar[Sequence[str]]  # fields of the model's configuration: see `sizes`
-    example: ClassVar[str]  # what an example is called
-    metric_meanings: ClassVar[Mapping[str, str]]  # the metrics of an evaluation
-    # Of two evaluations, the one with the greater first of these metrics is better; and so on.
-    rank_by: ClassVar[Sequence[str]]
-    target_metric: ClassVar[str]  # what `TrainingConfig.target_accuracy` is compared with
-    summary: ClassVar[str]  # one line of text, with metrics in braces
+    evaluation_options: ClassVar[Sequence[str]] = ()  # those that `evaluate_in_detail` takes
+    from_task: ClassVar[Sequence[str]]  # fields of the model's configuration that `sizes` returns
+    example: ClassVar[str]  # noun for an example
+    metric_meanings: ClassVar[Mapping[str, str]]  # explanation of each metric of an evaluation
+    rank_by: ClassVar[Sequence[str]]  # metrics that compare evaluations, the most important first
+    target_metric: ClassVar[str]  # metric that is compared with `TrainingConfig.target_accuracy`
+    summary: ClassVar[str]  # format string of one line, with names of metrics
 
     @property
     def config_kind(self) -> type[ModelConfig]:
@@ -116,23 +105,23 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def sizes(self, task: TaskT) -> dict[str, Any]:
-        """Return the values of `from_task` for a task."""
+        """Return the values of the configuration's fields in `from_task`."""
 
     @abstractmethod
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
-        """Return the loss of the model on a batch of training examples."""
+        """Run the model on a batch of training examples, and return the losses."""
 
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
-        """Return the `Outcome.counts` of a batch, of which a process may compute a part only.
+        """Return the `Outcome.counts` of a batch that is computed in several parts.
 
-        This runs the model. A learner that can do without overrides it.
+        The default runs the model on the whole batch; subclasses count without running it.
         """
         with torch.no_grad(), model.evaluating():
             return self.outcome(model, batch, 0.0).counts
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return the evaluation with these metrics, by name or in the order of the meanings.
+        """Return an evaluation with these metrics, by name or in the order of the meanings.
 
         Raise `TypeError` if a metric is missing or unknown.
         """
@@ -147,17 +136,17 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values that `rank_by`, `target_metric` and `summary` name beside the metrics."""
+        """Return further values for `rank_by`, `target_metric` and `summary`."""
         return {}
 
     @abstractmethod
     def evaluate_in_detail(
         self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the evaluation on examples, and its details: JSON, by length, by group, ...
+        """Return the evaluation of a model, and details for JSON, such as metrics by length.
 
-        The vocabularies belong to the task, whose data need not be there any more. The options
-        have names from `evaluation_options`.
+        `vocabularies` are those of the task, whose data is not needed. `options` are named in
+        `evaluation_options`.
         """
 
     def evaluate(
@@ -167,53 +156,43 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         return self.evaluate_in_detail(model, vocabularies, examples)[0]
 
     @abstractmethod
-    def show(self, model: ModelT, task: TaskT) -> Iterator[str]:
-        """Yield the answers of a model to a few test examples, each with its steps."""
-
-    @abstractmethod
     def generate(
-        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], options: Any
-    ) -> Iterator[GeneratedText]:
-        """Yield the answer to each text; `options` is a `generation_kind`."""
+        self,
+        model: ModelT,
+        vocabularies: Vocabularies,
+        texts: Sequence[str],
+        options: Any,
+        *,
+        get_attention: bool = False,
+    ) -> Iterator[Answer]:
+        """Yield the answer to each text; `options` is a `generation_kind`.
+
+        With `get_attention`, the parts of an answer have their attention weights. Raise
+        `ValueError` if the examples of the task are not texts.
+        """
 
     @abstractmethod
-    def answer(self, model: ModelT, task: TaskT, example: Example) -> ExampleAnswer:
-        """Return the answer to an example, greedily, and how the model pondered over it."""
-
-    def answers(
-        self, model: ModelT, task: TaskT, examples: Sequence[Example]
-    ) -> list[ExampleAnswer]:
-        """Return the answers to examples: overridden where all together take less time."""
-        return [self.answer(model, task, example) for example in examples]
-
-    def look_inside(
-        self, model: ModelT, vocabularies: Vocabularies, text: str, options: Any
-    ) -> tuple[str, list[PonderedPart]]:
-        """Return the answer to a text, and how each part of the model pondered over it.
-
-        `options` is a `generation_kind`. Raise `ValueError` if the task is not about texts.
-        """
-        raise ValueError(f"{self.example}s are no texts: there is no text to think about")
+    def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
+        """Return the greedy answers to examples, with the correct answers and the attention."""
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
     ) -> list[Example]:
-        """Return the examples in a user's file, for a model with the configuration.
+        """Read the examples in a user's file, for a model with this configuration.
 
-        The data of the task need not be there. Raise `ValueError` if the examples cannot be read,
-        or one is longer than the model takes.
+        The data of the task is not needed. Raise `ValueError` if the examples cannot be read, or if
+        one is longer than the model allows.
         """
         raise ValueError(f"{path}: {self.example}s cannot be read from a file")
 
     def count_flops(
         self, model: ModelT, examples: Sequence[Example], batch_size: int
     ) -> dict[str, float]:
-        """Return the operations of an example, their share of all, and the share of right labels.
+        """Count the operations of the forward pass, with teacher forcing.
 
-        All would be done if no node halted. Counted are the steps that were done, forward, with
-        the answers fed in, without normalisations and activations. `fed_accuracy` is the share of
-        labels that are right with the answers fed in. As many examples are run at a time as in 4
-        batches of training, but at most 100.
+        Return the operations of an example (without normalisation and activations), their share of
+        the operations without halting, and the accuracy with teacher forcing (`fed_accuracy`). At
+        most 100 examples, and at most four training batches, are run at once.
         """
         done = everything = right = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
@@ -231,22 +210,22 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 class Reading(NamedTuple):
     """A text as a model reads it."""
 
-    names: list[str]  # its words, or its sentences
+    names: list[str]  # words or sentences
     tokens: list[Any]  # their token ids
 
 
 class ReadingLearner(Learner[Example, TaskT, ModelT]):
-    """The base of learners whose model reads a text and names one answer to it."""
+    """A base class for models that read a text and give one answer to it."""
 
-    table: ClassVar[Any]  # a function: from names and their steps to a table of them
+    label: ClassVar[str]  # heading of the table of what was read: see `PonderedPart`
 
     @abstractmethod
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
-        """Return a user's text as the model reads it."""
+        """Tokenize a user's text."""
 
     @abstractmethod
     def reading(self, example: Example, task: TaskT) -> tuple[Reading, str]:
-        """Return an example as the model reads it, and its right answer."""
+        """Return the text of an example, and the correct answer."""
 
     @abstractmethod
     def likeliest(
@@ -255,46 +234,43 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
         """Return the likeliest answer in an output of the model, and its log-probability."""
 
     @torch.no_grad()
-    def _think(
-        self, model: ModelT, reading: Reading, vocabularies: Vocabularies
-    ) -> tuple[GeneratedText, PonderedPart]:
+    def _answer(
+        self, model: ModelT, reading: Reading, vocabularies: Vocabularies, correct: str = ""
+    ) -> Answer:
         with model.evaluating():
             output = model([reading.tokens], get_attention=True)
         answer, likely = self.likeliest(output, reading, vocabularies)
-        table = self.table(reading.names, output.ponder.steps.tolist())
-        said = GeneratedText(answer, f"{table}\nanswer  {answer} ({exp(likely):.1%})")
-        return said, PonderedPart("encoder", reading.names, reading.names, output.ponder)
-
-    def show(self, model: ModelT, task: TaskT) -> Iterator[str]:
-        """Yield the answers to a few examples, beside the right ones."""
-        for example in task.test[:_NUM_SHOWN]:
-            reading, right = self.reading(example, task)
-            said, _ = self._think(model, reading, task.vocabularies)
-            yield f"{said.with_steps}; right: {right}"
+        names, steps = reading.names, output.ponder.steps.tolist()
+        part = PonderedPart("encoder", self.label, names, names, steps, output.ponder)
+        note = f"answer  {answer} ({exp(likely):.1%})"
+        if not correct:
+            return Answer(answer, [part], note=note)
+        return Answer(answer, [part], correct, answer == correct, f"{note}; correct: {correct}")
 
     def generate(
-        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], options: Any
-    ) -> Iterator[GeneratedText]:
-        """Yield the answer to each text, and the steps of all that was read."""
+        self,
+        model: ModelT,
+        vocabularies: Vocabularies,
+        texts: Sequence[str],
+        options: Any,
+        *,
+        get_attention: bool = False,
+    ) -> Iterator[Answer]:
+        """Yield the answer to each text."""
         for text in texts:
-            yield self._think(model, self.parse(text, vocabularies), vocabularies)[0]
+            yield self._answer(model, self.parse(text, vocabularies), vocabularies)
 
-    def look_inside(
-        self, model: ModelT, vocabularies: Vocabularies, text: str, options: Any
-    ) -> tuple[str, list[PonderedPart]]:
-        """Return the answer to a text, and how the model pondered over it."""
-        said, part = self._think(model, self.parse(text, vocabularies), vocabularies)
-        return said.text, [part]
-
-    def answer(self, model: ModelT, task: TaskT, example: Example) -> ExampleAnswer:
-        """Return the answer to an example."""
-        reading, right = self.reading(example, task)
-        said, part = self._think(model, reading, task.vocabularies)
-        return ExampleAnswer(said.text, right, said.text == right, [part])
+    def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
+        """Return the answers to examples."""
+        readings = [self.reading(example, task) for example in examples]
+        return [
+            self._answer(model, reading, task.vocabularies, correct)
+            for reading, correct in readings
+        ]
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:
-    """Return how many nodes sentences of these lengths have, with the extra ones."""
+    """Return the number of nodes of sentences with these lengths, with the extra nodes."""
     tokens = torch.tensor(lengths)
     return int((tokens + topology.extra_nodes(tokens)).sum())
 

@@ -1,4 +1,4 @@
-"""Checks for numbers that are not finite, without waiting for the device."""
+"""Checks for numbers that are not finite, which do not wait for the device."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import Tensor, nn
 
 from graphut.nn.finite_checks import FiniteChecks, probability_error, wrong_probabilities
 
-# A step computes the rows of the nodes that were active `LAG` steps before; rows of nodes that have
-# halted since are masked. The number of rows is copied to the host while the device computes the
-# next step, so the device never waits for the host. As `LAG` is fixed, results do not depend on the
+# A step computes the rows of the nodes that were active `LAG` steps before; those that have halted
+# since are masked. The number of rows is copied to the host while the device computes the next
+# step, so that the device never waits for the host. As `LAG` is fixed, results do not depend on the
 # time at which a number arrives.
 LAG = 1
 
 
 class AsyncFiniteChecks(FiniteChecks):
-    """Checks whose results are copied to the host without blocking, and read later.
+    """Checks whose numbers are copied without blocking, and read later.
 
-    Frontiers only shrink, so the count of `LAG` steps ago is an upper bound. The host waits for it
-    only if it is more than `LAG` steps ahead of the device. The error for a bad number is raised
-    when the host knows the number: at the end of the call, or in a later call of the layer. The
-    first `num_dst` of `num_src` nodes take steps; the id `num_src` stands for no node.
+    Frontiers only shrink, so an old count bounds a new one: the count of exactly `LAG` steps ago,
+    for which the host waits only if it is more than `LAG` steps ahead of the device. The error for
+    a bad number comes when the host knows the number: at the end of the call, or else in a later
+    call of the layer. Of `num_src` nodes `num_dst` take steps; node `num_src` does not exist.
     """
 
     def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
@@ -41,11 +41,11 @@ class AsyncFiniteChecks(FiniteChecks):
         self.note((~(low.isfinite() & high.isfinite())).int(), None)
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Note which halting probabilities are NaN or outside of [0, 1]."""
+        """Note which halting probabilities are not numbers, or outside of [0, 1]."""
         self.note(wrong_probabilities(probability), nodes)
 
     def bound(self, count: Tensor) -> int:
-        """Send the count of a step to the host, and return the count of `LAG` steps ago."""
+        """Send the count of a step to the host, and return the one of `LAG` steps ago."""
         bound = self.next_bound()
         self.send(count)
         return bound
@@ -55,7 +55,7 @@ class AsyncFiniteChecks(FiniteChecks):
         self._counts.append(AsyncHostCopy(count))
 
     def next_bound(self) -> int:
-        """Return the count of `LAG` steps before the next one to be sent."""
+        """Return the count of `LAG` steps before the one that is sent next."""
         if len(self._counts) >= LAG:
             (self._bound,) = self._counts.pop(0).numbers()
         return self._bound
@@ -71,14 +71,14 @@ class AsyncFiniteChecks(FiniteChecks):
         _raise_what_arrived(self._layer)
 
     def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
-        """Store an int32 code for each row, 0 for valid rows, to be sent at the end."""
+        """Keep for later which rows are wrong, 0 for those that are right; int32."""
         ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
         self._wrong.append(wrong)
         self._nodes.append(ids)
 
 
 class AsyncHostCopy:
-    """Integers that are being copied from the device to the host."""
+    """Integers of a device on their way to the host."""
 
     def __init__(self, value: Tensor) -> None:
         self._value = value.detach().view(-1)
@@ -89,11 +89,11 @@ class AsyncHostCopy:
             self._event = torch.cuda.current_stream(value.device).record_event()
 
     def arrived(self) -> bool:
-        """Return whether the copy is complete."""
+        """Return whether the integers can be read without waiting."""
         return self._event is None or self._event.query()
 
     def numbers(self) -> list[int]:
-        """Return the integers; wait if the copy is not complete."""
+        """Return the integers, waiting for them if they have not arrived."""
         if self._event is not None:
             self._event.synchronize()
         return self._value.tolist()
@@ -103,9 +103,9 @@ class AsyncHostCopy:
 class _Report:
     """The first bad number of a recurrence."""
 
-    # Code (0 for none, 1 for out of range, 2 for NaN), row among all checked rows, and node.
+    # 0, or 1 for one outside of its range, or 2 for NaN; its row among all that were checked; node
     found: AsyncHostCopy
-    sizes: list[int]  # number of checked rows for the features and for each step
+    sizes: list[int]  # numbers of rows that were checked: of the features, and of each step
 
     def raise_error(self) -> None:
         wrong, row, node = self.found.numbers()
@@ -120,7 +120,7 @@ class _Report:
         raise ValueError(f"a feature of node {node} is not a finite number; all of them must be")
 
 
-# Not stored in the layers, because a pending copy cannot be copied or saved with them.
+# Beside the layers, not in them: a copy on its way from a device can not be copied or saved.
 _reports: WeakKeyDictionary[nn.Module, list[_Report]] = WeakKeyDictionary()
 
 

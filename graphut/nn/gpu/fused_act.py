@@ -1,4 +1,4 @@
-"""Adaptive Computation Time on a GPU: two kernel launches end a step, one does its backward."""
+"""Adaptive Computation Time on a GPU: the end of a step in two launches, backward in one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from graphut.nn.rules.act import ACT
 
 BLOCK_M = 32  # rows of a program
 
-# Names in `act_backward` of saved tensors, of gradients of the results, and of returned gradients.
+# What the backward pass keeps, is given (gradients of the results, in order) and returns (those of
+# the arguments), by the names of `act_backward`.
 SAVED = ("seen", "unit", "probability", "nodes", "states", "share", "flags", "place")
 GIVEN = (
     *("to_unit", "to_out", "to_remainder", "wrong", "next_nodes", "to_next_spent"),
@@ -65,7 +66,7 @@ class FusedRows(DeviceRows):
         return super().active() if self._active is None else self._active
 
     def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
-        """Let nodes halt, from the states before and after a step, and keep the active ones."""
+        """Let nodes halt, from the states before and after a step, and go on with the others."""
         is_last = step == self._max_steps
         bound = 0 if is_last else self._checks.next_bound()
         seen: Tensor | None = (before if self._rule.halt_from == "input" else after).contiguous()
@@ -145,7 +146,7 @@ class _EndStep(torch.autograd.Function):
                 **shared,
             )
             place, *moved = _compact(encodings, bound, blocks, shared) if bound else [None] * 7
-        # Their gradients are passed from step to step, and the gradient of the unit is accumulated.
+        # Gradients of these, and of the unit, go from step to step as they are, or summed in place.
         ctx.mark_dirty(out, remainder)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(seen, unit, probability, nodes, states, share, flags, place)
@@ -187,9 +188,9 @@ def _gradients(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
 
 
 def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | None:
-    """Return weight and bias of a halting unit for each block of rows, or `None`.
+    """Return weight and bias of a halting unit, once for each block of rows; or `None`.
 
-    The kernels support only a linear map followed by a sigmoid.
+    Only calls that are no more than a linear map and a sigmoid are known to the kernels.
     """
     if type(halting) is not HaltingUnit or halting.norm is not None or is_hooked(halting):
         return None
@@ -202,7 +203,7 @@ def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | N
 def _compact(
     encodings: Tensor | None, bound: int, blocks: int, shared: dict[str, Any]
 ) -> list[Tensor | None]:
-    """Return the row of each node in the next frontier, and this frontier; see `act_compact`."""
+    """Return the row of each in the next frontier, and that frontier; see `act_compact`."""
     nodes, spent, states = shared["nodes"], shared["spent"], shared["states"]
     next_shown = states.new_empty(bound, states.shape[1])
     shown = next_encodings = None
@@ -227,7 +228,7 @@ def _compact(
 
 
 def _sizes(states: Tensor) -> tuple[dict[str, int], int]:
-    """Return the size arguments of all kernels, and the number of blocks of rows."""
+    """Return the sizes that all kernels have, and the number of blocks of rows."""
     rows, width = states.shape
     block_w = max(16, min(64, 1 << (width - 1).bit_length()))
     sizes = {"rows": rows, "width": width, "block_m": BLOCK_M, "block_w": block_w}

@@ -1,4 +1,4 @@
-"""Halting at a threshold of the accumulated probability (`ACT`) or of one step's probability."""
+"""Halting at a threshold: of the sum of the probabilities (ACT), or of that of one step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, Ste
 class ACT(HaltingRule):
     r"""Halt when the halting probabilities sum to `threshold`.
 
-    From arXiv 1603.08983, Eqs. 6 to 13. The weight of a state is its halting probability. The
-    weight of the last state is the remainder :math:`R`, so that the weights sum to 1.
+    From arXiv 1603.08983, Eqs. 6 to 13. A state counts with its probability, and the last one with
+    the remainder :math:`R`, which is what is left of 1.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ACT(HaltingRule):
         The output of a node, from its states: their weighted sum, the running average of
         tensor2tensor, or the state at halting.
     forced_remainder : bool
-        Give the remainder as a weight also to a node that halts because `max_steps` is reached.
+        Give what is left of 1 to the last state of a node that halts only because of the cap.
     cost : {"steps+remainder", "remainder"}
         The ponder cost of a node: `N + R`, or `R`.
 
@@ -58,7 +58,7 @@ class ACT(HaltingRule):
         return (rows.new_zeros(len(rows), dtype=wide),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let rows halt whose sum reaches the threshold."""
+        """Let those rows halt whose sum reaches the threshold."""
         (spent,) = memory
         reached = spent + measure >= self.threshold
         closing = torch.ones_like(reached) if rows.is_last and self.forced_remainder else reached
@@ -73,15 +73,15 @@ class ACT(HaltingRule):
 class Threshold(HaltingRule):
     """Halt at the first step whose halting probability reaches `threshold`.
 
-    The output is the state at halting, and the ponder cost is 0. Use the rule in evaluation, after
-    training by `ACT`, `PonderNet` or `FixedDepth`. The probability can also be trained separately,
-    from the rows of `get_steps=True`, to predict whether the answer from a state is correct (as in
-    "Less is More", arXiv 2510.04871).
+    The output is the state at halting, without a cost: use it in evaluation, after training by
+    `ACT`, `PonderNet` or `FixedDepth`, or after training the probability from the packed rows of
+    `get_steps=True` to say whether the answer read from a state is right (as in "Less is More",
+    arXiv 2510.04871).
 
     Parameters
     ----------
     threshold : float
-        The probability at which a node halts, in `(0, 1]`.
+        The probability at which a node is sure, in `(0, 1]`.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
 
@@ -101,5 +101,5 @@ class Threshold(HaltingRule):
         self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let rows halt whose probability reaches the threshold."""
+        """Let those rows halt whose probability is high enough."""
         return Decision(measure >= self.threshold), memory

@@ -1,4 +1,4 @@
-"""The interface of halting rules: when a node halts, and how its states are weighted."""
+"""The protocol of a halting rule: when a node halts, and with which weight its states count."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class BatchIndex(NamedTuple):
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor) -> BatchIndex:
-        """Return the index with graph ids `(N,)` int64 that the user gives.
+        """Return the members of the graphs that are given, `(N,)` int64.
 
-        Places are counted for each id within each graph of the batch.
+        In each graph of the batch, places are counted anew for each id.
         """
         if not isinstance(graph_ids, Tensor):
             raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
@@ -42,7 +42,7 @@ class BatchIndex(NamedTuple):
             )
         if not graph_ids.numel():
             return self
-        # Ids may be large, such as database keys, so graphs are renumbered.
+        # Numbered anew, since ids may be large, such as those of a database.
         ids, graph = graph_ids.to(self.graph.device).unique(return_inverse=True)
         if ids[0] < 0:
             raise ValueError(f"graph_ids must be 0 or more, got {int(ids[0])}")
@@ -84,11 +84,11 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class HaltingRule(ABC):
-    """Base class of halting rules, which are frozen dataclasses without learned parameters.
+    """A base of halting rules: frozen dataclasses of settings, without learned parameters.
 
-    A user-defined rule implements `decide`, and `start` if it keeps a state. It receives the rows
-    of the active nodes only. At step `max_steps` every node halts, whatever the rule decides. A
-    rule with a `name` can be used in `parse_rule` and in model configurations.
+    A rule of one's own defines `decide`, and `start` if it has to remember something. It sees the
+    rows of the active nodes alone. At step `max_steps` every node halts, whatever the rule says.
+    With a `name`, `parse_rule` and the configurations of models know it too.
 
     Examples
     --------
@@ -126,32 +126,32 @@ class HaltingRule(ABC):
         self.check_one_of("halt_from", "input", "output")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the memory of the rule before the first step, for rows `(A, d)`.
+        """Return what to remember of rows `(A, d)` before their first step.
 
-        Tensors `(A, ...)` lose the entries of rows that halt; other values are kept. `members` are
-        the graphs of the rows, for a rule with `needs_members`.
+        Tensors `(A, ...)` follow the rows; other values stay as they are. `members` are the graphs
+        of the rows, for a rule with `needs_members`.
         """
         return ()
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the statistic of each row, `(A,)`, that decides; `Global` averages it."""
+        """Return the number of each row, `(A,)`, that decides; `Global` takes its mean."""
         assert rows.probability is not None
         return rows.probability
 
     @abstractmethod
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Decide which rows halt, and return the new memory.
+        """Return which rows halt, and what to remember from now on.
 
-        `memory` is the result of `start`, or of the last call. `measure` is the result of the
-        method `measure`, `(A,)`.
+        `memory` is what `start` has returned, or the last call, and `measure` is the result of the
+        method of that name, `(A,)`.
         """
 
     def for_evaluation(self) -> HaltingRule:
-        """Return the default rule in evaluation for a layer trained by this rule."""
+        """Return the rule for evaluation of a layer that is trained by this rule."""
         return self
 
     def spec(self) -> str:
-        """Return the text that `parse_rule` reads; it omits settings with their default value."""
+        """Return the text that `parse_rule` reads; of settings, those that are not the default."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self)}
         changed = {name: value for name, value in values.items() if value != defaults[name]}
@@ -165,7 +165,7 @@ class HaltingRule(ABC):
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Make a rule from settings such as `threshold=0.9,weighting=last`."""
+        """Return the rule with settings such as `threshold=0.9,weighting=last`."""
         known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
         settings = {}
         for part in text.split(",") if text else []:
@@ -177,12 +177,12 @@ class HaltingRule(ABC):
         return cls(**settings)
 
     def check(self, name: str, is_right: bool, wanted: str) -> None:
-        """Raise `ValueError`, which quotes the setting, unless it is valid."""
+        """Raise `ValueError` with the setting's value unless it is right."""
         if not is_right:
             raise ValueError(f"{name} must {wanted}, got {getattr(self, name)!r}")
 
     def check_one_of(self, name: str, *known: str) -> None:
-        """Raise `ValueError` unless the setting is one of the known names."""
+        """Raise `ValueError` unless the setting is a known name."""
         self.check(name, getattr(self, name) in known, f"be one of {', '.join(map(repr, known))}")
 
 
@@ -190,8 +190,8 @@ class HaltingRule(ABC):
 class FixedDepth(HaltingRule):
     """Let every node take `max_steps` steps; the last state is the output.
 
-    If the layer has a halting module, `get_steps=True` returns its probabilities, so that the
-    module can be trained for another rule.
+    Of a layer with a halting module, `get_steps=True` hands out its probabilities all the same,
+    so that the module can be trained for another rule.
 
     Parameters
     ----------
@@ -231,12 +231,12 @@ def states_read(rules: Iterable[HaltingRule]) -> set[str]:
 
 
 def parse_rule(spec: str) -> HaltingRule:
-    """Return the rule that a text describes, as `name` or `name:setting=value,...`.
+    """Return the rule that a text describes: a name, and settings that are not the default.
 
     Raises
     ------
     ValueError
-        If a rule or a setting is unknown, or a value is invalid; the message lists known names.
+        If there is no such rule or setting, or a value is wrong; the message says what there is.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def _read(text: str, default: Any, what: str) -> Any:
 
 
 class RuleState:
-    """The memory of a rule, the outputs accumulated so far, and the last decision."""
+    """Rows under a rule: what it remembers of them, their outputs so far, the last decision."""
 
     def __init__(self, rule: HaltingRule, rows: Tensor, members: BatchIndex | None = None) -> None:
         self.rule = rule
@@ -271,7 +271,7 @@ class RuleState:
         self.weight = self.remainder = self.cost = self.out[:, 0]
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
-        """Apply the rule to one step of the rows in the mask `active`; return which rows halt."""
+        """Count one step, for rows of the mask `active`; return `(A,)` bools, who halts now."""
         rule, size = self.rule, len(rows.after)
         found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
         if found.halts.shape != (size,) or found.halts.dtype != torch.bool:
@@ -302,7 +302,7 @@ class RuleState:
         return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:
-        """Keep only the given rows; `None` keeps all."""
+        """Go on with these rows alone; `None` for all."""
         if rows is not None:
             self.memory = tuple(
                 x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
@@ -310,6 +310,6 @@ class RuleState:
             self.out = self.out.index_select(0, rows)
 
     def keep_first(self, count: int) -> None:
-        """Keep only the first rows."""
+        """Go on with the first rows alone."""
         self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
         self.out = self.out[:count]

@@ -1,4 +1,4 @@
-"""Halting when states have converged, without a halting module."""
+"""Halting of states that have converged: a rule without a halting module."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, Ste
 
 @dataclass(frozen=True)
 class Convergence(HaltingRule):
-    r"""Halt when the change of a state is small (arXiv 2502.05171, section 6).
+    r"""Halt when a state hardly changes any more (arXiv 2502.05171, section 6).
 
-    The change in a step is :math:`|x_t - x_{t-1}| / |x_t|`; with a readout, the divergence
+    The change of a step is :math:`|x_t - x_{t-1}| / |x_t|`; with a readout, the divergence
     :math:`KL(softmax(r(x_{t-1})) \| softmax(r(x_t)))` of two successive predictions. The output is
-    the state at halting. A node that waits for information from distant nodes may also change
-    little, and halt too early: then decrease `tol`, or use `Global(Convergence())`.
+    the state at halting. A node that waits for news from afar may hardly change either, and halt
+    too early: then make `tol` smaller, or use `Global(Convergence())`.
 
     Parameters
     ----------
     tol : float
         The change below which a state counts as converged.
     patience : int
-        Number of successive steps in which the change must be below `tol`.
+        Number of successive steps for which the change has to stay below.
     readout : callable, optional
         Maps states `(A, d)`, before a last normalisation, to logits `(A, classes)`. Its
         parameters are not the rule's: whoever owns them saves and moves them.
@@ -50,7 +50,7 @@ class Convergence(HaltingRule):
         self.check("patience", self.patience < 2**63, "be below 2**63")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the states, and the number of successive steps with a small change."""
+        """Return the states, and for how many steps they have been calm."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 
     @torch.no_grad()
@@ -66,6 +66,6 @@ class Convergence(HaltingRule):
         return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let rows halt whose change was small in `patience` successive steps."""
+        """Let those rows halt that have been calm for long enough."""
         calm = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not calm
         return Decision(calm >= self.patience), (rows.after.detach(), calm)

@@ -12,7 +12,7 @@ from graphut.nn.rules.base import Decision, HaltingRule, Memory, StepRows
 
 @dataclass(frozen=True)
 class EventDriven(HaltingRule):
-    """Let a node compute only in the round after its own state or an in-neighbour has changed.
+    """Let a node compute only in rounds after a change of its own state or of an in-neighbour.
 
     This is "vote to halt" of Pregel (Malewicz et al. 2010) for a learned step. Every node has a
     shown state, which its out-neighbours and the node itself read. A round computes the nodes of

@@ -1,4 +1,4 @@
-"""PonderNet: the step at which a node halts is random, with a learned distribution."""
+"""PonderNet: the step at which a node halts is a random number with a learned distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from graphut.attention.dropout import mix, seed_hash
 from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
 
-_STEP = 0x9E3779B9  # separates the hash of a step from the hash of a position
+_STEP = 0x9E3779B9  # keeps the bits of steps apart from those of positions
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,17 @@ class PonderNet(HaltingRule):
     r"""Train with the expected state over all steps (PonderNet, arXiv 2107.05407).
 
     A node halts at step `t` with probability :math:`w_t = p_t \prod_{s<t} (1 - p_s)`. The output
-    is :math:`\sum_t w_t x_t`; the last weight makes the sum 1. A node takes at least two steps, and
-    halts when its weights sum to `threshold`. The cost of a node is `beta` times
+    is :math:`\sum_t w_t x_t`; the last weight is what is left of 1. A node takes two steps at
+    least, and leaves when its weights sum to `threshold`. The cost of a node is `beta` times
     the divergence of `w` from the geometric distribution `prior`, which is cut at the node's last
     step. In evaluation the rule becomes `Quantile(0.5)`, unless another one is given.
 
     Parameters
     ----------
     threshold : float
-        Sum of the weights at which a node halts, in `(0, 1]`.
+        Sum of the weights at which a node leaves, in `(0, 1]`.
     prior : float
-        Prior probability that a step is the last, in `(0, 1)`; the expected depth is `1 / prior`.
+        Probability of a step to be the last, in `(0, 1)`; the expected depth is `1 / prior`.
     beta : float
         Weight of the divergence.
     halt_from : {"input", "output"}
@@ -57,13 +57,13 @@ class PonderNet(HaltingRule):
         self.check("beta", self.beta >= 0.0, "be 0 or more")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the sums of the weights and of their terms of the divergence."""
+        """Return the sum of the weights so far, and their part of the divergence."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         zeros = rows.new_zeros(len(rows), dtype=wide)
         return zeros, zeros
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let rows halt whose weights sum to the threshold."""
+        """Let those rows halt whose weights sum to the threshold."""
         (spent, divergence), t = memory, rows.step
         left = 1.0 - spent
         weight = measure * left
@@ -85,10 +85,9 @@ class PonderNet(HaltingRule):
 
 @dataclass(frozen=True)
 class Quantile(HaltingRule):
-    """Halt at a quantile of PonderNet's distribution of halting steps, by default the median.
+    """Halt at the step by which PonderNet's node halts with probability `q`, the median by default.
 
-    A node halts at the first step where the probability of having halted reaches `q`. The output is
-    the state at halting.
+    The output is the state at halting.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ class Quantile(HaltingRule):
         return (rows.new_zeros(len(rows), dtype=wide),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let rows halt whose probability of having halted reaches `q`."""
+        """Let those rows halt that have halted by now with probability `q`."""
         (spent,) = memory
         spent = spent + measure * (1.0 - spent)
         return Decision(spent >= self.q), (spent,)
@@ -126,15 +125,16 @@ class Quantile(HaltingRule):
 
 @dataclass(frozen=True)
 class Sampled(HaltingRule):
-    """Halt at random in each step, with the halting probability, as in the definition of PonderNet.
+    """Halt at each step with the halting probability, as PonderNet is defined to.
 
-    The random number is a function of the seed, the sequence (or graph), the position in it and the
-    step; no generator is used. The output is the state at halting.
+    Nothing is drawn from a generator: the number that decides is a function of the seed, the
+    sequence (or graph) of the batch, the position in it and the step. The output is the state at
+    halting.
 
     Parameters
     ----------
     seed : int
-        Seed of the random numbers.
+        Chooses the draws.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
 
@@ -150,12 +150,12 @@ class Sampled(HaltingRule):
     halt_from: str = "input"
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return a 32-bit hash of the sequence and the position of each row."""
+        """Return 32 bits for each row, a function of its sequence and position."""
         assert members is not None
         ids = members.ids ^ (members.ids >> 32)
         return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let a row halt if its random number in this step is below the probability."""
+        """Let a row halt if its number of this step is below the probability."""
         bits = mix(memory[0] ^ mix(rows.step + _STEP))
         return Decision(bits.double() < measure.double() * 2.0**32), memory

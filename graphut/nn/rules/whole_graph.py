@@ -15,17 +15,17 @@ from graphut.nn.rules.event_driven import EventDriven
 
 @dataclass(frozen=True)
 class Global(HaltingRule):
-    """Let all nodes of a graph halt together, by a mean over the nodes.
+    """Let all nodes of a graph halt together, when the mean over its nodes says so.
 
-    The inner rule decides by the mean halting probability, or by the mean of another statistic.
-    This is `act_type="global"` of tensor2tensor; IterGNN (arXiv 2010.13547) stops a whole graph
-    too. The graphs come from the DGL batch, or from `graph_ids`. A causal decoder cannot use the
-    rule, because the depth of a token would depend on later tokens.
+    The mean is that of the halting probability, or of what else the other rule decides by. It is
+    tensor2tensor's `act_type="global"`; IterGNN (arXiv 2010.13547) stops a whole graph too. Graphs
+    are those of the DGL batch, or given as `graph_ids`. A causal decoder cannot halt so: the depth
+    of a token would depend on later ones.
 
     Parameters
     ----------
     rule : HaltingRule
-        The inner rule.
+        The rule that decides.
 
     Examples
     --------
@@ -54,29 +54,29 @@ class Global(HaltingRule):
             object.__setattr__(self, name, getattr(self.rule, name))
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the graph of each row, the number of graphs, and the memory of the inner rule."""
+        """Return the graph of each row, the number of graphs, and what the other rule remembers."""
         assert members is not None
-        # A rule that depends on the place of a node must decide alike for all nodes of a graph.
+        # As if each graph had one node, for a rule that tells nodes apart.
         alike = members._replace(place=torch.zeros_like(members.place))
         return members.graph, members.num_graphs, *self.rule.start(rows, alike)
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the mean statistic of the graph of each row."""
+        """Return the mean over the graph of each row."""
         graph, num_graphs, *inner = memory
         own = self.rule.measure(tuple(inner), rows)
-        # Rows of no node, on a GPU, belong to graphs that have halted.
+        # Rows that a `DeviceFrontier` has too many are of graphs that have halted.
         sums, counts = (
             own.new_zeros(num_graphs).index_add(0, graph, x) for x in (own, torch.ones_like(own))
         )
         return (sums / counts.clamp_min(1.0)).index_select(0, graph)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Decide by the inner rule."""
+        """Decide by the other rule."""
         decision, inner = self.rule.decide(memory[2:], measure, rows)
         return decision, (*memory[:2], *inner)
 
     def for_evaluation(self) -> HaltingRule:
-        """Return the evaluation rule of the inner rule, for whole graphs."""
+        """Return what the other rule becomes, for whole graphs."""
         return replace(self, rule=self.rule.for_evaluation())
 
     def spec(self) -> str:
@@ -85,7 +85,7 @@ class Global(HaltingRule):
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Make a rule from the text of the inner rule, such as `act:threshold=0.9`."""
+        """Return the rule with another one, such as `act:threshold=0.9`."""
         if text.partition(":")[0] == cls.name:  # before the inner texts are parsed one by one
             raise ValueError("a rule 'global' cannot contain another 'global'")
         return cls(parse_rule(text)) if text else cls()

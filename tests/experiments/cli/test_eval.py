@@ -128,7 +128,7 @@ def test_results_file_is_checked_before_the_work(
     table.write_text("a,a\n")
     argv = ["train", "sort", *TINY, "--out", str(tmp_path / "run"), "--results"]
     assert "runs.csv is not a table of results" in refusal(*argv, str(table))
-    assert "its folder does not exist" in refusal(*argv, str(tmp_path / "nowhere" / "runs.csv"))
+    assert "make its folder" in refusal(*argv, str(tmp_path / "nowhere" / "runs.csv"))
     assert not (tmp_path / "run").exists()
 
 
@@ -224,7 +224,7 @@ def test_eval_of_questions(
     run = str(tmp_path / "run")
     assert main(["train", "babi", "--data", stories, "--tasks", "1,2", "--out", run, *MODEL]) == 0
     said = capsys.readouterr().out
-    assert "of answers wrong" in said and "mary went to the hall" in said and "right: hall" in said
+    assert "error " in said and "mary went to the hall" in said and "correct: hall" in said
     assert main(["eval", run, "--device", "cpu"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [
@@ -275,7 +275,7 @@ def test_eval_of_passages(
     run = str(tmp_path / "run")
     arguments = ["--data", passages, "--held-out", "2", "--out", run, *MODEL]
     assert main(["train", "lambada-reading", *arguments]) == 0
-    assert "of answers right" in capsys.readouterr().out
+    assert "accuracy " in capsys.readouterr().out
     assert main(["eval", run, "--device", "cpu"]) == 0
     assert capsys.readouterr().out.startswith("test, 6 passages: ")
     assert main(["generate", run, "the umbrella", "--device", "cpu"]) == 0

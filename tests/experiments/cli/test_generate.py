@@ -27,7 +27,7 @@ def test_generate_passes_options_to_the_learner(
     run = Run.open(finished_run)
     options = GenerationOptions(max_length=9)
     said = run.learner.generate(run.model(), run.vocabularies, ["q d x a"] * 2, options)
-    assert capsys.readouterr().out == "".join(f"\n{shown}\n" for _, shown in said)
+    assert capsys.readouterr().out == "".join(f"\n{answer}\n" for answer in said)
 
 
 def test_generate_answers_a_file_line_by_line(
@@ -191,7 +191,7 @@ def test_generate_after_train_and_eval_of_texts(
     assert read_json(text_files / "run" / "evaluation-test.json") == first
     argv = ["generate", "run", prompt, "--max-length", "5", "--device", "cpu"]
     for more in ([], ["--temperature", "0.9", "--top-p", "0.8"], ["--beam-size", "2"]):
-        text, table = run([*argv, *more], capsys).strip("\n").split("\n\n", 1)
+        table, text = run([*argv, *more], capsys).strip("\n").split("\n\n", 1)
         assert text.startswith(prompt.replace("lighthouse", "<unk>").replace("unicorn", "<unk>"))
         assert table.startswith("text ") and "\nsteps " in table
 

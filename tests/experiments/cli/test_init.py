@@ -119,14 +119,6 @@ QUICK = [
     "bench --help",
     "bench attention --help",
     "bench model --nonsense",
-    "eval --help",
-    "eval",
-    "generate --nonsense",
-    "show --help",
-    "plot --help",
-    "report --help",
-    "info --help",
-    "share --help",
 ]
 """Command lines that end before torch is imported."""
 

@@ -34,7 +34,7 @@ def test_report_says_what_is_wrong_in_one_line(
 
     assert "there is no run in" in said(tmp_path, "a.html")
     assert "end with .html" in said(finished_run, "a.png")
-    assert "its folder does not exist" in said(finished_run, "nowhere/a.html")
+    assert "make its folder" in said(finished_run, "nowhere/a.html")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert 'pip install "graphut[plot]"' in said(finished_run, "a.html")
     assert not list(tmp_path.iterdir())

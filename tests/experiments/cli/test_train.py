@@ -23,7 +23,7 @@ def test_train_ends_with_the_test_set_and_a_few_answers(
     assert [line[:8] for line in lines if line.startswith("epoch")] == ["epoch 1:", "epoch 2:"]
     assert "done after 2 epochs: all 2 epochs are done" in lines
     test = next(line for line in lines if line.startswith("test"))
-    assert re.match(r"test, 4 sequences: [\d.]+% of sequences and [\d.]+% of tokens right", test)
+    assert re.match(r"test, 4 sequences: sequence accuracy [\d.]+%, token accuracy [\d.]+%", test)
     assert [line.split()[0] for line in lines[-5:] if line] == ["input", "steps", "output", "steps"]
 
 

@@ -11,14 +11,14 @@ from tests.experiments.records.tiny import TINY_PRESETS
 
 @pytest.fixture(autouse=True)
 def presets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the presets by tiny ones."""
+    """Presets that no one else changes."""
     for task, known in TINY_PRESETS.items():
         monkeypatch.setitem(TASK_PRESETS, task, known)
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the folders of two tiny runs of the task sort, which tests must not change."""
+    """Tiny runs of the task sort, to look at and not to change."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASK_PRESETS, "sort", TINY_PRESETS["sort"])

@@ -1,4 +1,4 @@
-"""A parser of HTML reports."""
+"""The text, the tables and the data of a page of HTML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """The tables (by caption), headings, pictures, links and text of an HTML page."""
+    """The tables of a page by their captions, its headings, pictures, links and text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

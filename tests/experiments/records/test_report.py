@@ -162,7 +162,8 @@ def test_run_report_of_questions_and_of_passages(
     assert main(["train", kind.name, "--out", str(folder), *TINY]) == 0
     page = report_of(folder)[1]
     run = Run.open(folder)
-    right = sum(run.learner.answer(run.model(), kind(), each).is_right for each in kind().test)
+    found = run.learner.answers(run.model(), kind(), kind().test)
+    right = sum(answer.is_correct is True for answer in found)
     assert f"the model answers {right} correctly and {40 - right} wrongly" in " ".join(
         page.text.split()
     )

@@ -22,7 +22,7 @@ PRESETS_OF_COPY = TINY_PRESETS["algorithmic-copy"]
 
 
 def options_of(command: str) -> dict[str, Any]:
-    """Return all options of a command line, as `graphut train` reads them."""
+    """All options that a command line gives a run of the task, as `graphut train` reads them."""
     graphut, train, task, *argv = shlex.split(command)
     assert (graphut, train) == ("graphut", "train")
     given = read_options([task, *argv])

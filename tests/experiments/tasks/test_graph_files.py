@@ -88,7 +88,7 @@ def test_read_graphs_with_features(values: list[Any], tmp_path: Path) -> None:
     assert not graph.has_kinds
     nodes = graph.labelled(NO_KINDS, CLASSES, graph.num_feats).nodes
     assert nodes.dtype == np.float32 and nodes[:, 0].tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, but"):
+    with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, and"):
         graph.labelled(KINDS, CLASSES)
 
 
@@ -184,9 +184,7 @@ def test_read_graphs_takes_classes_and_masks_as_pandas_and_spreadsheets_write_th
     write(triangle(label=[1.0, float("nan"), 0]), tmp_path / "g.graphml")
     assert read_graphs(tmp_path / "g.graphml")[0].labels == ["1", None, "0"]
     write(triangle(label=[1, 0, 0], test_mask=["yes", "no", "no"]), tmp_path / "h.json")
-    with pytest.raises(
-        ValueError, match=r"h\.json: test_mask is 'yes', but a mask is true or false"
-    ):
+    with pytest.raises(ValueError, match=r"h\.json: test_mask is 'yes': a mask is true or false"):
         read_graphs(tmp_path / "h.json")
 
 
@@ -244,7 +242,7 @@ def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
         (
             "a.json",
             '{"nodes": [{"id": 1, "label": [0, 1]}], "links": []}',
-            r"\[0, 1\] is not a class: give one name or number",
+            r"\[0, 1\] is no class: give one name or number",
         ),
         (
             "a.json",
@@ -263,7 +261,7 @@ def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
             graphml("</graph><graph>"),
             "it has 2 graphs: put each into a file of its own",
         ),
-        ("a.bin", "x", "has no graphs in a known format: name a .graphml file, a .json file"),
+        ("a.bin", "x", "holds no graphs that can be read: name a .graphml file, a .json file"),
     ],
 )
 def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_path: Path) -> None:
@@ -347,7 +345,7 @@ def test_read_graphs_names_a_bad_csv_file(
 def test_read_graphs_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere: name a \.graphml"):
         read_graphs(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="has no graphs in a known format"):
+    with pytest.raises(ValueError, match="holds no graphs that can be read"):
         read_graphs(tmp_path)
     (tmp_path / "edges.csv").write_text("src_id,dst_id\n")
     with pytest.raises(ValueError, match=r"lacks a \.csv file with node_id, or one with src_id"):
@@ -375,7 +373,7 @@ def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (["1", "1,2", "1"], "node number 1 has 2 numbers in `feat`, but 1 are expected"),
+        (["1", "1,2", "1"], "node number 1 has 2 numbers in `feat`, where 1 are wanted"),
         (["1", "2", "nan"], r"node number 2 has \[nan\] in `feat`, not finite numbers"),
         ([[1.0], [float("inf")], [2.0]], r"node number 1 has \[inf\] in `feat`"),
     ],

@@ -15,7 +15,7 @@ def grams(sentence: str, order: int) -> Counter[tuple[str, ...]]:
 
 
 def naive_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """From 0 to 100; the first order without a match counts half a one, the next a quarter, ...
+    """Return BLEU from 0 to 100; the first order without a match counts 1/2, the next 1/4, ...
 
     (Chen and Cherry 2014, smoothing 3.)
     """

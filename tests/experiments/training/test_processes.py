@@ -60,7 +60,7 @@ def test_processes_exchange_what_they_have_computed(tmp_path: Path) -> None:
         assert decode(model, pairs, batch_size=3) == outputs
         found = score_texts(writer, texts, [3])
         assert found.texts == scores.texts
-        for column in ("text", "nats", "right", "steps", "candidates"):
+        for column in ("text", "nats", "correct", "steps", "candidates"):
             assert torch.equal(getattr(found, column), getattr(scores, column))
 
     run_together(check, tmp_path, count=3)

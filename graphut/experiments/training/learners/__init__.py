@@ -1,4 +1,4 @@
-"""The learners: how the tasks of each kind are learned and evaluated."""
+"""Learners: how a model learns the tasks of each kind and is evaluated on them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,24 +28,24 @@ LEARNERS: dict[type[Task], AnyLearner] = {
         GraphLearner(),
     )
 }
-"""The learner of each kind of tasks."""
+"""The learner for each base class of tasks."""
 
 
 def learner_of(task: Task | type[Task]) -> AnyLearner:
-    """Return the learner of a task, or of a class of tasks: the learner of its nearest base.
+    """Return the learner of a task or of a class of tasks, found by the nearest base class.
 
-    Raise `TypeError` if no base of the task has a learner.
+    Raise `TypeError` if no base class has a learner.
     """
     kind = task if isinstance(task, type) else type(task)
     for base in kind.__mro__:
         if base in LEARNERS:
             return LEARNERS[base]
     kinds = ", ".join(known.__name__ for known in LEARNERS)
-    raise TypeError(f"{kind.__name__} is no task that can be learned: derive it from {kinds}")
+    raise TypeError(f"{kind.__name__} has no learner: derive it from {kinds}")
 
 
 def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evaluation:
-    """Return the evaluation of a model on examples of its task, such as `task.validation`.
+    """Evaluate a model on examples of its task, such as `task.validation`.
 
     Examples
     --------

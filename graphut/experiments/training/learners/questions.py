@@ -1,4 +1,4 @@
-"""Learning to answer questions about facts, with one answer out of a few."""
+"""Learner of questions about facts, with one answer out of a few."""
 
 from __future__ import annotations
 
@@ -17,51 +17,50 @@ from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
-from graphut.experiments.training.evaluation import Evaluation, score_batches
-from graphut.experiments.training.generation import steps_list
+from graphut.experiments.training.evaluation import Evaluation, grouped, score_batches
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier
 from graphut.models.outputs import ClassifierOutput
 
 FAILED = 0.05
-"""A task with more errors has failed (arXiv 1502.05698, section 5)."""
+"""The error above which a task of bAbI has failed (arXiv 1502.05698, section 5)."""
 
 _BATCH = 200
 
 
 @dataclass(frozen=True)
 class QuestionScore:
-    """One answer beside the right one."""
+    """One answer, compared with the correct one."""
 
     group: str
-    supporting: int  # how many facts the right answer follows from
-    right: bool
-    log_probability: float  # of the right answer, in nats
-    steps: list[int]  # of each fact, and of the question, which is last
+    supporting: int  # number of facts that imply the correct answer
+    correct: bool
+    log_probability: float  # of the correct answer, in nats
+    steps: list[int]  # of each fact, and last of the question
 
 
 class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
-    """The learner of questions, with a classifier of sentences that reads the question last."""
+    """Learner of questions with a classifier, which reads the facts and then the question."""
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
     from_task = ("vocab_size", "classes", "longest_sentence")
-    table = staticmethod(steps_list)
+    label = ""
     example: ClassVar[str] = "question"
     metric_meanings: ClassVar[Mapping[str, str]] = {
-        "accuracy": "share of right answers, on average over the groups of the set",
-        "log_probability": "mean, in nats, of the right answers",
-        "groups": "how many groups there are",
-        "failed": "how many groups have more than 5% of their answers wrong",
+        "accuracy": "mean over the groups of the share of correct answers",
+        "log_probability": "mean log-probability of the correct answers, in nats",
+        "groups": "number of groups",
+        "failed": "number of groups with more than 5% wrong answers",
         "steps": "mean steps of a sentence, questions included",
         "question_steps": "mean steps of a question",
     }
     rank_by = ("accuracy", "log_probability")
-    # The geometric mean: a hundred questions to validate on are soon answered without an error.
+    # A geometric mean of probabilities, because an accuracy over 100 questions soon reaches 1.
     target_metric = "probability"
     summary = (
-        "{error:.2%} of answers wrong{failures}; mean steps {steps:.2f} of a sentence, "
-        "{question_steps:.2f} of a question"
+        "error {error:.2%}{failures}; mean steps {steps:.2f} of a sentence, {question_steps:.2f} "
+        "of a question"
     )
 
     @staticmethod
@@ -75,7 +74,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         }
 
     def sizes(self, task: QuestionTask) -> dict[str, int]:
-        """Return the words and answers, and how many words the longest sentence has."""
+        """Return the sizes of the vocabularies, and the words of the longest sentence."""
         documents = map(document, chain(task.train(0, 0), task.validation, task.test))
         return {
             "vocab_size": len(task.vocabulary),
@@ -86,9 +85,9 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def outcome(
         self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of the answers; with `step_loss_weight` also of those of every step.
+        """Return the loss of the answers, plus `step_loss_weight` times the loss at every step.
 
-        The loss of a question after a step in which it is active is divided by `max_steps`.
+        The latter is the sum over the steps in which the question is active, over `max_steps`.
         """
         weight = model.config.step_loss_weight
         output = model([document(question) for question in batch], get_steps=weight > 0)
@@ -106,7 +105,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def counts(
         self, model: UniversalTransformerClassifier, batch: list[Question]
     ) -> dict[str, int]:
-        """Count the questions, and the nodes: sentences."""
+        """Count the questions, and the nodes, which are sentences."""
         lengths = [len(document(question)) for question in batch]
         return {"loss": len(batch), "encoder": count_nodes(model.topology, lengths)}
 
@@ -117,27 +116,27 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         examples: Sequence[Question],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Answer, and compare; the details are errors and steps by group and by support."""
+        """Answer the questions; the details are by group and by number of supporting facts."""
         scores = score_questions(model, examples)
         details = {f"by_{name}": rows_by(scores, name) for name in ("group", "supporting")}
         return self.evaluation(**question_metrics(scores)), details
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
-        """Return the sentences of a text, the last of which is the question."""
+        """Divide a text into sentences; the last one is the question."""
         parts = sentences(text)
         if not parts:
             raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
         return Reading(parts, [vocabularies["text"].encode(words(part)) for part in parts])
 
     def reading(self, example: Question, task: QuestionTask) -> tuple[Reading, str]:
-        """Return the sentences of a question, and the right answer."""
+        """Return the sentences of a question, and the correct answer."""
         names = [task.vocabulary.write(sentence) for sentence in document(example)]
         return Reading(names, document(example)), task.answers.symbols[example.answer]
 
     def likeliest(
         self, output: ClassifierOutput, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
-        """Return the likeliest class."""
+        """Return the likeliest class, and its log-probability."""
         best = int(output.logits.argmax())
         likely = output.logits[0].float().log_softmax(-1)
         return vocabularies["answer"].symbols[best], likely[best].item()
@@ -145,7 +144,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: QuestionTask
     ) -> list[Question]:
-        """Return the questions in a file that is like those of bAbI."""
+        """Read the questions in a file in the format of bAbI."""
         text, answers = vocabularies["text"], vocabularies["answer"]
         questions = []
         with reraise_for_file(path, ""):
@@ -163,14 +162,14 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
 
 def document(question: Question) -> list[list[int]]:
-    """Return the sentences that a model reads: the facts, and the question last."""
+    """Return the sentences that a model reads: the facts, and then the question."""
     return [*question.facts, question.question]
 
 
 def score_questions(
     model: UniversalTransformerClassifier, questions: Sequence[Question]
 ) -> list[QuestionScore]:
-    """Compare answers with the right ones, from the shortest story to the longest."""
+    """Compare the answers with the correct ones, in the order of the stories' lengths."""
 
     def score(batch: list[Question]) -> list[QuestionScore]:
         found = model.predict([document(question) for question in batch])
@@ -178,7 +177,7 @@ def score_questions(
             QuestionScore(
                 group=question.group,
                 supporting=len(question.supporting),
-                right=own.label == question.answer,
+                correct=own.label == question.answer,
                 log_probability=own.log_probabilities[question.answer],
                 steps=own.steps,
             )
@@ -190,11 +189,11 @@ def score_questions(
 
 
 def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:
-    """Return shares of what is right, on average over groups, and means of steps."""
-    groups = _grouped(scores, "group").values()
-    errors = [fmean(not score.right for score in group) for group in groups]
+    """Return the metrics of answers; the accuracy is a mean over groups."""
+    groups = grouped(scores, (score.group for score in scores)).values()
+    errors = [fmean(not score.correct for score in group) for group in groups]
     return {
-        "accuracy": fmean(fmean(score.right for score in group) for group in groups),
+        "accuracy": fmean(fmean(score.correct for score in group) for group in groups),
         "log_probability": fmean(score.log_probability for score in scores),
         "groups": len(errors),
         "failed": sum(error > FAILED for error in errors),
@@ -204,30 +203,23 @@ def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:
 
 
 def rows_by(scores: Sequence[QuestionScore], name: str) -> list[dict[str, Any]]:
-    """Return errors and steps for each value of "group", or of "supporting".
+    """Return error and steps for each value of "group" or "supporting".
 
-    `steps` and `steps_deviation` are mean and standard deviation over all sentences of all
-    stories, their questions included: what arXiv 1807.03819, section 3.1, calls the average
-    ponder time, over all positions in all samples.
+    `steps` and `steps_deviation` are the mean and the standard deviation over all sentences of all
+    stories, questions included. arXiv 1807.03819, section 3.1, calls this mean the average ponder
+    time.
     """
     rows = []
-    for value, group in _grouped(scores, name).items():
+    for value, group in grouped(scores, (getattr(score, name) for score in scores)).items():
         steps = np.array([step for score in group for step in score.steps])
         rows.append(
             {
                 name: value,
                 "questions": len(group),
-                "error": fmean(not score.right for score in group),
+                "error": fmean(not score.correct for score in group),
                 "steps": steps.mean().item(),
                 "steps_deviation": steps.std().item(),
                 "question_steps": fmean(score.steps[-1] for score in group),
             }
         )
     return rows
-
-
-def _grouped(scores: Sequence[QuestionScore], name: str) -> dict[Any, list[QuestionScore]]:
-    groups: dict[Any, list[QuestionScore]] = {}
-    for score in scores:
-        groups.setdefault(getattr(score, name), []).append(score)
-    return dict(sorted(groups.items()))

@@ -1,4 +1,4 @@
-"""Learning to go on with a text."""
+"""Learner of language models."""
 
 from __future__ import annotations
 
@@ -11,54 +11,51 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.generation_options import GenerationOptions
 from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
 from graphut.experiments.training.evaluation import Evaluation, score_batches
 from graphut.experiments.training.generation import (
-    GeneratedText,
-    PonderedPart,
+    Answer,
+    GenerationOptions,
     decoder_part,
     generate,
-    steps_table,
     written_tokens,
 )
-from graphut.experiments.training.learner import ExampleAnswer, Learner, Outcome, count_nodes
+from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
 
-_NUM_SHOWN = 2
-_PROMPT, _LENGTH = 30, 60  # tokens of what is shown
+_LENGTH = 60
 _BINS = 10
-# Of a batch: of the one, 128 MiB in float32.
+# Limits of a batch; so many logits take 128 MiB in float32.
 _MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
 
 
 @dataclass(frozen=True, eq=False)
 class TextScores:
-    """The predictions of a model for texts, and for those N of their tokens that count."""
+    """The scores of a model on N tokens: all tokens of some texts that are not mere context."""
 
     texts: list[Text]  # from the shortest to the longest
-    text: Tensor  # (N,) int64: the index in `texts` of each token's text, in order
-    nats: Tensor  # (N,) float64: the surprisal of each token
-    right: Tensor  # (N,) bool: whether the token was the likeliest
-    steps: Tensor  # (N,) int64: the steps in which it was predicted
-    candidates: Tensor  # (texts, C): logits of some tokens in the position of each text's last one
+    text: Tensor  # (N,) int64: for each token the index of its text, in order
+    nats: Tensor  # (N,) float64: surprisal of each token
+    correct: Tensor  # (N,) bool: whether the token was the likeliest
+    steps: Tensor  # (N,) int64: steps of the node that predicted the token
+    candidates: Tensor  # (texts, C): logits of C chosen tokens as the last token of each text
 
     @property
     def last(self) -> Tensor:
-        """Return the indices of the last tokens of the texts, `(texts,)`."""
+        """Return the index of the last token of each text, `(texts,)`."""
         return torch.bincount(self.text, minlength=len(self.texts)).cumsum(0) - 1
 
     def metrics(self) -> dict[str, float]:
-        """Return the means over the tokens."""
+        """Return the means over all tokens."""
         return {
             "nats": float(self.nats.mean()),
-            "accuracy": float(self.right.double().mean()),
+            "accuracy": float(self.correct.double().mean()),
             "steps": float(self.steps.double().mean()),
         }
 
     def by_group(self) -> dict[str, TextScores]:
-        """Return the scores of each group of texts; none where there are no groups."""
+        """Return the scores of each group of texts; texts without a group are left out."""
         names = [text.group for text in self.texts]
         return {
             name: self._select([own == name for own in names]) for name in sorted({*names} - {""})
@@ -71,64 +68,64 @@ class TextScores:
             texts=[text for text, stays in zip(self.texts, chosen, strict=True) if stays],
             text=(mask.cumsum(0) - 1)[self.text[tokens]],
             nats=self.nats[tokens],
-            right=self.right[tokens],
+            correct=self.correct[tokens],
             steps=self.steps[tokens],
             candidates=self.candidates[mask],
         )
 
 
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
-    """The learner of texts, with a language model: every token from those before it.
+    """Learner of texts with a language model.
 
-    A learner with other metrics derives from it, with `metrics` and `metric_meanings` of its own.
+    A learner with other metrics derives from it and overrides `metrics` and `metric_meanings`.
     """
 
     task_kind = TextTask
     model_kind = UniversalTransformerLM
     generation_kind = GenerationOptions
     from_task = ("vocab_size",)
-    most_shown: ClassVar[int | None] = _LENGTH  # tokens of an example to look at; None for all
+    most_shown: ClassVar[int | None] = _LENGTH  # tokens of an example in `answers`; None for all
     example: ClassVar[str] = "text"
     metric_meanings: ClassVar[Mapping[str, str]] = {
-        "nats": "mean surprisal of a token, the negative logarithm of its probability",
-        "accuracy": "share of the tokens that were the likeliest",
+        "nats": "mean surprisal of a token (negative log-probability, in nats)",
+        "accuracy": "share of tokens that the model found likeliest",
         "steps": "mean steps of a token",
     }
     rank_by: ClassVar[Sequence[str]] = ("log_probability",)
     target_metric: ClassVar[str] = "accuracy"
     summary: ClassVar[str] = (
-        "perplexity {perplexity:.3f}, {bits:.4f} bits a token, {accuracy:.2%} of tokens right; "
-        "mean steps {steps:.2f}"
+        "perplexity {perplexity:.3f}, {bits:.4f} bits per token, accuracy {accuracy:.2%}; mean "
+        "steps {steps:.2f}"
     )
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return other forms of the surprisal."""
+        """Return the surprisal as log-probability, as perplexity and in bits."""
         nats = metrics["nats"]
         return {"log_probability": -nats, "perplexity": exp(nats), "bits": nats / log(2)}
 
     def sizes(self, task: TextTask) -> dict[str, int]:
-        """Return the tokens of the vocabulary."""
+        """Return the size of the vocabulary."""
         return {"vocab_size": len(task.vocabulary)}
 
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of every token."""
+        """Return the loss of all tokens."""
         output = model([text.tokens for text in batch], ends=False)
         return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
     def counts(self, model: UniversalTransformerLM, batch: list[Text]) -> dict[str, int]:
-        """Count the tokens, and their nodes."""
+        """Count the tokens and the nodes."""
         lengths = [len(text.tokens) for text in batch]
         return {"loss": sum(lengths), "decoder": count_nodes(model.topology, lengths)}
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return the tokens whose logits `metrics` needs in the position of the last token."""
+        """Return the tokens whose logits `metrics` needs, as the last token of a text."""
         return ()
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Return the metrics of a model that has these scores."""
+        """Return the metrics of these scores."""
         return scores.metrics()
 
     def evaluate_in_detail(
@@ -138,7 +135,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Score every token; the details are steps by surprisal, and a row for each group."""
+        """Score all tokens; the details are steps by surprisal, and metrics by group."""
         vocabulary = vocabularies["text"]
         scores = score_texts(model, examples, self.candidates(vocabulary))
         forms = TextLearner.derived(scores.metrics())
@@ -154,81 +151,61 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
             **({"by_group": groups} if groups else {}),
         }
 
-    def show(self, model: UniversalTransformerLM, task: Any) -> Iterator[str]:
-        """Yield the beginnings of a few test texts, and how they go on."""
-        longest: int = model.config.max_length
-        length = min(_PROMPT, longest // 2)
-        prompts = [text.tokens[:length] for text in task.test[:_NUM_SHOWN]]
-        options = GenerationOptions(max_length=min(_LENGTH, longest - length), temperature=0.8)
-        return (found.with_steps for found in _continue(model, task.vocabulary, prompts, options))
-
     def generate(
         self,
         model: UniversalTransformerLM,
         vocabularies: Vocabularies,
         texts: Sequence[str],
         options: GenerationOptions,
-    ) -> Iterator[GeneratedText]:
-        """Yield each text and how it goes on, and then its tokens, with the steps of each."""
+        *,
+        get_attention: bool = False,
+    ) -> Iterator[Answer]:
+        """Yield each text with its continuation."""
         vocabulary = vocabularies["text"]
-        return _continue(model, vocabulary, [vocabulary.read(text) for text in texts], options)
+        prompts = [vocabulary.read(text) for text in texts]
+        for prompt, found in generate(model, prompts, options, get_attention=get_attention):
+            tokens, steps = prompt + written_tokens(found), found.source_steps + found.steps
+            part = decoder_part("text", vocabulary, tokens, steps, found.decoder)
+            text = vocabulary.write(prompt + found.tokens)
+            yield Answer(text, [part], note=f"\n{text}")
+
+    def answers(
+        self, model: UniversalTransformerLM, task: Any, examples: Sequence[Text]
+    ) -> list[Answer]:
+        """Return the predictions for texts, or for the first `most_shown` tokens of texts."""
+        return [self._answer(model, task.vocabulary, example) for example in examples]
 
     @torch.no_grad()
-    def answer(self, model: UniversalTransformerLM, task: Any, example: Text) -> ExampleAnswer:
-        """Return what is predicted of a text, or of its beginning where it is judged by token."""
-        vocabulary, tokens = task.vocabulary, example.tokens[: self.most_shown]
+    def _answer(
+        self, model: UniversalTransformerLM, vocabulary: Vocabulary, example: Text
+    ) -> Answer:
+        tokens = example.tokens[: self.most_shown]
         with model.evaluating():
             output = model([tokens], ends=False, get_attention=True)
-        part = decoder_part(vocabulary, tokens, output.ponder)
-        return ExampleAnswer(*self.verdict(output, vocabulary), [part])
+        steps = output.steps.tolist()
+        part = decoder_part("text", vocabulary, tokens, steps, output.ponder)
+        answer, correct, is_correct = self.verdict(output, vocabulary)
+        note = f"answer  {answer}" + (f"; correct: {correct}" if correct else "")
+        return Answer(answer, [part], correct, is_correct, note)
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the answer, the right answer and if they are the same, for one text."""
+        """Return the answer for one text, the correct answer, and whether they are equal."""
         right = int((output.logits.argmax(-1) == output.labels).sum())
         return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
-
-    def look_inside(
-        self,
-        model: UniversalTransformerLM,
-        vocabularies: Vocabularies,
-        text: str,
-        options: GenerationOptions,
-    ) -> tuple[str, list[PonderedPart]]:
-        """Return how a text goes on, and how the model pondered over all of it."""
-        vocabulary = vocabularies["text"]
-        prompt = vocabulary.read(text)
-        [result] = model.generate([prompt], **options.for_model(), get_attention=True)
-        assert result.decoder is not None
-        part = decoder_part(vocabulary, prompt + written_tokens(result), result.decoder)
-        return vocabulary.write(result.tokens), [part]
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask
     ) -> list[Text]:
-        """Return the texts in a file, as the task reads them."""
+        """Read the texts in a file, as the task does."""
         return task.read(path, vocabularies["text"])
-
-
-def _continue(
-    model: UniversalTransformerLM,
-    vocabulary: Vocabulary,
-    prompts: Sequence[list[int]],
-    options: GenerationOptions,
-) -> Iterator[GeneratedText]:
-    for prompt, found in generate(model, prompts, options):
-        tokens = prompt + written_tokens(found)
-        steps = found.source_steps + found.steps
-        table = steps_table("text", vocabulary.readable(tokens), steps)
-        text = vocabulary.write(prompt + found.tokens)
-        yield GeneratedText(text, f"{text}\n\n{table}")
 
 
 def score_texts(
     model: UniversalTransformerLM, texts: Sequence[Text], candidates: Sequence[int] = ()
 ) -> TextScores:
-    """Run a model over texts, each token with those before it fed in.
+    """Score the tokens of texts with teacher forcing.
 
-    The logits of the candidates are kept in the position of each text's last token.
+    The logits of the candidates are kept at the position of each text's last token.
     """
     most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
     size = max(most // max((len(text.tokens) for text in texts), default=1), 1)
@@ -241,9 +218,9 @@ def score_texts(
         text = torch.repeat_interleave(output.lengths)
         counts = position >= torch.tensor([text.context for text in texts])[text]
         nats = cross_entropy(output.logits.float(), output.labels, reduction="none").double()
-        right = output.logits.argmax(-1) == output.labels
+        correct = output.logits.argmax(-1) == output.labels
         last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)].float()
-        by_token = (batch[0] + text, nats.cpu(), right.cpu(), output.steps.cpu())
+        by_token = (batch[0] + text, nats.cpu(), correct.cpu(), output.steps.cpu())
         return (*(column[counts] for column in by_token), last.cpu())
 
     with torch.no_grad(), model.evaluating():
@@ -252,7 +229,7 @@ def score_texts(
 
 
 def by_surprisal(scores: TextScores) -> list[dict[str, Any]]:
-    """Return mean steps in ten parts of the tokens, from the least surprising to the most."""
+    """Return the mean steps for ten equal parts of the tokens, sorted by surprisal."""
     order = scores.nats.argsort(stable=True)
     return [
         {

@@ -1,9 +1,10 @@
-"""Learning to translate."""
+"""Learner of translation, evaluated by BLEU."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from graphut.experiments.tasks import Pair, PairTask, Vocabularies
 from graphut.experiments.tasks.subwords import Subwords, translation_package
 from graphut.experiments.tasks.translation import TranslationTask
 from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.generation import Answer
 from graphut.experiments.training.learners.pairs import (
     PairLearner,
     by_length,
@@ -19,15 +21,14 @@ from graphut.experiments.training.learners.pairs import (
     score_pairs,
 )
 from graphut.models import UniversalTransformer
-from graphut.models.outputs import Generation
 
 _LONGER = 50
-_CORPORA = 1000  # drawn to find how much BLEU varies
+_CORPORA = 1000  # bootstrap samples for the interval of BLEU
 _sacrebleu = partial(translation_package, "sacrebleu", "BLEU needs")
 
 
 class TranslationLearner(PairLearner):
-    """The learner of translations: they are pairs, and evaluated by BLEU, text beside text.
+    """Learner of translation: of pairs, whose outputs are evaluated as texts by BLEU.
 
     An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
     """
@@ -35,7 +36,7 @@ class TranslationLearner(PairLearner):
     task_kind = TranslationTask
     example: ClassVar[str] = "sentence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
-        "bleu": "BLEU of all sentences together, from 0 to 100",  # first, since it is drawn
+        "bleu": "corpus BLEU, from 0 to 100",  # first, because charts show the first metric
         **PairLearner.metric_meanings,
     }
     rank_by = ("bleu",)
@@ -47,12 +48,12 @@ class TranslationLearner(PairLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return BLEU as a share of 100."""
+        """Return BLEU between 0 and 1."""
         return {"bleu_share": metrics["bleu"] / 100}
 
     def sizes(self, task: PairTask) -> dict[str, int]:
-        """Return the tokens of the two vocabularies, if the package sacrebleu is there."""
-        _sacrebleu()  # that it is missing is not to be found out after an epoch
+        """Return the sizes of the two vocabularies; raise `ImportError` without sacrebleu."""
+        _sacrebleu()  # raise before the first epoch, not after it
         return super().sizes(task)
 
     def evaluate_in_detail(
@@ -62,7 +63,7 @@ class TranslationLearner(PairLearner):
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Translate, and compare the texts; the details are steps by length."""
+        """Translate the sources, and compare the texts; the details are metrics by length."""
         longest = max(len(source) for source, _ in examples) + _LONGER + 1  # 1 for <eos>
         max_length = min(longest, model.config.max_length)
         results = decode(model, examples, max_length=max_length, **options)
@@ -77,27 +78,25 @@ class TranslationLearner(PairLearner):
             "by_source_length": by_length(scores, "source_length"),
         }
 
-    def _with_steps(
-        self, vocabularies: Vocabularies, source: Sequence[int], result: Generation
-    ) -> str:
-        steps = super()._with_steps(vocabularies, source, result)
-        return f"{steps}\ntext    {vocabularies['target'].write(result.tokens)}"
+    def _answer(self, *args: Any, **options: Any) -> Answer:
+        answer = super()._answer(*args, **options)
+        note = "\n".join(filter(None, [f"text    {answer.text}", answer.note]))
+        return replace(answer, note=note)
 
 
 def bleu(
     outputs: Sequence[str], references: Sequence[str], tokenized: bool = False
 ) -> tuple[float, dict[str, Any]]:
-    """Return the BLEU of a corpus (Papineni et al. 2002), from 0 to 100, and how it was counted.
+    """Compute the BLEU of a corpus (Papineni et al. 2002), from 0 to 100, with sacreBLEU.
 
-    It is that of sacreBLEU (arXiv 1804.08771): with its signature, and with half the width of the
-    interval that holds 95% of 1000 corpora drawn from these sentences. Outputs and references are
-    equally many sentences in the same order. If they are `tokenized`, their tokens are compared as
-    they stand.
+    Return it with the signature of sacreBLEU (arXiv 1804.08771), and half the width of the interval
+    that contains the BLEU of 95% of 1000 bootstrap samples of the sentences. Sentences that are
+    `tokenized` already are not tokenized again.
     """
-    # Forced: sentences that look tokenised are said to be so where the data is described.
+    # `force` suppresses the warning about sentences that look tokenized.
     metric = _sacrebleu().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")
     found = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=_CORPORA)
     signature = metric.get_signature()
     said = json.loads(found.format(is_json=True, signature=str(signature)))
-    width = said.get("confidence_var", 0.0)  # it says none where no output has a word
+    width = said.get("confidence_var", 0.0)  # missing if no output has a word
     return found.score, {"bleu_signature": str(signature), "bleu_interval": width}

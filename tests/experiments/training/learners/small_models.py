@@ -1,4 +1,4 @@
-"""Models with few weights."""
+"""Small models with fixed weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphut.models import UniversalTransformerLM, UniversalTransformerLMConfig
 
 
 def small_model(learner: AnyLearner, task: Task, **options: Any) -> Any:
-    """The model that a learner has for a task, with the same weights every time."""
+    """Return the model of a learner for a task, with the same weights at each call."""
     torch.manual_seed(0)
     sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
     return learner.model_kind(learner.config_kind(**{**learner.sizes(task), **sizes}))

@@ -1,4 +1,4 @@
-"""Tasks of questions and of passages that need no files."""
+"""Small tasks of questions and of passages, drawn at random."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES, PLACES = ["john", "mary"], ["garden", "hall", "kitchen"]
 
 @dataclass(frozen=True)
 class Whereabouts(QuestionTask):
-    """Where somebody went last; by two groups of people."""
+    """Questions about where one of two people went; the person is the group."""
 
     name = "whereabouts-of-tests"
     vocabulary = Vocabulary(["?", "is", "went", "where", *NAMES, *PLACES])  # type: ignore[assignment]
@@ -49,7 +49,7 @@ class Whereabouts(QuestionTask):
 
 @dataclass(frozen=True)
 class Repeated(PassageTask):
-    """The letter that comes twice; in a quarter of the test passages there is none."""
+    """Find the letter that occurs twice; a quarter of the test passages has none."""
 
     name = "repeated-of-tests"
     vocabulary = Vocabulary("abcdefgh")  # type: ignore[assignment]

@@ -15,10 +15,14 @@ from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_problems import GraphBFS, GraphDistance
-from graphut.experiments.training.learners import graph_scores as module
-from graphut.experiments.training.learners.graph_batch import GraphBatch, step_losses
-from graphut.experiments.training.learners.graph_scores import needed_flops, score_graphs
-from graphut.experiments.training.learners.graphs import GraphLearner
+from graphut.experiments.training.learners import graphs as module
+from graphut.experiments.training.learners.graphs import (
+    GraphBatch,
+    GraphLearner,
+    needed_flops,
+    score_graphs,
+    step_losses,
+)
 from graphut.experiments.wording import flag
 from graphut.models import UniversalGraphTransformer
 from graphut.nn import AdaptiveRecurrence, EventDriven, ScheduledHalting
@@ -87,8 +91,8 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
     assert outcome.loss.item() == pytest.approx(-np.mean(likely), abs=1e-5)
     assert (int(outcome.right), outcome.labels) == (sum(right), len(right))
     scores = score_graphs(model, graphs)
-    asked = ~np.isnan(scores.correct)
-    assert scores.correct[asked].tolist() == right
+    asked = ~np.isnan(scores.right)
+    assert scores.right[asked].tolist() == right
     assert scores.log_probability[asked].tolist() == pytest.approx(likely, abs=1e-5)
     metrics = scores.metrics()
     assert metrics["accuracy"] == pytest.approx(np.mean(right))
@@ -113,7 +117,7 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     for rows in output.steps:
         now = now.clone()
         now[rows.nodes] = rows.states
-        loss, right = batch.answer_losses(model, model.read_out(batch.layout, now))
+        loss, right = batch.judge(model, model.read_out(batch.layout, now))
         for node, share, p in zip(rows.nodes, rows.weights, rows.probability, strict=True):
             answer = graph_of_node[node] if answer_at == "graph" else node  # all are asked
             losses = losses + loss[answer] * (share if step_loss == "weighted" else 1)
@@ -185,7 +189,7 @@ def test_losses_of_late_rounds_auxiliary_target_and_change(max_steps: int) -> No
                 c = sum((rows.states[node] - steps[number - 1].states[node]) ** 2) / 16
                 change.append(c / (c + 0.04))
         if number >= 2:
-            losses.append(batch.answer_losses(model, model.read_out(batch.layout, rows.states))[0])
+            losses.append(batch.judge(model, model.read_out(batch.layout, rows.states))[0])
     outcome = LEARNER.outcome(model, graphs, 0.0)
     assert outcome.counts == LEARNER.counts(model, graphs)
     assert outcome.counts["depth"] == outcome.counts["change"] - 1 == len(batch.depth) - 1
@@ -203,9 +207,7 @@ def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
     logs = model(batch.layout, batch.nodes).logits.log_softmax(-1)
     wanted = -(0.7 * logs.gather(1, batch.labels[:, None])[:, 0] + 0.3 * logs.mean(1)).mean()
     torch.testing.assert_close(LEARNER.outcome(model, graphs, 0.3).total_loss(0.0), wanted)
-    with pytest.raises(
-        ValueError, match=r"label_smoothing must be 0 for answers at edges, but it is 0\.3"
-    ):
+    with pytest.raises(ValueError, match=r"where edges answer it is 0, not 0\.3"):
         LEARNER.outcome(make_model(TASKS["edge"]), TASKS["edge"].test, 0.3)
 
 
@@ -213,10 +215,10 @@ def test_scores_leave_out_nodes_that_are_not_asked() -> None:
     model, graphs = make_model(TASKS["node"]), TASKS["node"].test
     first = [g._replace(labels=np.where(np.arange(len(g.nodes)) > 0, -1, g.labels)) for g in graphs]
     found = score_graphs(model, first)
-    assert (~np.isnan(found.correct)).sum() == len(graphs) < len(found.steps)
+    assert (~np.isnan(found.right)).sum() == len(graphs) < len(found.steps)
     none = [graph._replace(labels=np.full(len(graph.nodes), -1)) for graph in graphs]
     assert LEARNER.outcome(model, none, 0.0).total_loss(0.0) == 0
-    with pytest.raises(ValueError, match="no node of the graphs has a label"):
+    with pytest.raises(ValueError, match="no node of the graphs has an answer"):
         score_graphs(model, none)
 
 
@@ -226,7 +228,7 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
     for row in scores.by_depth():
         here = (scores.depth >= row["from"]) & (scores.depth <= row["to"])
         assert row["nodes"] == here.sum()
-        assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
+        assert row["accuracy"] == pytest.approx(scores.right[here].mean())
         assert row["steps"] == pytest.approx(scores.steps[here].mean())
     assert sum(row["nodes"] for row in scores.by_depth()) == len(scores.depth)
     groups = {row["group"]: row["nodes"] for row in scores.by_group()}
@@ -234,7 +236,7 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
         np.mean(
             [
                 r
-                for r, g in zip(scores.correct, scores.graph, strict=True)
+                for r, g in zip(scores.right, scores.graph, strict=True)
                 if scores.groups[g] == "near"
             ]
         )
@@ -311,7 +313,7 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert main(["train", task, "--out", run, *TINY.split(), *SMALL.split()]) == 0
     text = capsys.readouterr().out
     assert "never halts before the cap" not in text  # in training it should not
-    assert "test, 4 graphs: " in text and "\nsteps " in text and "\nright   " in text
+    assert "test, 4 graphs: " in text and "\nsteps " in text and " answers are correct" in text
     asked = {"max_steps": 9, "evaluation_rule": "threshold:threshold=0.2,halt_from=output"}
     options = [word for name, value in asked.items() for word in (flag(name), str(value))]
     assert main(["eval", run, *options]) == 0
@@ -334,28 +336,24 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     assert "max_steps must be a whole number, at least 1; got 0" in capsys.readouterr().err
     assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
     assert "oak" in capsys.readouterr().err
-    assert main(["generate", run, "a b"]) == 2
-    assert (
-        "graphut generate reads texts, not graphs: use graphut eval FOLDER"
-        in capsys.readouterr().err
-    )
-    assert main(["show", run, "a b", "--out", str(tmp_path / "a.png")]) == 2
-    assert "graphs are no texts" in capsys.readouterr().err
+    for command in (["generate", run, "a"], ["show", run, "a", "--out", str(tmp_path / "a.png")]):
+        assert main(command) == 2
+        assert "a graph cannot be typed: graphut eval FOLDER --data" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
 @pytest.mark.parametrize("layer", ["attention", "gin"])
-def test_answer_marks_the_nodes_that_are_wrong(answer_at: str, layer: str) -> None:
+def test_answers_mark_the_nodes_with_wrong_answers(answer_at: str, layer: str) -> None:
     task = TASKS.get(answer_at, TASKS["node"])
     graphs = whole(task.test) if answer_at == "graph" else task.test
     model = make_model(task, answer_at=answer_at, layer=layer)
-    answers = [LEARNER.answer(model, task, graph) for graph in graphs]
+    answers = LEARNER.answers(model, task, graphs)
     for graph, found in zip(graphs, answers, strict=True):
         right = alone(model, graph)[1] if answer_at != "graph" else None
         scores = score_graphs(model, [graph])
-        count = int(scores.answers.sum())
-        assert found.answer == f"{count} of {len(scores.answers)} answers are correct"
-        assert found.is_right == bool(scores.answers.all())
+        right_answers = f"{int(scores.asked.sum())} of {len(scores.asked)} answers are correct"
+        assert found.text == right_answers
+        assert found.is_correct == bool(scores.asked.all())
         [part] = found.parts
         kinds = [task.node_kinds.symbols[kind] for kind in graph.nodes]
         marks = [" (wrong)" if right is not None and not ok else "" for ok in right or graph.nodes]
@@ -366,7 +364,7 @@ def test_answer_marks_the_nodes_that_are_wrong(answer_at: str, layer: str) -> No
         assert (part.ponder.attention is not None and len(part.ponder.attention.weights) > 0) == (
             layer == "attention"
         )
-    assert {found.is_right for found in answers} == {True, False} or answer_at != "graph"
+    assert {found.is_correct for found in answers} == {True, False} or answer_at != "graph"
 
 
 def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
@@ -377,12 +375,12 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     task, config = TASKS["node"], SimpleNamespace(answer_at="node", num_feats=0)
     [found] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
     assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
-    with pytest.raises(ValueError, match="graphs with answers at edges cannot be read"):
+    with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
         LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
         LEARNER.read(str(tmp_path), others, config, task)
-    with pytest.raises(ValueError, match="has labels of nodes, but the run answers for each graph"):
+    with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
         LEARNER.read(str(tmp_path), task.vocabularies, SimpleNamespace(answer_at="graph"), task)
     networkx.set_node_attributes(graph, {n: n > 1 for n in graph}, "test_mask")
     (tmp_path / "masked").mkdir()

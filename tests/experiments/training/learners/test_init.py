@@ -19,8 +19,8 @@ def test_learner_of_every_task(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_learners_fields_have_names_of_their_own(name: str) -> None:
-    """They are all options of one command."""
+def test_fields_of_task_training_and_model_have_different_names(name: str) -> None:
+    """All of them are options of `graphut train`."""
     kinds: list[Any] = [TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind]
     names = [field.name for kind in kinds for field in fields(kind)]
     assert len(names) == len(set(names))
@@ -43,18 +43,18 @@ def test_learner_of_the_nearest_base(monkeypatch: pytest.MonkeyPatch) -> None:
     assert learner_of(Backwards) is own and learner_of(Copy) is not own
 
 
-def test_learner_of_a_task_of_no_kind() -> None:
+def test_learner_of_refuses_a_task_without_a_known_base() -> None:
     class Nothing(Task):
         @property
         def vocabularies(self) -> Mapping[str, Vocabulary]:
             return {}
 
-    with pytest.raises(TypeError, match="Nothing is no task that can be learned: derive it from"):
+    with pytest.raises(TypeError, match="Nothing has no learner: derive it from"):
         learner_of(Nothing)
 
 
 @pytest.mark.parametrize("learner", LEARNERS.values())
-def test_learners_name_fields_that_exist(learner: Any) -> None:
+def test_class_variables_of_learners_name_existing_fields(learner: Any) -> None:
     config = {field.name for field in fields(learner.config_kind)}
     assert set(learner.from_task) <= config
     options = fields(learner.generation_kind)

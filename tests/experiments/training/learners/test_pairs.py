@@ -32,7 +32,7 @@ BATCH: list[Pair] = [([2, 3, 4], [2, 3, 4]), ([9], [9, 9])]
 make_model = partial(small_model, LEARNER, TASK, d_model=8, d_hidden=8)
 
 
-def test_sizes_are_those_of_the_vocabularies() -> None:
+def test_sizes_are_the_sizes_of_the_vocabularies() -> None:
     program = LteProgram()
     assert LEARNER.sizes(program) == {
         "source_vocab": len(program.source_vocabulary),
@@ -42,7 +42,7 @@ def test_sizes_are_those_of_the_vocabularies() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_equals_the_formula(smoothing: float) -> None:
     model = make_model()
     graph = model.sentence_graph(*zip(*BATCH, strict=True))
     output, labels = model(graph), target_labels(graph)
@@ -72,7 +72,7 @@ def test_evaluate_in_detail_of_brackets_is_by_nesting_too() -> None:
     task = ListOps(train_size=1, held_out=30, longest=40)
     model = small_model(LEARNER, task, d_model=8, d_hidden=8, max_steps=2)
     _, more = LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)
-    depths = [brackets_open_at_once(task.source_vocabulary.write(s)) for s, _ in task.test]
+    depths = [nesting_depth(task.source_vocabulary.write(source)) for source, _ in task.test]
     counts = [(row["from"], row["to"], row["examples"]) for row in more["by_nesting"]]
     assert counts == [(depth, depth, depths.count(depth)) for depth in sorted({*depths})]
     assert len(counts) > 1
@@ -81,7 +81,7 @@ def test_evaluate_in_detail_of_brackets_is_by_nesting_too() -> None:
     assert operators == [(name, first.count(name)) for name in sorted({*first} - {*digits})]
 
 
-def brackets_open_at_once(text: str) -> int:
+def nesting_depth(text: str) -> int:
     return max(text[:n].count("[") - text[:n].count("]") for n in range(len(text)))
 
 
@@ -99,52 +99,55 @@ def test_evaluate_in_detail_passes_options_to_the_model(monkeypatch: pytest.Monk
     assert asked == [{"max_length": longest + 1, "beam_size": 2, "length_penalty": 0.1}]
 
 
-def test_show_leaves_room_for_the_longest_target_and_its_eos(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, asked = make_model(), []
-    generate = model.generate
-
-    def spy(sources: Any, **options: Any) -> Any:
-        asked.append((list(sources), options))
-        return generate(sources, **options)
-
-    monkeypatch.setattr(model, "generate", spy)
-    assert len(list(LEARNER.show(model, TASK))) == 3
-    longest = max(len(target) for _, target in TASK.test)
-    assert asked == [([source for source, _ in TASK.test[:3]], {"max_length": longest + 1})]
-
-
-def test_generate_puts_steps_under_input_and_output() -> None:
+def test_generate_describes_outputs_with_their_steps() -> None:
     model, letters = make_model(), TASK.source_vocabulary
     texts = ["q d x a", "b", "qdxa"]
     sources = [letters.encode(text.replace(" ", "")) for text in texts]
     options = GenerationOptions(max_length=9)
     said = list(LEARNER.generate(model, TASK.vocabularies, texts, options))
     assert said[0] == said[2]
-    for source, result, (answer, block) in zip(
+    for source, result, answer in zip(
         sources, model.generate(sources, max_length=9), said, strict=True
     ):
-        asked, taken, answered, steps = (line.split() for line in block.splitlines()[:4])
+        asked, taken, answered, steps = (line.split() for line in str(answer).splitlines()[:4])
         assert asked == ["input", *letters.decode(source)]
-        assert answer == letters.write(result.tokens)
+        assert answer.text == letters.write(result.tokens)
         assert taken == ["steps", *map(str, result.source_steps)]
         assert [s for s in answered[1:] if s != "<eos>"] == letters.decode(result.tokens)
         assert steps == ["steps", *map(str, result.steps)]
+        assert ("cut off at the max_length of 9" in str(answer)) != result.ended
+    with pytest.raises(ValueError, match="generated without get_attention"):
+        _ = said[0].parts[0].ponder
 
 
 @pytest.mark.parametrize("add_bos_eos", [False, True])
-def test_look_inside_names_the_nodes_of_both_parts(add_bos_eos: bool) -> None:
+def test_generate_with_attention_names_the_nodes_of_both_parts(add_bos_eos: bool) -> None:
     model, options = make_model(add_bos_eos=add_bos_eos), GenerationOptions(max_length=9)
-    answer, (encoder, decoder) = LEARNER.look_inside(model, TASK.vocabularies, "q d x", options)
-    [said] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], options)
-    assert answer == said.text
+    [plain] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], options)
+    [answer] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], options, get_attention=True)
+    assert answer.text == plain.text
+    encoder, decoder = answer.parts
     framed = ["<bos>", "q", "d", "x", "<eos>"]
     assert encoder.names == encoder.reads == (framed if add_bos_eos else framed[1:-1])
     assert decoder.reads == ["<bos>", *decoder.names[:-1]]
-    assert [name for name in decoder.names if name != "<eos>"] == answer.split()
+    assert [name for name in decoder.names if name != "<eos>"] == answer.text.split()
     for part in (encoder, decoder):
-        assert len(part.names) == len(part.ponder.steps)
+        assert part.ponder.steps.tolist() == part.steps
+    assert decoder.ponder.cross_attention is not None
+
+
+def test_answers_are_compared_with_the_targets() -> None:
+    model = make_model()
+    source = TASK.source_vocabulary.encode("qdx")
+    [wanted] = model.generate([source], max_length=9)
+    other = [2, *wanted.tokens[1:]] if wanted.tokens[:1] != [2] else [3, *wanted.tokens[1:]]
+    found = LEARNER.answers(model, TASK, [(source, wanted.tokens), (source, other)])
+    assert [answer.is_correct for answer in found] == [wanted.ended, False]
+    assert found[1].correct == TASK.target_vocabulary.write(other) != found[1].text
+    for answer in found:
+        encoder, decoder = answer.parts
+        assert encoder.names == ["q", "d", "x"] and decoder.reads[0] == "<bos>"
+        assert [name for name in decoder.names if name != "<eos>"] == answer.text.split()
 
 
 def test_read_pairs_of_a_file(tmp_path: Path) -> None:
@@ -175,20 +178,20 @@ def summary(scores: list[PairScore]) -> Evaluation:
     ],
 )
 def test_pair_metrics_of_one_output(output: list[int], tokens: float) -> None:
-    # A longer target beside it makes room for outputs that go on.
+    # The longer second target leaves room for outputs that are too long.
     pairs = [([2], [5, 6, 7]), ([3], [4] * 9)]
-    [found, _] = score(answers({(2,): output, (3,): []}), pairs)
+    [found, _] = score(FixedAnswers({(2,): output, (3,): []}), pairs)
     result = summary([found])
     assert (result["sequence_accuracy"], result["token_accuracy"]) == (float(tokens == 1), tokens)
 
 
 def test_pair_metrics_of_an_empty_target() -> None:
-    result = summary(score(answers({(2,): []}), [([2], [])]))
+    result = summary(score(FixedAnswers({(2,): []}), [([2], [])]))
     assert (result["sequence_accuracy"], result["token_accuracy"]) == (1.0, 1.0)
 
 
-class Answers:
-    """Answers from a table; a source of `n` tokens takes `n` steps a token."""
+class FixedAnswers:
+    """Model that answers from a table, with as many steps for a token as the source is long."""
 
     def __init__(self, table: dict[tuple[int, ...], list[int]]) -> None:
         self.table = table
@@ -207,45 +210,33 @@ class Answers:
         ]
 
 
-def answers(table: dict[tuple[int, ...], list[int]]) -> Any:
-    return Answers(table)
-
-
 PAIRS: list[Pair] = [([2, 3, 4], [7, 7]), ([2], [8]), ([3], [9, 9])]
 TABLE = {(2, 3, 4): [7, 7], (2,): [8], (3,): [9, 8]}
 
 
-def test_pair_metrics() -> None:
-    result = summary(score(answers(TABLE), PAIRS))
-    assert result == PairLearner.evaluation(2 / 3, 7 / 8, (3 * 3 + 1 + 1) / 5, 1.0)
-
-
-def test_score_pairs() -> None:
-    assert score(answers(TABLE), PAIRS) == [
+def test_score_pairs_and_their_metrics() -> None:
+    scores = score(FixedAnswers(TABLE), PAIRS)
+    assert scores == [
         PairScore(3, 2, True, 3, 3, 9, 3),
         PairScore(1, 1, True, 2, 2, 1, 2),
         PairScore(1, 2, False, 2, 3, 1, 3),
     ]
+    assert summary(scores) == PairLearner.evaluation(2 / 3, 7 / 8, (3 * 3 + 1 + 1) / 5, 1.0)
 
 
 def test_decode_keeps_the_order_and_begins_with_the_shortest() -> None:
-    model = answers(TABLE)
+    model: Any = FixedAnswers(TABLE)
     found = decode(model, PAIRS, batch_size=2, beam_size=4)
     assert [result.tokens for result in found] == [[7, 7], [8], [9, 8]]
     assert (model.batches, model.options) == ([2, 1], {"beam_size": 4})
 
 
 def test_decode_cuts_off_after_the_longest_target() -> None:
-    [found] = score(answers({(2,): [7, 7, 7, 7]}), [([2], [7, 7])])
-    assert (found.right, found.output_length) == (False, 4)
+    [found] = score(FixedAnswers({(2,): [7, 7, 7, 7]}), [([2], [7, 7])])
+    assert (found.correct, found.output_length) == (False, 4)
 
 
-def test_decode_refuses_no_pairs() -> None:
-    with pytest.raises(ValueError, match="no pairs"):
-        score(answers({}), [])
-
-
-def test_evaluation_order_and_text() -> None:
+def test_evaluations_are_ranked_by_accuracy_of_sequences_and_then_of_tokens() -> None:
     first, second = (
         PairLearner.evaluation(0.5, 0.9, 2.0, 2.0),
         PairLearner.evaluation(0.6, 0.8, 2.0, 2.0),
@@ -253,27 +244,23 @@ def test_evaluation_order_and_text() -> None:
     assert first.rank < second.rank < PairLearner.evaluation(0.6, 0.9, 1.0, 1.0).rank
     assert second.rank == PairLearner.evaluation(0.6, 0.8, 9.0, 9.0).rank
     assert second.score == 0.6
-    assert PairLearner.evaluation(**second.metrics) == second
     assert str(second) == (
-        "60.00% of sequences and 80.00% of tokens right; "
+        "sequence accuracy 60.00%, token accuracy 80.00%; "
         "mean steps 2.00 in the encoder, 2.00 in the decoder"
     )
 
 
-def pair_score(length: int, right: bool = True) -> PairScore:
-    """A target of twice the length, one step a source token, two an output token."""
+def pair_score(length: int, correct: bool = True) -> PairScore:
+    """A target of twice the source's length, 1 step for source tokens, 2 for output tokens."""
     size = 2 * length
-    return PairScore(
-        length, size, right, size + 1 if right else 0, size + 1, length, 2 * (size + 1)
-    )
+    right = size + 1 if correct else 0
+    return PairScore(length, size, correct, right, size + 1, length, 2 * (size + 1))
 
 
 @pytest.mark.parametrize(
-    ("longest", "width"), [(1, 1), (20, 1), (21, 2), (40, 2), (41, 5), (400, 20), (1016, 100)]
+    ("longest", "width"), [(1, 1), (20, 1), (21, 2), (41, 5), (400, 20), (1016, 100)]
 )
-def test_by_length_has_at_most_twenty_rows_that_cover_every_length(
-    longest: int, width: int
-) -> None:
+def test_by_length_covers_all_lengths_in_at_most_twenty_rows(longest: int, width: int) -> None:
     rows = by_length([pair_score(length) for length in range(1, longest + 1)], "source_length")
     assert len(rows) <= 20
     assert all(row["to"] - row["from"] + 1 == row["examples"] <= width for row in rows)
@@ -282,46 +269,12 @@ def test_by_length_has_at_most_twenty_rows_that_cover_every_length(
 
 
 def test_by_length_has_the_metrics_of_each_range() -> None:
-    rows = by_length([pair_score(1), pair_score(1, right=False), pair_score(3)], "source_length")
-    assert rows == [
-        {
-            "from": 1,
-            "to": 1,
-            "examples": 2,
-            "sequence_accuracy": 0.5,
-            "token_accuracy": 0.5,
-            "encoder_steps": 1.0,
-            "decoder_steps": 2.0,
-        },
-        {
-            "from": 3,
-            "to": 3,
-            "examples": 1,
-            "sequence_accuracy": 1.0,
-            "token_accuracy": 1.0,
-            "encoder_steps": 1.0,
-            "decoder_steps": 2.0,
-        },
+    scores = [pair_score(1), pair_score(1, correct=False), pair_score(3)]
+    rows = by_length(scores, "source_length")
+    assert [(row.pop("from"), row.pop("to"), row.pop("examples")) for row in rows] == [
+        (1, 1, 2),
+        (3, 3, 1),
     ]
-
-
-def test_by_length_has_an_empty_target_in_the_first_row() -> None:
+    assert rows == [pair_metrics(scores[:2]), pair_metrics(scores[2:])]
     [row] = by_length([PairScore(1, 0, True, 1, 1, 1, 1)], "target_length")
     assert (row["from"], row["to"], row["examples"]) == (0, 0, 1)
-
-
-def test_answer_is_right_if_it_is_the_target() -> None:
-    model = make_model()
-    source = TASK.source_vocabulary.encode("qdx")
-    [wanted] = model.generate([source], max_length=9)
-    other = [2, *wanted.tokens[1:]] if wanted.tokens[:1] != [2] else [3, *wanted.tokens[1:]]
-    right, wrong = (
-        LEARNER.answer(model, TASK, (source, tokens)) for tokens in (wanted.tokens, other)
-    )
-    assert right.is_right == wanted.ended and not wrong.is_right
-    assert wrong.right_answer == TASK.target_vocabulary.write(other) != wrong.answer
-    for answer in (right, wrong):
-        encoder, decoder = answer.parts
-        assert encoder.names == ["q", "d", "x"] and decoder.reads[0] == "<bos>"
-        assert [name for name in decoder.names if name != "<eos>"] == answer.answer.split()
-        assert decoder.ponder.cross_attention is not None

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphut.experiments.generation_options import NoOptions
 from graphut.experiments.tasks import Passage
 from graphut.experiments.training import Evaluation, Trainer, TrainingConfig, evaluate
+from graphut.experiments.training.generation import NoOptions
 from graphut.experiments.training.learners import passages as module
 from graphut.experiments.training.learners.passages import (
     PassageLearner,
@@ -33,18 +33,18 @@ def summary(scores: list[PassageScore]) -> Evaluation:
     return LEARNER.evaluation(**passage_metrics(scores))
 
 
-def test_sizes_are_those_of_the_task() -> None:
+def test_sizes_are_the_size_of_the_vocabulary() -> None:
     assert LEARNER.sizes(TASK) == {"vocab_size": 10}
     assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
 
 
-def test_passages_are_read_from_no_file() -> None:
+def test_passages_cannot_be_read_from_a_file() -> None:
     with pytest.raises(ValueError, match=r"own\.txt: passages cannot be read from a file"):
         LEARNER.read("own.txt", {}, None, TASK)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_equals_the_formula(smoothing: float) -> None:
     model = make_model()
     losses, right = [], 0
     for context, answer in BATCH:
@@ -64,7 +64,7 @@ def test_outcome_is_the_formula(smoothing: float) -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_outcome_of_a_passage_without_its_answer(smoothing: float) -> None:
+def test_outcome_ignores_a_passage_without_its_answer(smoothing: float) -> None:
     model = make_model()
     alone = LEARNER.outcome(model, BATCH, smoothing)
     more = LEARNER.outcome(model, [*BATCH, Passage([2, 3], 9)], smoothing)
@@ -78,22 +78,27 @@ def test_outcome_of_a_passage_without_its_answer(smoothing: float) -> None:
     assert LEARNER.outcome(model, [Passage([2, 3], 9)], smoothing).loss == 0
 
 
-def test_score_passages_compares_what_the_model_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH", 2)
     model = make_model()
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
-    for score in score_passages(model, passages):
-        [passage] = [p for p in passages if len(p.context) == len(score.steps)]
+    scores = score_passages(model, passages)
+    for passage, answer in zip(passages, LEARNER.answers(model, TASK, passages), strict=True):
+        [score] = [score for score in scores if len(score.steps) == len(passage.context)]
         [alone] = model.predict([passage.context])
         assert score.answerable == (passage.answer in passage.context)
-        assert score.right == (alone.word == passage.answer)
+        assert score.correct == answer.is_correct == (alone.word == passage.answer)
         places = [i for i, word in enumerate(passage.context) if word == passage.answer]
         expected = sum(alone.probabilities[i] for i in places)
         assert score.probability == pytest.approx(expected, abs=1e-6)
-        assert score.steps == alone.steps
+        assert TASK.vocabulary.encode([answer.text, answer.correct]) == [alone.word, passage.answer]
+        [part] = answer.parts
+        assert TASK.vocabulary.encode(part.names) == passage.context and part.reads == part.names
+        assert score.steps == part.steps == part.ponder.steps.tolist() == alone.steps
+        assert part.ponder.attention is not None
 
 
-def test_passage_metrics_count_what_cannot_be_answered_as_wrong() -> None:
+def test_passage_metrics_count_unanswerable_passages_as_wrong() -> None:
     found = summary(
         [
             PassageScore(True, True, 0.5, [2, 1, 3]),
@@ -111,30 +116,17 @@ def test_passage_metrics_count_what_cannot_be_answered_as_wrong() -> None:
         "last_steps": 2.5,
     }
     assert str(found) == (
-        "25.00% of answers right, 50.00% of those that can be; "
-        "mean steps 2.00 of a word, 2.50 of the last"
+        "accuracy 25.00%, 50.00% of the answerable; mean steps 2.00 of a word, 2.50 of the last"
     )
     assert found.score == 0.5
+    more = LEARNER.evaluation(**{**found.metrics, "log_probability": -0.5})
+    assert found.rank < more.rank < LEARNER.evaluation(**{**found.metrics, "accuracy": 0.3}).rank
 
 
 def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
     assert summary([PassageScore(True, False, 0.0, [1])])["log_probability"] < -20
     found = summary([PassageScore(False, False, 0.0, [1])])
     assert (found["answerable_accuracy"], found["log_probability"]) == (0.0, 0.0)
-
-
-def test_evaluation_prefers_the_surer_of_equally_accurate_ones() -> None:
-    first, second, third = (
-        LEARNER.evaluation(accuracy, 0.9, likely, 1.0, 1.0, 1.0)
-        for accuracy, likely in ((0.5, -0.1), (0.5, -0.05), (0.6, -3.0))
-    )
-    assert first.rank < second.rank < third.rank
-    assert LEARNER.evaluation(**first.metrics) == first
-
-
-def test_score_passages_refuses_no_passages() -> None:
-    with pytest.raises(ValueError, match="there are no passages to evaluate on"):
-        score_passages(make_model(), [])
 
 
 def test_passage_learner_learns_and_answers(tmp_path: Path) -> None:
@@ -144,40 +136,9 @@ def test_passage_learner_learns_and_answers(tmp_path: Path) -> None:
     found = evaluate(best, TASK, TASK.test)
     assert found["answerable"] == 0.75 and found["answerable_accuracy"] > 0.9
     assert found["accuracy"] == pytest.approx(0.75 * found["answerable_accuracy"])
-    [said] = LEARNER.generate(best, TASK.vocabularies, ["c a b h a"], NoOptions())
-    assert said.text == "a"
-    asked, steps, answer = said.with_steps.splitlines()
-    assert (asked.split(), steps.split()[0]) == (["input", *"cabha"], "steps")
+    spaced, dense = LEARNER.generate(best, TASK.vocabularies, ["c a b h a", "cabha"], NoOptions())
+    assert str(spaced) == str(dense) and spaced.text == "a"
+    asked, steps, answer = str(spaced).splitlines()
+    assert asked.split() == ["input", *"cabha"]
+    assert steps.split() == ["steps", *map(str, spaced.parts[0].steps)]
     assert answer.startswith("answer  a (")
-    shown = list(LEARNER.show(best, TASK))
-    right = TASK.vocabulary.decode([passage.answer for passage in TASK.test[:3]])
-    assert [block.rpartition("right: ")[2] for block in shown] == right
-
-
-def test_letters_may_stand_without_spaces() -> None:
-    assert LEARNER.parse("cabha", TASK.vocabularies) == LEARNER.parse(
-        "c a b h a", TASK.vocabularies
-    )
-
-
-def test_look_inside_gives_the_word_and_the_steps_of_the_others() -> None:
-    model, text = make_model(), "c a b h a"
-    answer, [part] = LEARNER.look_inside(model, TASK.vocabularies, text, NoOptions())
-    [said] = LEARNER.generate(model, TASK.vocabularies, [text], NoOptions())
-    assert answer == said.text and part.names == part.reads == text.split()
-    steps = said.with_steps.splitlines()[1].split()[1:]
-    assert [int(step) for step in steps] == part.ponder.steps.tolist()
-
-
-def test_answer_is_what_is_predicted() -> None:
-    model = make_model()
-    for passage in TASK.test[5:15]:
-        found = LEARNER.answer(model, TASK, passage)
-        [alone] = model.predict([passage.context])
-        assert TASK.vocabulary.encode([found.answer]) == [alone.word]
-        assert TASK.vocabulary.encode([found.right_answer]) == [passage.answer]
-        assert found.is_right == (alone.word == passage.answer)
-        [part] = found.parts
-        assert TASK.vocabulary.encode(part.names) == passage.context and part.reads == part.names
-        assert part.ponder.steps.tolist() == alone.steps
-        assert part.ponder.attention is not None

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import exp, log
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -68,12 +67,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> UniversalTransformerLM:
     return model.eval()
 
 
-def test_sizes_are_those_of_the_task() -> None:
-    assert LEARNER.sizes(TASK) == {"vocab_size": 2 + 11}
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_outcome_is_the_formula(smoothing: float) -> None:
+def test_outcome_equals_the_formula(smoothing: float) -> None:
     model = make_model().eval()
     batch = [Text([3, 4, 5]), Text([6, 1]), Text([7, 7, 7, 8], context=2)]
     found = LEARNER.outcome(model, batch, smoothing)
@@ -88,15 +83,11 @@ def test_outcome_is_the_formula(smoothing: float) -> None:
     assert len(found.ponders["decoder"].steps) == 9
 
 
-def test_text_learner_learns_to_count(trained: UniversalTransformerLM) -> None:
-    found = evaluate(trained, TASK, TASK.test)
-    assert found["accuracy"] == 1.0 and found["nats"] < 0.3
-
-
-def test_evaluate_in_detail_has_the_whole_and_its_groups(trained: UniversalTransformerLM) -> None:
+def test_evaluate_in_detail_is_by_group_and_by_surprisal(trained: UniversalTransformerLM) -> None:
     evaluation, more = LEARNER.evaluate_in_detail(trained, TASK.vocabularies, TASK.test)
     scores = score_texts(trained, TASK.test)
     assert evaluation.metrics == scores.metrics()
+    assert evaluation["accuracy"] == 1.0 and evaluation["nats"] < 0.3
     assert more["tokens"] == 20 * 7
     assert more["perplexity"] == pytest.approx(2 ** more["bits"])
     assert sum(row["tokens"] for row in more["by_surprisal"]) == 20 * 7
@@ -108,28 +99,30 @@ def test_evaluate_in_detail_has_the_whole_and_its_groups(trained: UniversalTrans
     assert "by_group" not in LEARNER.evaluate_in_detail(trained, TASK.vocabularies, plain)[1]
 
 
-def test_generate_goes_on_with_texts(trained: UniversalTransformerLM) -> None:
+def test_generate_continues_texts(trained: UniversalTransformerLM) -> None:
     vocabularies: dict[str, Vocabulary] = {"text": TASK.vocabulary}
     options = GenerationOptions(max_length=5)
-    said = list(LEARNER.generate(trained, vocabularies, ["345", "89"], options))
-    for (answer, block), expected in zip(said, ["34567890", "8901234"], strict=True):
-        assert answer == expected
-        text, nothing, tokens, steps = block.split("\n")
+    first, second, new = LEARNER.generate(trained, vocabularies, ["345", "89", ""], options)
+    assert len(new.text) == 5
+    for answer, expected in ((first, "34567890"), (second, "8901234")):
+        assert answer.text == expected
+        tokens, steps, nothing, text = str(answer).split("\n")
         assert (text, nothing) == (expected, "")
         assert tokens.split() == ["text", *expected]
         assert steps.split()[0] == "steps" and len(steps.split()) == 1 + len(expected)
 
 
 @pytest.mark.parametrize("text", ["345", ""])
-def test_look_inside_tells_what_is_written_from_what_is_fed(text: str) -> None:
+def test_generate_with_attention_names_inputs_and_outputs(text: str) -> None:
     model, vocabularies = make_model(), {"text": TASK.vocabulary}
     options = GenerationOptions(max_length=5)
-    answer, [part] = LEARNER.look_inside(model, vocabularies, text, options)
-    [said] = LEARNER.generate(model, vocabularies, [text], options)
-    assert text + answer == said.text
+    [answer] = LEARNER.generate(model, vocabularies, [text], options, get_attention=True)
+    [plain] = LEARNER.generate(model, vocabularies, [text], options)
+    assert plain.text == answer.text
+    [part] = answer.parts
     assert part.reads == ["<bos>", *part.names[:-1]]
-    assert "".join(part.names).removesuffix("<eos>") == said.text
-    assert len(part.names) == len(part.ponder.steps)
+    assert "".join(part.names).removesuffix("<eos>") == answer.text
+    assert part.steps == part.ponder.steps.tolist() == plain.parts[0].steps
 
 
 def test_generate_draws_the_same_from_the_same_seed() -> None:
@@ -142,32 +135,10 @@ def test_generate_draws_the_same_from_the_same_seed() -> None:
     assert draw(0) == draw(0) != draw(1)
 
 
-def test_generate_goes_on_from_nothing(trained: UniversalTransformerLM) -> None:
+def test_generate_quotes_an_unknown_character() -> None:
     options = GenerationOptions(max_length=3)
-    [said] = LEARNER.generate(trained, {"text": TASK.vocabulary}, [""], options)
-    assert len(said.text) == 3
-
-
-def test_show_yields_a_few_test_texts(trained: UniversalTransformerLM) -> None:
-    said = list(LEARNER.show(trained, TASK))
-    assert len(said) == 2
-    for block, text in zip(said, TASK.test, strict=False):
-        assert block.startswith(TASK.vocabulary.write(text.tokens))
-
-
-@pytest.mark.parametrize("max_length", [2, 8, 40])
-def test_show_fits_the_model(max_length: int) -> None:
-    for said in LEARNER.show(make_model(max_length=max_length), TASK):
-        assert len(said.partition("\n")[0]) in range(1, max_length + 1)
-
-
-def test_generate_quotes_an_unknown_character(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown symbol 'x'"):
-        list(
-            LEARNER.generate(
-                make_model(), {"text": TASK.vocabulary}, ["x"], GenerationOptions(max_length=3)
-            )
-        )
+        list(LEARNER.generate(make_model(), {"text": TASK.vocabulary}, ["x"], options))
 
 
 TEXTS = [
@@ -179,7 +150,7 @@ TEXTS = [
 
 
 def naive(model: UniversalTransformerLM, text: Text) -> list[tuple[float, bool, int]]:
-    """Surprisal, whether it is likeliest, and steps, each token by a run of its own."""
+    """Return surprisal, correctness and steps of each token, from a separate run for each."""
     rows = []
     with torch.no_grad():
         for place in range(text.context, len(text.tokens)):
@@ -192,7 +163,7 @@ def naive(model: UniversalTransformerLM, text: Text) -> list[tuple[float, bool, 
 
 
 @pytest.mark.parametrize("most", [1, 12, 2**14])
-def test_score_texts_is_as_each_token_alone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_score_texts_equals_separate_runs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_TOKENS", most)
     model = make_language_model()
     scores = score_texts(model, TEXTS, [4, 7])
@@ -203,7 +174,7 @@ def test_score_texts_is_as_each_token_alone(most: int, monkeypatch: pytest.Monke
         own = scores.text == number
         expected = naive(model, text)
         assert scores.nats[own].tolist() == pytest.approx([row[0] for row in expected], abs=1e-5)
-        assert scores.right[own].tolist() == [row[1] for row in expected]
+        assert scores.correct[own].tolist() == [row[1] for row in expected]
         assert scores.steps[own].tolist() == [row[2] for row in expected]
         logits = model([text.tokens], ends=False).logits[-1]
         assert scores.candidates[number].tolist() == pytest.approx(
@@ -212,7 +183,7 @@ def test_score_texts_is_as_each_token_alone(most: int, monkeypatch: pytest.Monke
     assert scores.nats[scores.last].tolist() == [
         float(scores.nats[scores.text == number][-1]) for number in range(4)
     ]
-    assert len(set(scores.steps.tolist())) > 1 and len(set(scores.right.tolist())) == 2
+    assert len(set(scores.steps.tolist())) > 1 and len(set(scores.correct.tolist())) == 2
 
 
 def test_text_scores_metrics_are_means_over_tokens() -> None:
@@ -223,18 +194,18 @@ def test_text_scores_metrics_are_means_over_tokens() -> None:
         assert found[name] == pytest.approx(sum(column) / len(rows), abs=1e-5)
 
 
-def test_text_scores_by_group_are_as_if_there_were_no_others() -> None:
+def test_text_scores_by_group_equal_scores_of_each_group_alone() -> None:
     model = make_language_model()
     groups = score_texts(model, TEXTS, [4]).by_group()
     assert list(groups) == ["a", "b"]
     for name, part in groups.items():
         alone = score_texts(model, [text for text in TEXTS if text.group == name], [4])
         assert part.texts == alone.texts
-        for column in ("text", "nats", "right", "steps", "candidates"):
+        for column in ("text", "nats", "correct", "steps", "candidates"):
             torch.testing.assert_close(getattr(part, column), getattr(alone, column))
 
 
-def test_by_surprisal_has_steps_of_ten_parts() -> None:
+def test_by_surprisal_has_the_steps_of_ten_parts() -> None:
     torch.manual_seed(0)
     nats, steps = torch.rand(1003).double(), torch.randint(1, 9, (1003,))
     whole = torch.zeros(1003, dtype=torch.int64)
@@ -245,45 +216,35 @@ def test_by_surprisal_has_steps_of_ten_parts() -> None:
         assert int(inside.sum()) == row["tokens"]
         assert row["steps"] == pytest.approx(float(steps[inside].double().mean()))
     assert all(a["to"] <= b["from"] for a, b in pairwise(rows))
+    few = by_surprisal(score_texts(make_language_model(), TEXTS[:1]))
+    assert [row["tokens"] for row in few] == [1] * 5
 
 
-def test_by_surprisal_of_few_tokens() -> None:
-    assert [
-        row["tokens"] for row in by_surprisal(score_texts(make_language_model(), TEXTS[:1]))
-    ] == [1] * 5
-
-
-def test_evaluation_order_and_text() -> None:
+def test_evaluations_are_ranked_by_perplexity() -> None:
     better, worse = LEARNER.evaluation(1.5, 0.2, 3.0), LEARNER.evaluation(1.6, 0.9, 1.0)
     assert worse.rank < better.rank
     assert worse.score == 0.9
-    assert LEARNER.evaluation(**better.metrics) == better
     assert str(better) == (
-        f"perplexity {exp(1.5):.3f}, {1.5 / log(2):.4f} bits a token, 20.00% of tokens right; "
+        f"perplexity {exp(1.5):.3f}, {1.5 / log(2):.4f} bits per token, accuracy 20.00%; "
         "mean steps 3.00"
     )
 
 
-def test_answer_counts_the_likeliest_tokens_of_the_beginning() -> None:
+def test_answers_count_the_likeliest_of_the_first_tokens() -> None:
     model = make_model().eval()
     text = TASK.vocabulary.read("0123456789" * 7)
-    found = LEARNER.answer(model, TASK, Text(text))
+    [found] = LEARNER.answers(model, TASK, [Text(text)])
     output = model([text], ends=False)
     right = (output.logits.argmax(-1) == output.labels)[:60].sum()
-    assert found.answer == f"{right} of 60 tokens were the likeliest"
-    assert (found.right_answer, found.is_right) == ("", None)
+    assert found.text == f"{right} of 60 tokens were the likeliest"
+    assert (found.correct, found.is_correct) == ("", None)
     [part] = found.parts
     assert part.names == TASK.vocabulary.decode(text[:60])
     assert part.reads == ["<bos>", *part.names[:-1]]
-    assert torch.equal(part.ponder.steps, output.steps[:60])
+    assert part.steps == part.ponder.steps.tolist() == output.steps[:60].tolist()
     assert part.ponder.attention is not None
 
 
-def test_score_texts_refuses_no_texts() -> None:
-    with pytest.raises(ValueError, match="there are no texts to evaluate on"):
-        score_texts(make_language_model(), [])
-
-
-def test_text_learner_reads_a_file_where_its_task_does() -> None:
+def test_text_learner_reads_a_file_if_its_task_does() -> None:
     with pytest.raises(ValueError, match=r"x\.txt: texts of the task counting-of-tests cannot be"):
         LEARNER.read("x.txt", TASK.vocabularies, make_model().config, TASK)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphut.experiments.tasks import Pair
@@ -46,7 +46,7 @@ make_model = partial(small_model, LEARNER, d_model=8, d_hidden=8)
 def answering(
     monkeypatch: pytest.MonkeyPatch, model: UniversalTransformer, answers: dict[str, str], of: Wmt14
 ) -> list[dict[str, Any]]:
-    """Let the model give these translations; what it is asked with comes back."""
+    """Make the model return these translations; return the options of each later call."""
     asked = []
 
     def generate(sources: list[list[int]], **options: Any) -> list[Generation]:
@@ -65,7 +65,7 @@ def test_learner_of_a_translation_task(task: Wmt14) -> None:
     assert isinstance(learner_of(task), TranslationLearner)
 
 
-def test_evaluate_in_detail_has_the_bleu_of_the_texts(
+def test_evaluate_in_detail_computes_the_bleu_of_the_texts(
     monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
 ) -> None:
     model = make_model(task)
@@ -106,9 +106,9 @@ def test_evaluate_in_detail_passes_options_to_the_model(
     assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
 
 
-def test_evaluate_in_detail_keeps_to_the_model_s_max_length(task: Wmt14) -> None:
+def test_evaluate_in_detail_respects_the_max_length_of_the_model(task: Wmt14) -> None:
     model = make_model(task, max_length=40)
-    LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)  # it would refuse
+    LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)  # the model refuses more
 
 
 def test_evaluation_ranks_by_bleu() -> None:
@@ -118,15 +118,13 @@ def test_evaluation_ranks_by_bleu() -> None:
 
     assert evaluation(30.0, 0.1).rank == evaluation(30.0, 0.9).rank < evaluation(30.1, 0.1).rank
     assert evaluation(30.0, 0.1).score == 0.3 and evaluation(29.9, 1.0).score < 0.3
-    metrics = evaluation(30.0, 0.9).metrics
-    assert LEARNER.evaluation(**metrics) == evaluation(30.0, 0.9)
 
 
-def test_generate_answers_text_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
     model = make_model(task)
     answering(monkeypatch, model, {"two men": "zwei  Männer"}, task)
     [said] = LEARNER.generate(model, task.vocabularies, [" two men"], GenerationOptions())
-    lines = said.with_steps.splitlines()
+    lines = str(said).splitlines()
     assert said.text == "zwei Männer"
     assert lines[-1] == "text    zwei Männer"
     assert [line.split()[0] for line in lines[:-1]] == ["input", "steps", "output", "steps"]
@@ -149,15 +147,16 @@ def test_read_sentences_of_a_file(task: Wmt14, tmp_path: Path) -> None:
     assert (write(source), write(target)) == ("A man.", "Ein Mann.")
 
 
+@settings(max_examples=20)
 @given(CORPUS)
-def test_bleu_is_the_formula(pairs: list[tuple[list[str], list[str]]]) -> None:
+def test_bleu_equals_the_formula(pairs: list[tuple[list[str], list[str]]]) -> None:
     outputs = [" ".join(words) for words, _ in pairs]
     references = [" ".join(words) for _, words in pairs]
     assert bleu(outputs, references)[0] == pytest.approx(naive_bleu(outputs, references))
 
 
 def test_bleu_counts_punctuation_and_capitals() -> None:
-    # Marks are tokens of their own.
+    # Punctuation marks are separate tokens.
     assert bleu(["Ein Hund läuft hier!"], ["Ein Hund läuft hier."])[0] == pytest.approx(
         naive_bleu(["Ein Hund läuft hier !"], ["Ein Hund läuft hier ."])
     )
@@ -165,31 +164,24 @@ def test_bleu_counts_punctuation_and_capitals() -> None:
     assert bleu(["Ein Hund läuft los."], ["Ein Hund läuft los."])[0] == pytest.approx(100)
 
 
-def test_bleu_signature() -> None:
-    wanted = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:"
-    assert bleu(["a"], ["a"])[1]["bleu_signature"].startswith(wanted)
-
-
-def test_bleu_of_what_looks_tokenised_is_silent(caplog: pytest.LogCaptureFixture) -> None:
-    bleu(["Ein Hund ."] * 200, ["Ein Hund ."] * 200)
+def test_bleu_of_sentences_that_look_tokenized_does_not_warn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, more = bleu(["Ein Hund ."] * 200, ["Ein Hund ."] * 200)
     assert not caplog.records
+    wanted = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:"
+    assert more["bleu_signature"].startswith(wanted)
 
 
-def test_bleu_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(ImportError, match=r'sacrebleu .*: pip install "graphut\[translation\]"'):
-        bleu(["a"], ["a"])
-
-
-def test_bleu_of_tokens_takes_them_as_they_stand() -> None:
+def test_bleu_does_not_tokenize_again() -> None:
     outputs, references = ["ein hund läuft , hier u.a ."], ["ein hund läuft , hier u . a ."]
-    score, counted = bleu(outputs, references, tokenized=True)
+    score, more = bleu(outputs, references, tokenized=True)
     assert score == pytest.approx(naive_bleu(outputs, references))
-    assert "|tok:none|" in counted["bleu_signature"]
+    assert "|tok:none|" in more["bleu_signature"]
     assert score != bleu(outputs, references)[0]
 
 
-def test_bleu_interval_is_none_where_all_sentences_are_alike() -> None:
+def test_bleu_interval_is_zero_if_all_sentences_are_equal() -> None:
     outputs, references = ["a b c d e"] * 20, ["a b c d f"] * 20
     assert bleu(outputs, references)[1]["bleu_interval"] == 0
     assert bleu([*outputs, *references], references * 2)[1]["bleu_interval"] > 1
