@@ -39,16 +39,19 @@ def test_readme_links_to_files_that_exist() -> None:
     assert len(paths) > 5 and [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_readme_shows_the_figures_of_distances_in_trees() -> None:
-    trees = [
-        row
-        for row in RUNS
-        if row["task"] == "graph-distance" and "-families near,un" in row["options"]
-    ]
-    found = {seed: [row for row in trees if row["seed"] == seed] for seed in "012"}
+@pytest.mark.parametrize(
+    ("title", "task"),
+    [("distance parity", "graph-distance"), ("is a marked node reachable", "graph-reach")],
+)
+def test_readme_shows_the_figures_of_nodes_that_wake(title: str, task: str) -> None:
+    rows = [row for row in RUNS if (row["task"], row["preset"]) == (task, "waking")]
+    large = [row for row in rows if row["set"].endswith(("-1000", "-10000"))]
+    found = {seed: [row for row in large if row["seed"] == seed] for seed in "012"}
     accuracies = [fmean(100 * float(row["accuracy"]) for row in own) for own in found.values()]
-    assert agree(figures("is a node an odd"), *accuracies)
-    assert [len(own) for own in found.values()] == [7] * 3 and accuracies == [100.0] * 3
+    assert [len(own) for own in found.values()] == [12] * 3 and accuracies == [100.0] * 3
+    assert agree(figures(title), *accuracies)
+    graphs = [int(row["examples"]) for row in found["0"] if row["set"].endswith("-1000")]
+    assert sum(graphs) == 120 and max(float(row["steps"]) for row in large) <= 5
 
 
 @pytest.mark.parametrize(

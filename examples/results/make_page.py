@@ -1,7 +1,6 @@
 """Write examples/RESULTS.md and its charts from runs.csv, curves.csv, bench.csv and published.csv.
 
     python examples/results/make_page.py
-
 The text is in page.md, a Jinja template that calls the functions below for every table and number.
 `pip install "graphut[examples]"` brings pandas and matplotlib.
 """
@@ -37,12 +36,13 @@ TREES = "graph-distance"
 LABELS = {"--size", "--tasks", "--split", "--text"}
 NARROW = ["--learning-rate 0.003", "--num-heads 1", "--d-hidden 2", "--spread-positions"]
 
-DECIMALS = ("bits", "bleu", "bleu_interval", "error")  # metrics that are no shares
+PLACES = {"bits": 2, "bleu": 2, "bleu_interval": 2, "error": 2, "rounds": 0}  # not shares
 
 
 def form_of(metric: str) -> Callable[[float], str]:
     """Return the function that writes a metric."""
-    return "{:.2f}".format if metric in DECIMALS or metric.endswith("steps") else share
+    places = PLACES.get(metric, 2 if metric.endswith("steps") else None)
+    return share if places is None else f"{{:.{places}f}}".format
 
 
 def read(name: str) -> DataFrame:
@@ -93,7 +93,7 @@ def find_untrained() -> set[tuple[Any, ...]]:
     data with at most as many epochs, and is worse on the validation set.
     """
     found, order = set(), ["training_accuracy", "validation"]
-    for _, group in RUNS[RUNS["set"] == "test"].groupby("label"):
+    for _, group in RUNS[(RUNS["set"] == "test") & (RUNS["preset"] != "waking")].groupby("label"):
         group = group.sort_values(order, ascending=[False, True])
         for run in group.itertuples():
             best = group[group["epoch_limit"] <= run.epoch_limit].iloc[0]
