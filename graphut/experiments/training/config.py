@@ -55,7 +55,6 @@ class TrainingConfig(CheckedConfig):
         "number of first epochs that train attention without its softmax; validation uses it",
         least=0,
     )
-    min_steps: int = option(0, "not supported any more; must be 0")
     target_accuracy: float = option(
         1.0,
         "stop after 3 epochs in a row with this accuracy on the validation set (questions: "
@@ -90,7 +89,6 @@ class TrainingConfig(CheckedConfig):
         self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         best = self.choose_by != "last" or not self.ponder_wait
         self._check("ponder_wait", best, "0 if choose_by is 'last'")
-        self._check("min_steps", self.min_steps == 0, "0")
         self._check("seed", self.seed < 2**63, "below 2**63")
         self._check("ema", 0 <= self.ema < 1, "in [0, 1)")
         self._check("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")

@@ -42,7 +42,7 @@ _HEAD = """\
 """
 
 # Options of older versions, with the only values that this version still supports.
-_RETIRED: dict[str, Any] = {}
+_RETIRED: dict[str, Any] = {"min_steps": 0}
 _UNKNOWN = object()
 
 

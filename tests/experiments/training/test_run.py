@@ -108,6 +108,15 @@ def test_run_open_of_an_older_version_warns(tmp_path: Path) -> None:
         old.task()
 
 
+def test_run_open_drops_retired_options_at_their_only_value(tmp_path: Path) -> None:
+    run = create(tmp_path, Copy())
+    change(tmp_path, training={"epochs": 3, "min_steps": 0})
+    assert Run.open(tmp_path).training == run.training
+    change(tmp_path, training={"epochs": 3, "min_steps": 2})
+    with pytest.raises(ValueError, match=r"run\.json .*'min_steps'"):
+        Run.open(tmp_path)
+
+
 def test_run_open_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no run in .*: it has no run\.json"):
         Run.open(tmp_path)
