@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphut.experiments.tables import mean_cells, plain_table, three_digits
+from graphut.experiments.tables import plain_table, three_digits
 
 
 def test_plain_table_with_a_short_row() -> None:
@@ -29,9 +29,3 @@ def test_plain_table_with_a_short_row() -> None:
 )
 def test_three_digits(value: float, text: str) -> None:
     assert three_digits(value) == text
-
-
-def test_mean_cells_leaves_out_what_a_row_does_not_have() -> None:
-    rows = [{"steps": 0.5, "work": None}, {"steps": 1.0, "work": 0.25}]
-    assert mean_cells(rows, "steps", "work") == [".750 ± .354", ".250"]
-    assert mean_cells([], "steps") == [""]
