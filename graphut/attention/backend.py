@@ -42,6 +42,7 @@ class Backend:
     name: str  #: the name by which users choose it
     attend: Callable[[AttentionCall], AttentionResult]
     devices: tuple[str, ...] | None = None  #: types of devices that it runs on; None for all
+    checks_device: bool = False  #: True if `attend` raises on a device that it cannot use
     dtypes: tuple[torch.dtype, ...] | None = None  #: dtypes of features that it takes; None for any
     returns_weights: bool = True  #: if not, calls that need attention weights go to "torch"
     traceable: bool = True  #: True if `torch.compile` can trace it
@@ -67,12 +68,18 @@ class Backend:
             and self.is_installed()
         )
 
-    def check(self, dtype: torch.dtype) -> None:
-        """Raise if the backend does not take features of a dtype, or is not for a transform."""
+    def check(self, query: Tensor) -> None:
+        """Raise if the backend does not support the dtype or device, or the present transform."""
         if in_transform() and not self.transformable:
             raise RuntimeError(
                 f"the backend {self.name!r} has no forward-mode derivatives and does not run "
                 "inside of torch.func's grad, jvp or vmap: use backend='torch' or backend='dense'"
+            )
+        dtype, device = query.dtype, query.device.type
+        if self.devices is not None and device not in self.devices and not self.checks_device:
+            raise ValueError(
+                f"the backend {self.name!r} runs on {' and '.join(self.devices)}, but the features "
+                f"are on {query.device}: move them, or use backend='auto'"
             )
         if self.dtypes is not None and dtype not in self.dtypes:
             *most, last = (str(known).removeprefix("torch.") for known in self.dtypes)

@@ -42,12 +42,12 @@ def choose(name: str, call: AttentionCall) -> Backend:
 
     Raises
     ------
-    TypeError, RuntimeError
-        If the backend of that name does not take the call's dtype, or is not for torch.func.
+    TypeError, ValueError, RuntimeError
+        If the backend of that name does not support the call's dtype or device, or torch.func.
     """
     if name == "auto":
         able = candidates(call)
         return BACKENDS[measured_backend(call, able) or able[0]]
     backend = BACKENDS[name]
-    backend.check(call.query.dtype)
+    backend.check(call.query)
     return backend if backend.returns_weights or not call.need_weights else TORCH

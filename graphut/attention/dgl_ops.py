@@ -56,6 +56,7 @@ DGL = Backend(
     name="dgl",
     attend=dgl_attention,
     devices=("cpu",),  # as is the wheel of DGL
+    checks_device=True,
     traceable=False,
     is_installed=lambda: is_installed,
     auto_rank=lambda call: 4 if _has_few_rows(call) else 2,

@@ -50,6 +50,13 @@ def test_backend_is_asked_last_whether_it_is_installed() -> None:
 
 def test_backend_check_names_the_dtypes_that_it_takes() -> None:
     toy = backend(dtypes=(torch.float32, torch.float64, torch.bfloat16))
-    toy.check(torch.float64)
+    toy.check(X.double())
     with pytest.raises(TypeError, match=r"'toy' takes float32, float64 and bfloat16, got .*int8"):
-        toy.check(torch.int8)
+        toy.check(X.to(torch.int8))
+
+
+def test_backend_check_names_the_devices_that_it_runs_on() -> None:
+    backend(devices=("cpu",)).check(X)
+    with pytest.raises(ValueError, match="'toy' runs on cpu, but the features are on meta"):
+        backend(devices=("cpu",)).check(X.to("meta"))
+    backend(devices=("cpu",), checks_device=True).check(X.to("meta"))

@@ -55,6 +55,7 @@ TRITON = Backend(
     name="triton",
     attend=triton_attention,
     devices=("cuda",),
+    checks_device=True,
     dtypes=(torch.float32, torch.bfloat16, torch.float16),
     returns_weights=False,
     is_installed=lambda: _import_error() is None,
