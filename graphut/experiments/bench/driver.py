@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from math import hypot, inf
@@ -76,8 +75,8 @@ def measure(
 
 
 def _warm_up(run: Contender, seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    end = timer() + seconds
+    while timer() < end:  # a GPU would otherwise queue calls for much longer
         run()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -13,17 +14,38 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.profiler import profile
 
+from graphut.attention import EdgeLayout
 from graphut.experiments.bench.attention import bench_attention
 from graphut.experiments.bench.attention_workload import AttentionWorkload
-from graphut.experiments.bench.driver import CPU, Contender, Row, measure, rows_text
+from graphut.experiments.bench.driver import (
+    CPU,
+    Contender,
+    Row,
+    largest_error,
+    measure,
+    rows_text,
+    sentence_lengths,
+)
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from graphut.nn import (
+    AdaptiveRecurrence,
+    EventDriven,
+    FixedDepth,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    Quantized,
+    UniversalTransformerStep,
+)
+from graphut.topology import Complete, Patch
 
 _FAILED = "failed"  # the contender of a section that raised an error
 _CUDA = torch.device("cuda")
@@ -32,7 +54,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The sizes of everything that is measured; the defaults take a GPU two times 8 minutes."""
+    """The sizes of everything that is measured; the defaults take about 6 minutes on an H200."""
 
     device: torch.device = _CUDA
     side: int = 8192  # of the matrices that are copied and multiplied
@@ -48,13 +70,16 @@ class Plan:
         ("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512),
     )  # fmt: skip
     heads: int = 8
+    side_of_grid: int = 316  # nodes along a side of the grid on which nodes wake
+    wake_dim: int = 64
     updates: int = 300
-    repeats: int = 9
+    repeats: int = 5
 
 
 # This takes half a minute in Triton's interpreter.
 TINY = Plan(
     device=CPU, side=4, dtypes=(torch.float32,), dim=4, heads=1, updates=2, repeats=1,
+    side_of_grid=2, wake_dim=4,
     calls=(("complete", "1x3"), ("bigbird:1,1,1@0", "1x5")), recurrences=(("1x2", 4),),
 )  # fmt: skip
 
@@ -68,6 +93,10 @@ def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
             bench_model, "complete", shape, dim=dim, heads=plan.heads, halting=halting,
             repeats=plan.repeats, device=plan.device,
         )  # fmt: skip
+    found["kernel launches of one step"] = partial(launches, plan)
+    found[f"waking, grid of {plan.side_of_grid**2:,} nodes, {plan.wake_dim} features"] = partial(
+        waking, plan
+    )
     found[f"training, {plan.updates} updates"] = partial(training, plan)
     for dtype, (spec, shape) in product(plan.dtypes, plan.calls):
         size = {"dim": plan.dim, "heads": plan.heads}
@@ -87,6 +116,73 @@ def ceilings(plan: Plan) -> list[Row]:
     rate = 8e-6 * plan.side**2 / copy["ms"]
     rows = [{**row, "gflop_s": 2e-6 * plan.side**3 / row["ms"]} for row in products]
     return [copy, _value("copy, GB/s read and written", rate), *rows]
+
+
+def launches(plan: Plan) -> list[Row]:
+    """Count the kernel launches of one step of a recurrence with halting, of each shape."""
+    rows = []
+    for shape, dim in plan.recurrences:
+        torch.manual_seed(0)
+        layout = Complete().layout(sentence_lengths(shape)).to(plan.device)
+        step = UniversalTransformerStep(
+            MultiHeadAttention(dim, plan.heads), PositionwiseTransition(dim, 4 * dim)
+        )
+        layer = AdaptiveRecurrence(step, HaltingUnit(dim), max_steps=16).to(plan.device)
+        feat = torch.randn(layout.num_src, dim, device=plan.device)
+        for backward in (False, True):
+            run = partial(_adaptive_run, layer, layout, feat, backward)
+            run()  # compiles
+            with profile() as profiler:
+                steps = run()
+            counts = [e.count for e in profiler.key_averages() if "LaunchKernel" in e.key]
+            name = f"{shape}, {dim} features, forward" + "+backward" * backward
+            rows.append(_value(name, sum(counts) / steps))
+    return rows
+
+
+def _adaptive_run(
+    layer: AdaptiveRecurrence, layout: EdgeLayout, feat: Tensor, backward: bool
+) -> int:
+    """Run a recurrence, and return the number of its steps."""
+    with torch.set_grad_enabled(backward):
+        out, ponder = layer(layout, feat)
+    if backward:
+        (out.square().mean() + ponder.cost).backward()
+    return int(ponder.steps.max())
+
+
+def waking(plan: Plan) -> list[Row]:
+    """Compare nodes that wake with a model that computes every node in every round.
+
+    The weights are random, and the states are quantized, so that the results are equal.
+    """
+    torch.manual_seed(0)
+    dim, side = plan.wake_dim, plan.side_of_grid
+    step = UniversalTransformerStep(
+        MultiHeadAttention(dim, plan.heads), PositionwiseTransition(dim, 2 * dim)
+    )
+    layer = AdaptiveRecurrence(
+        step, rule=EventDriven(), max_steps=100, position_signal=None, step_signal=None,
+        inject_input=True, quantize=Quantized(2),
+    ).to(plan.device).eval()  # fmt: skip
+    layout = Patch(side, 1).layout([side * side]).to(plan.device)
+    feat = torch.randn(side * side, dim, device=plan.device)
+    events = partial(_inference, layer, layout, feat)
+    out, ponder = events()
+    every = copy(layer)
+    every.rule, every.max_steps = FixedDepth(), len(ponder.frontier_sizes)
+    error = largest_error([out], [every(layout, feat)[0].detach()])
+    contenders = {"every node": partial(_inference, every, layout, feat), "event-driven": events}
+    name = f"waking, grid of {side**2:,} nodes, {dim} features"
+    rows = measure(name, contenders, repeats=plan.repeats, device=plan.device)
+    rows[1]["error"] = error
+    updates = ponder.steps.double().mean()
+    return [*rows, _value("rounds", every.max_steps), _value("updates of a node", updates)]
+
+
+def _inference(layer: AdaptiveRecurrence, layout: EdgeLayout, feat: Tensor) -> tuple[Any, ...]:
+    with torch.no_grad():
+        return layer(layout, feat)
 
 
 def training(plan: Plan) -> list[Row]:

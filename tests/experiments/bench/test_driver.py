@@ -25,7 +25,6 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.order = 0.0, []
         monkeypatch.setattr(driver, "timer", lambda: self.now)
-        monkeypatch.setattr(driver.time, "perf_counter", lambda: self.now)
         monkeypatch.setattr(driver, "peak_bytes", lambda run, device: None)
 
     def program(self, name: str, *seconds: float) -> Callable[[], None]:
