@@ -86,17 +86,26 @@ def _cut(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
     assert isinstance(layout, IntervalLayout)
     lengths, rows = layout.dst_lengths, active.rows
     # A sentence has at most one block that is not full.
-    bound = min(int((-(-lengths // block)).sum()), rows, lengths.numel() + rows // block)
+    bound = min(layout.cached(_most_blocks, block), rows, lengths.numel() + rows // block)
     cuts = active.first_row(layout.cached(cu_seqlens)[0])
     first, last, blocks, low, high = map(cuts.new_empty, (bound, bound, 1, rows, rows))
     table = RowBlocks(first, last, blocks, low, high, layout.lo.new_empty(rows))
     by_node = {"lo": layout.lo, "hi": layout.hi, "row_starts": layout.row_starts}
-    _launch_cut(lengths, block, cuts=cuts, nodes=active.nodes, **by_node, **vars(table))
+    longest = layout.cached(_longest)
+    _launch_cut(lengths, longest, block, cuts=cuts, nodes=active.nodes, **by_node, **vars(table))
     return table
 
 
-def _launch_cut(lengths: Tensor, block: int, **arguments: Tensor | None) -> None:
-    grid = lengths.numel(), -(-max(lengths.tolist(), default=0) // _SPAN)
+def _most_blocks(layout: EdgeLayout, block: int) -> int:
+    return int((-(-layout.dst_lengths // block)).sum())
+
+
+def _longest(layout: EdgeLayout) -> int:
+    return max(layout.dst_lengths.tolist(), default=0)
+
+
+def _launch_cut(lengths: Tensor, longest: int, block: int, **arguments: Tensor | None) -> None:
+    grid = lengths.numel(), -(-longest // _SPAN)
     cut_rows[grid](**arguments, block_m=block, lanes=128, span=_SPAN, num_warps=1)
 
 
@@ -116,7 +125,10 @@ def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
     bound = int((-(-lengths // block)).sum())
     first, last, blocks = map(cuts.new_empty, (bound, bound, 1))
     unknown = dict.fromkeys(("nodes", "lo", "hi", "row_starts", "low", "high", "shift"))
-    _launch_cut(lengths, block, cuts=cuts, first=first, last=last, blocks=blocks, **unknown)
+    longest = max(lengths.tolist(), default=0)
+    _launch_cut(
+        lengths, longest, block, cuts=cuts, first=first, last=last, blocks=blocks, **unknown
+    )
     low, high = _filled(layout)
     seen_by = torch.stack(
         [torch.searchsorted(high, first.long(), right=True), torch.searchsorted(low, last.long())]

@@ -86,4 +86,4 @@ def test_bench_gpu_refuses_to_measure_without_a_gpu(
 
 def test_sections_differ_in_name() -> None:
     names = [*sections(Plan(device=torch.device("cpu")))]
-    assert {"ceilings", "training, 300 updates"} < {*names} and len(names) == 1 + 8 + 3 + 12
+    assert {"ceilings", "training, 100 updates"} < {*names} and len(names) == 1 + 8 + 3 + 12

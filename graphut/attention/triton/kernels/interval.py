@@ -126,6 +126,7 @@ def interval_forward(
     block_value: tl.constexpr,
     block_m: tl.constexpr,
     block_n: tl.constexpr,
+    precision: tl.constexpr,
 ) -> None:
     """Pass once over the union of the rows' intervals, with an online softmax.
 
@@ -154,7 +155,7 @@ def interval_forward(
         edge = None
         if bias is not None or seed is not None:
             edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
+        scores = tl.dot(q, tl.trans(k), input_precision=precision) * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         new = tl.maximum(top, largest(scores, 1))
         weights = tl.exp2(scores - finite(new)[:, None])
@@ -162,7 +163,7 @@ def interval_forward(
         sums = sums * shrink + total(weights, 1)
         if seed is not None:
             weights = weights * dropout_factor(edge, head, seed, threshold, keep)
-        acc = acc * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+        acc = acc * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision=precision)
         top = new
     acc = acc / tl.where(sums == 0.0, 1.0, sums)[:, None]
     stride = heads * value_width
@@ -208,6 +209,7 @@ def interval_query(
     block_value: tl.constexpr,
     block_m: tl.constexpr,
     block_n: tl.constexpr,
+    precision: tl.constexpr,
 ) -> None:
     """Compute weights again from `softmax`, and from them gradients of queries and bias.
 
@@ -242,16 +244,16 @@ def interval_query(
         edge = None
         if (bias is not None or seed is not None) or to_bias is not None:
             edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * LOG2E)
+        scores = tl.dot(q, tl.trans(k), input_precision=precision) * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         weights = tl.exp2(scores - top[:, None]) * inverse[:, None]
-        to_weights = tl.dot(to_o, tl.trans(v), input_precision="ieee")
+        to_weights = tl.dot(to_o, tl.trans(v), input_precision=precision)
         if seed is not None:
             to_weights = to_weights * dropout_factor(edge, head, seed, threshold, keep)
         to_scores = weights * (to_weights - mean[:, None])
         if to_bias is not None:
             tl.store(to_bias + edge * heads + head, to_scores, mask=seen)
-        acc += tl.dot(to_scores.to(k.dtype), k, input_precision="ieee")
+        acc += tl.dot(to_scores.to(k.dtype), k, input_precision=precision)
     acc *= scale
     store_tile(to_query, head, row, heads * width, acc, mask, width, block_width)
 
@@ -290,6 +292,7 @@ def interval_source(
     block_value: tl.constexpr,
     block_m: tl.constexpr,
     block_n: tl.constexpr,
+    precision: tl.constexpr,
 ) -> None:
     """Sum over the rows of every block of sources, in their order: no atomics.
 
@@ -319,18 +322,18 @@ def interval_source(
         if bias is not None or seed is not None:
             to_edge = tl.load(shift + row, mask=mask, other=0)
             edge = edge_of(to_edge[None, :], ids, source[:, None], seen)
-        scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * LOG2E)
+        scores = tl.dot(k, tl.trans(q), input_precision=precision) * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
         weights = tl.exp2(scores - top[None, :]) * inverse[None, :]
-        to_weights = tl.dot(v, tl.trans(to_o), input_precision="ieee")
+        to_weights = tl.dot(v, tl.trans(to_o), input_precision=precision)
         kept = weights
         if seed is not None:
             factor = dropout_factor(edge, head, seed, threshold, keep)
             kept = weights * factor
             to_weights = to_weights * factor
         to_scores = weights * (to_weights - mean[None, :])
-        to_v += tl.dot(kept.to(to_o.dtype), to_o, input_precision="ieee")
-        to_k += tl.dot(to_scores.to(q.dtype), q, input_precision="ieee")
+        to_v += tl.dot(kept.to(to_o.dtype), to_o, input_precision=precision)
+        to_k += tl.dot(to_scores.to(q.dtype), q, input_precision=precision)
     to_k *= scale
     store_tile(to_key, head, source, heads * width, to_k, inside, width, block_width)
     store_tile(to_value, head, source, heads * value_width, to_v, inside, value_width, block_value)
