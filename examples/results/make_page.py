@@ -332,6 +332,12 @@ def bench_table(
     return markdown_table(head, found)
 
 
+def gpu_figure(section: str, contender: str, column: str = "value") -> float:
+    """Return one figure of the benchmark for GPUs."""
+    rows = BENCH[(BENCH["bench"] == "gpu") & BENCH["workload"].str.startswith(section)]
+    return float(rows.set_index("contender").loc[contender, column])
+
+
 def draw(name: str, panels: Iterable[tuple[str, str, str, Mapping[str, DataFrame]]]) -> None:
     """Draw three panels: of each a title, names of x and y, and lines of two columns."""
     figure = new_figure(12, 3.3)
