@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphut.nn import Ponder
 from graphut.nn.loop_state import FrontierRows
-from graphut.nn.ponder import steps_html
+from graphut.nn.steps_html import steps_html
 
 
 class SequenceOutput(NamedTuple):

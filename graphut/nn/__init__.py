@@ -1,6 +1,7 @@
 """Graph layers: attention, transitions, halting, and the adaptive recurrence."""
 
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.attention_record import AttentionRecord
 from graphut.nn.conv_adapters import ConvAsAttention, EdgeIndexLayer, LayerAsConv, OutputOnly
 from graphut.nn.dgl_layers import DotGATConv
 from graphut.nn.edge_index import from_edge_index
@@ -8,7 +9,7 @@ from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import InputNoise
-from graphut.nn.ponder import AttentionRecord, Ponder
+from graphut.nn.ponder import Ponder
 from graphut.nn.presets import HALTING_PRESETS
 from graphut.nn.quantized import Quantized
 from graphut.nn.recurrence import AdaptiveRecurrence

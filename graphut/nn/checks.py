@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 import torch
@@ -131,3 +132,31 @@ def _check_tensor(feat: object, side: str) -> None:
         raise TypeError(
             f"features of {side} nodes must be a tensor, got {type(feat).__name__}; {advice}"
         )
+
+
+def check_separate_steps(
+    steps: Sequence[nn.Module], halting: nn.Module | None, max_steps: int
+) -> None:
+    """Raise unless the steps of a sequence differ in their weights only."""
+    if halting is not None:
+        raise ValueError("a sequence of steps has a fixed depth: use halting=None")
+    if len(steps) != max_steps:
+        raise ValueError(f"got {len(steps)} steps for max_steps={max_steps}; pass {max_steps}")
+    if len(set(steps)) < len(steps):
+        raise ValueError("a step is in the sequence twice; pass one step to share its weights")
+    if any(step.output_norm is not None for step in steps[:-1]):
+        raise ValueError("only the last step may have an output norm: use output_norm=False")
+    first, *others = (_settings_of(step) for step in steps)
+    for number, other in enumerate(others, 2):
+        if other != first:
+            raise ValueError(f"step {number} has other settings than the first step")
+
+
+def _settings_of(step: nn.Module) -> tuple[list[str], dict[str, torch.Size]]:
+    parts = [repr(part) for name, part in step.named_children() if name != "output_norm"]
+    weights = {
+        name: weight.shape
+        for name, weight in step.named_parameters()
+        if not name.startswith("output_norm.")
+    }
+    return [step.extra_repr(), *parts], weights

@@ -1,4 +1,4 @@
-"""The context of a step: all that the active nodes attend to or read from other nodes."""
+"""The context of a step: the edges, and what the active nodes read from other nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
@@ -18,28 +17,27 @@ from graphut.nn.transition import PositionwiseTransition, Transition
 
 
 class AttentionContext(Protocol):
-    """Keys and values of all nodes, as a step and the adaptive loop use them.
+    """The edges, and the keys and values of all nodes, in the current step.
 
-    A graph is one such context; the cache of a decoder is another.
+    `GraphContext` is one for a graph; the key/value cache of a decoder is another.
     """
 
     frontier: Tensor | None  # (A,) ids of the active nodes; None for all
-    count: Tensor | None  # number of active nodes in the frontier, where only the device knows it
     value_shift: Tensor | None  # (d,) to be added to every value
 
     @property
     def num_src(self) -> int:
-        """Number of nodes that show keys and values in this step."""
+        """Number of nodes with keys and values."""
 
     @property
     def num_dst(self) -> int:
-        """Number of nodes that may be computed in this step."""
+        """Number of nodes that can be active."""
 
     def begin_step(self, step: int) -> None:
         """Go on to a step, counted from 1."""
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        """Replace the keys and values of `nodes`, or of all."""
+        """Replace the keys and values of `nodes`, or of all nodes."""
 
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return self-attention of packed rows `(A, d)` over their in-neighbours."""
@@ -76,43 +74,42 @@ class GraphContext:
     """A graph, or one sampled block for each step, as an `AttentionContext`."""
 
     layout: EdgeLayout  # edges of self-attention in this step
-    cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes into a decoder's
+    cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes to a decoder's
     encoded: EncoderOutput | None = None
-    blocks: Sequence[EdgeLayout] = ()  # with sampled blocks: the edges of each step
-    # (E,) or (E, H), added to the scores of self-attention; with blocks one for each.
+    blocks: Sequence[EdgeLayout] = ()  # the edges of each step, if these are sampled blocks
+    # (E,) or (E, H), added to the scores of self-attention; one for each block.
     edge_bias: Tensor | Sequence[Tensor] | None = None
-    edge_feat: Tensor | Sequence[Tensor] | None = None  # (E, edge_dim); with blocks one for each
-    get_attention: bool = False  # whether to keep the weights of each attention
-    # What self-attention reads, (N_src, d), if it is called as a module to project it by itself.
+    edge_feat: Tensor | Sequence[Tensor] | None = None  # (E, edge_dim); one for each block
+    get_attention: bool = False  # whether to keep the attention weights
+    # (N_src, d), input of self-attention, if hooks require a call of the whole layer.
     sources: Tensor | None = None
-    in_place: KeyValueMemory | None = None  # where the backend reads them without a copy a step
-    owns_table: bool = False  # whether keys and values may be written in place without gradients
+    in_place: KeyValueMemory | None = None  # replaces `key_value` where the backend supports it
+    owns_table: bool = False  # whether `key_value` may be changed in place, without gradients
     frontier: Tensor | None = None
-    count: Tensor | None = None
     value_shift: Tensor | None = None
-    key_value: Tensor | None = field(default=None, init=False)
-    combined: Tensor | None = field(default=None, init=False)  # what a convolution reads, (N, d)
+    key_value: Tensor | None = field(default=None, init=False)  # (N_src, 2 * H * D)
+    combined: Tensor | None = field(default=None, init=False)  # (N, d), input of a convolution
     weights: list[Tensor] = field(default_factory=list, init=False)  # (E, H) of each attention
     cross_weights: list[Tensor] = field(default_factory=list, init=False)  # (E_cross, H)
     work: FlopCount = field(init=False)
     _step: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        """Begin an empty record of the work."""
+        """Create an empty record of the work."""
         self.work = FlopCount()  # torch.compile does not trace a default_factory
 
     @property
     def num_src(self) -> int:
-        """Number of nodes that show keys and values."""
+        """Number of nodes with keys and values."""
         return self.layout.num_src
 
     @property
     def num_dst(self) -> int:
-        """Number of nodes that may be computed."""
+        """Number of nodes that can be active."""
         return self.layout.num_dst
 
     def begin_step(self, step: int) -> None:
-        """Go on to a step; with blocks, to the edges that serve it."""
+        """Go on to a step, and to its block if there are blocks."""
         self._step = step
         if self.blocks:
             self.layout = self.blocks[step - 1]
@@ -120,14 +117,14 @@ class GraphContext:
                 self.key_value = self.key_value[: self.num_src]
 
     def branch(self) -> GraphContext:
-        """Return a copy for one step, which projects all it reads and has an empty record."""
+        """Return a copy for one checkpointed step, with an empty record and no projections."""
         own = copy(self)
         own.work, own.weights, own.cross_weights = FlopCount(), [], []
         own.encoded = None if self.encoded is None else EncoderOutput(self.encoded.feat)
         return own
 
     def join(self, after: GraphContext) -> None:
-        """Take over what a step has done on a branch."""
+        """Add the results and the record of a branch."""
         if after.encoded is not None and self.encoded is not None:
             after.encoded.flops += self.encoded.flops
         self.combined, self.encoded = after.combined, after.encoded
@@ -137,17 +134,16 @@ class GraphContext:
         self.work.cross_attended += after.work.cross_attended
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        """Replace the keys and values of `nodes`, or of all."""
+        """Replace the keys and values of `nodes`, or of all nodes."""
         self.work.projections.append((self.num_src, nodes))
         if self.in_place is not None:
             self.in_place.write(nodes, key_value)
-        elif self.owns_table and nodes is not None:
-            assert self.key_value is not None
+        elif self.owns_table and self.key_value is not None and nodes is not None:
             self.key_value.index_copy_(0, nodes, key_value)
-        elif self.owns_table:  # the layer may keep the tensor that it returned
+        elif self.owns_table:  # a hook may keep the tensor that the layer returned
             self.key_value = key_value.clone()
         else:
-            self.key_value = _updated(self.key_value, nodes, key_value)
+            self.key_value = updated(self.key_value, nodes, key_value)
 
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return self-attention of packed rows over their in-neighbours."""
@@ -158,61 +154,45 @@ class GraphContext:
             "edge_feat": self._of_step(self.edge_feat),
             "get_attention": self.get_attention,
         }
-        out: Tensor
         if self.sources is not None:
-            result = layer(self.layout, self.sources, **options)
-            out, weights = result if self.get_attention else (result, None)
-        else:
-            options.update(count=self.count, value_shift=self.value_shift)
-            out, weights = layer.attend(self.layout, rows, self._key_value(), **options)
-        if weights is not None:
-            self.weights.append(weights)
-        return out
+            return self._keep(layer(self.layout, self.sources, **options), self.weights)
+        table = self.key_value if self.in_place is None else self.in_place
+        assert table is not None
+        options["value_shift"] = self.value_shift
+        return self._keep(layer.attend(self.layout, rows, table, **options), self.weights)
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return attention of packed rows over the encoder's output."""
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
-        options: dict[str, Any] = {"frontier": self.frontier, "get_attention": self.get_attention}
-        out: Tensor
-        if is_hooked(layer):
+        options: dict[str, Any] = {
+            "frontier": self.frontier,
+            "get_attention": self.get_attention,
+        }
+        if is_hooked(layer):  # hooks require a call with the rows of all nodes
             table = rows
             if self.frontier is not None:
                 zeros = rows.new_zeros(self.num_dst, rows.shape[1])
                 table = zeros.index_copy(0, self.frontier, rows)
             self.encoded.count(layer)
-            result = layer(self.cross_layout, (self.encoded.feat, table), **options)
-            out, weights = result if self.get_attention else (result, None)
+            found = layer(self.cross_layout, (self.encoded.feat, table), **options)
         else:
-            key_value = self.encoded.key_value(layer)
-            out, weights = layer.attend(
-                self.cross_layout, rows, key_value, count=self.count, **options
-            )
-        if weights is not None:
-            self.cross_weights.append(weights)
-        return out
+            found = layer.attend(self.cross_layout, rows, self.encoded.key_value(layer), **options)
+        return self._keep(found, self.cross_weights)
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the transition of packed rows; it may read neighbouring tokens."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
-        nodes, size = self.frontier, self.num_dst
-        if self.count is None:
-            self.combined = _updated(self.combined, nodes, rows)
-        else:
-            # Rows behind the last true one are those of a node that the graph does not have.
-            assert nodes is not None
-            if self.combined is None:
-                self.combined = rows.new_zeros(size + 1, rows.shape[1])
-            self.combined = self.combined.index_copy(0, nodes, rows)
-            nodes = existing(nodes, size)
-        return transition(self.layout, self.combined[:size], frontier=nodes)
+        self.combined = updated(self.combined, self.frontier, rows)
+        return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
 
-    def _key_value(self) -> Tensor | KeyValueMemory:
-        if self.in_place is not None:
-            return self.in_place
-        assert self.key_value is not None
-        return self.key_value if self.count is None else self.key_value[: self.num_src]
+    def _keep(self, found: Any, record: list[Tensor]) -> Tensor:
+        """Return the output of a layer, and record its weights if it returned them."""
+        out, weights = found if isinstance(found, tuple) else (found, None)
+        if weights is not None:
+            record.append(weights)
+        return out
 
     def _of_step(self, of_edges: Tensor | Sequence[Tensor] | None) -> Tensor | None:
         if of_edges is None or isinstance(of_edges, Tensor):
@@ -220,18 +200,6 @@ class GraphContext:
         return of_edges[self._step - 1]
 
 
-def existing(nodes: Tensor, size: int) -> Tensor:
-    """Replace ids that are not below `size` by ids that are, few of them twice.
-
-    Examples
-    --------
-    >>> existing(torch.tensor([2, 4, 9, 9]), 5)
-    tensor([2, 4, 2, 3])
-    """
-    return torch.where(nodes < size, nodes, torch.arange(len(nodes), device=nodes.device))
-
-
-def _updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:
-    if table is None or nodes is None:
-        return rows
-    return table.index_copy(0, nodes, rows)
+def updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:
+    """Return a copy of a table `(N, d)` with new rows for `nodes`, or for all nodes."""
+    return rows if table is None or nodes is None else table.index_copy(0, nodes, rows)

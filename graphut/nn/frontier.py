@@ -1,67 +1,87 @@
-"""The frontier of nodes that halt for good, and the same computation with masks."""
+"""The frontier of nodes that halt for good."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphut.attention.checks import is_tracing
-from graphut.nn.halted import HALTED_NODES, HaltedNodes, StepInput
-from graphut.nn.loop_state import LoopOutput, LoopState
-from graphut.nn.noise import with_noise
-from graphut.nn.packed_rows import ActiveRows, HaltSplit, add_encoding
-from graphut.nn.rules.base import FixedDepth
+from graphut.nn.loop_state import LoopOutput, LoopState, add_encoding
+from graphut.nn.noise import Noise, with_noise
 
 
 class HaltingFrontier:
     """The active nodes, in packed rows; a node that halts never computes again."""
 
-    # (max_steps, d) of what each step signal adds to every value, if computed before the loop
+    # (max_steps, d), what each step signal adds to every value, if computed before the loop
     value_shifts: Sequence[Tensor] | None = None
 
     def __init__(self, state: LoopState, rows: ActiveRows | None = None) -> None:
         if rows is None:
-            given = state.feat, state.encodings, state.context.num_dst
-            rows = ActiveRows(*given, state.noise)
-        self.state, self.rows, self.outputs = state, rows, HaltedOutputs()
+            rows = ActiveRows(state.feat, state.encodings, state.context.num_dst, state.noise)
+        self.state, self.rows = state, rows
+        self.halted = state.settings.halted
+        if self.halted == "copied" and state.signals is None:
+            self.halted = "frozen"  # the same without a step signal
+        # For each step: nodes that halted, their output, steps, remainder and cost.
+        self._finished: list[tuple[Tensor, ...]] = []
 
     @property
     def num_active(self) -> int:
         """Number of nodes that compute in the next step, or an upper bound."""
         return self.rows.num_active
 
-    @property
-    def halted_nodes(self) -> HaltedNodes:
-        """What halted nodes show."""
-        settings = self.state.settings
-        no_signal = settings.halted == "copied" and settings.step_signal is None
-        return HALTED_NODES["frozen" if no_signal else settings.halted]
-
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write changed keys and values; return the active rows with their signals."""
-        state, rows = self.state, self.rows
-        context, signal = state.context, state.signal(t)
+        """Write the keys and values that changed; return the active rows with their signals."""
+        state, rows, context = self.state, self.rows, self.state.context
         context.begin_step(t)
-        active = add_encoding(rows.active(), signal)
-        shift = None if self.value_shifts is None else self.value_shifts[t - 1]
-        given = StepInput(state.settings.step(t), signal, active, shift)
-        self.halted_nodes.write(context, rows, given)
-        if context.num_dst < rows.num_dst:  # sampled blocks have fewer destinations at each step
+        active = add_encoding(rows.active(), state.signal(t))
+        self._write(active, t)
+        if context.num_dst < rows.num_dst:  # each sampled block has fewer destinations
             active = active[: rows.truncate(context.num_dst)]
             state.rule_state.keep_first(rows.num_active)
-        context.frontier, context.count = rows.nodes, rows.count
+        context.frontier = rows.nodes
         return active
+
+    def _write(self, active: Tensor, t: int) -> None:
+        """Write the keys and values that changed since the last step.
+
+        A node is written while it is active. Except with "stale" it is written once more after it
+        has halted, because its keys and values are older than its final state.
+        """
+        context, rows = self.state.context, self.rows
+        step, signal = self.state.settings.step(t), self.state.signal(t)
+        nodes, shown = rows.last_nodes, rows.last
+        if self.halted == "copied" and signal is not None:
+            # The signal moves the values of all halted nodes by one vector. If the projection is
+            # linear, this vector is added after attention, and halted nodes are not projected.
+            context.value_shift = (
+                self.value_shifts[t - 1] if self.value_shifts else step.value_shift(signal)
+            )
+            if context.value_shift is None:
+                context.write(None, step.project(rows.all_states(context.num_src) + signal))
+            else:
+                context.write(nodes, step.project(shown()))
+        elif self.halted == "stale" and rows.step > 1:
+            context.write(rows.nodes, step.project(active))
+        else:
+            context.write(nodes, step.project(add_encoding(shown(), signal)))
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
         """Ask the rule which rows halt, and store their outputs."""
         state, rows, decided = self.state, self.rows, self.state.rule_state
         shown = None if state.rows is None else rows.active_states()
-        existing = rows.existing_nodes
-        halts = state.decide(before, after, t, rows.nodes, existing_nodes=existing, shown=shown)
+        halts = state.decide(before, after, t, rows.nodes, shown=shown)
         split = rows.advance(after, halts)
-        self.outputs.add(split, decided.out, decided.remainder, decided.cost, t)
+        if split.halting_nodes is not None:
+            columns = decided.out, decided.remainder, decided.cost
+            if split.halting_rows is not None:
+                columns = tuple(x.index_select(0, split.halting_rows) for x in columns)
+            out, remainder, cost = columns
+            steps = torch.full_like(split.halting_nodes, t)
+            self._finished.append((split.halting_nodes, out, steps, remainder, cost))
         if rows.num_active:
             decided.keep(split.active_rows)
         elif state.fill_cache:
@@ -69,119 +89,117 @@ class HaltingFrontier:
 
     def _fill_cache(self, t: int) -> None:
         """Write what halted nodes show in the steps after the last one."""
-        settings = self.state.settings
-        more = self.halted_nodes.extra_writes(settings.step(t), settings.max_steps)
-        for later in range(t + 1, min(t + more, settings.max_steps) + 1):
+        max_steps, more = self.state.settings.max_steps, 1
+        if self.halted == "stale":
+            more = 0
+        elif self.halted == "copied" and not self.state.settings.step(t).has_linear_projection:
+            more = max_steps
+        for later in range(t + 1, min(t + more, max_steps) + 1):
             self.refresh_keys_and_values(later)
 
     def result(self) -> LoopOutput:
-        """Return the results of all nodes."""
-        out, steps, remainder, cost = self.outputs.in_order(
-            len(self.state.feat), self.state.num_dst
-        )
-        return LoopOutput(out, steps, remainder, cost)
-
-
-class HaltedOutputs:
-    """Outputs of the nodes that have halted, step by step; put into node order at the end."""
-
-    def __init__(self) -> None:
-        # For each step: nodes, and what `in_order` returns.
-        self._parts: list[tuple[Tensor, ...]] = []
-
-    def add(
-        self, split: HaltSplit, out: Tensor, remainder: Tensor, cost: Tensor, step: int
-    ) -> None:
-        """Keep the outputs of the rows that halt in this step."""
-        nodes, rows = split.halting_nodes, split.halting_rows
-        if nodes is None:
-            return
-        if rows is not None:
-            out, remainder, cost = out.index_select(0, rows), remainder[rows], cost[rows]
-        self._parts.append((nodes, out, torch.full_like(nodes, step), remainder, cost))
-
-    def in_order(self, num_src: int, num_dst: int) -> list[Tensor]:
-        """Return output, steps, remainder and cost of the first `num_dst` nodes."""
-        nodes, *columns = map(torch.cat, zip(*self._parts, strict=True))
-        row_of = nodes.new_empty(num_src + 1)
+        """Return the results of all nodes, in node order."""
+        nodes, *columns = map(torch.cat, zip(*self._finished, strict=True))
+        row_of = nodes.new_empty(len(self.state.feat) + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
-        return [column.index_select(0, row_of[:num_dst]) for column in columns]
+        rows = row_of[: self.state.num_dst]
+        return LoopOutput(*(column.index_select(0, rows) for column in columns))
 
 
-class MaskedFrontier:
-    """All nodes, at every step; a mask keeps the outputs of nodes that have halted.
+class HaltSplit(NamedTuple):
+    """The rows of a frontier that halt in a step, and the rows that stay active."""
 
-    It serves models without halting, and `halted="running"`. Sizes are read from `shape`, because
-    `len` would make them constants of an exported program.
+    halting_nodes: Tensor | None  # (B,) ids of the halting nodes; None if no node halts
+    halting_rows: Tensor | None  # (B,) their rows in the frontier; None for all rows in order
+    active_rows: Tensor | None  # rows that stay active; None for all
+
+
+class ActiveRows:
+    """The states of the nodes that were active in the last step, and which of them still are.
+
+    Rows of nodes that have just halted are kept for one more step, because their final states are
+    projected to keys and values once.
+
+    Parameters
+    ----------
+    feat : Tensor
+        `(N_src, d)`, the first states of all nodes.
+    encodings : Tensor or None
+        `(N_src, d)`, added to the states in every step.
+    num_dst : int
+        Nodes from here on never compute; they count as halted before the first step.
+    noise : Noise
+        The noise of the run.
     """
 
-    def __init__(self, state: LoopState) -> None:
-        self.state, self.states, self.num_active = state, state.feat, 1
-        self.runs_all = isinstance(state.settings.rule, FixedDepth)
-        feat, size = state.feat, state.context.num_dst
-        self.active = torch.ones(size, dtype=torch.bool, device=feat.device)
-        self.steps = torch.zeros_like(self.active, dtype=torch.int64)
-        wide = torch.promote_types(feat.dtype, torch.float32)
-        self.remainder, self.cost = feat.new_zeros(2, size, dtype=wide)
+    def __init__(
+        self, feat: Tensor, encodings: Tensor | None, num_dst: int, noise: Noise | None = None
+    ) -> None:
+        self.nodes: Tensor | None = None  # ids of the active nodes; None for all
+        self.last_nodes: Tensor | None = None  # ids of the nodes that were active before
+        self.num_dst = self.num_active = num_dst  # number of active nodes
+        self.step = 1  # the next step
+        self._noise, self._encodings = noise or {}, encodings
+        self._rows = self._table = feat
+        self._active_rows: Tensor | None = None
+        self._last: Tensor | None = None
+        if num_dst < feat.shape[0]:
+            self.nodes = self._active_rows = torch.arange(num_dst, device=feat.device)
 
-    def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write the keys and values of all nodes; return the destinations with their signals.
+    def last(self) -> Tensor:
+        """Return states, encodings and noise of the last frontier."""
+        if self._last is None:
+            rows = add_encoding(self._rows, self._encodings)
+            self._last = with_noise(self._noise, "every_step", rows, self.last_nodes, self.step)
+        return self._last
 
-        Nodes that are only sources show what nodes show that halted before the first step.
+    def active(self) -> Tensor:
+        """Return states, encodings and noise of the present frontier."""
+        return self._select(self.last())
+
+    def active_states(self) -> Tensor:
+        """Return the states of the present frontier, without encodings and noise."""
+        return self._select(self._rows)
+
+    def _select(self, rows: Tensor) -> Tensor:
+        return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
+
+    def all_states(self, num_src: int) -> Tensor:
+        """Return states, encodings and noise of the first `num_src` nodes.
+
+        It must be called in every step, because it updates a table of all nodes.
         """
-        state, context, moving = self.state, self.state.context, self.states.shape[0]
-        context.begin_step(t)
-        shown = self._with_signals(self.states, 0, t, t)
-        if moving < context.num_src:
-            halted, others = state.settings.halted, state.feat[moving : context.num_src]
-            signal = 1 if halted in ("frozen", "stale") else t
-            noise = t if halted == "running" else 1
-            shown = torch.cat([shown, self._with_signals(others, moving, signal, noise)])
-        context.write(None, state.settings.step(t).project(shown))
-        return shown[: context.num_dst]
+        if self.last_nodes is None:
+            self._table = self.last()
+        else:
+            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self.last())
+        return self._table
 
-    def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:
-        """Add encodings, and the signal and the noise of these steps, to nodes from `first` on."""
-        state, stop = self.state, first + states.shape[0]
-        encodings = None if state.encodings is None else state.encodings[first:stop]
-        rows, ids = add_encoding(states, encodings), None
-        if state.noise and first:
-            ids = torch.arange(first, stop, device=states.device)
-        rows = with_noise(state.noise, "every_step", rows, ids, noise)
-        return add_encoding(rows, state.signal(signal))
+    def truncate(self, num_dst: int) -> int:
+        """Drop active nodes from `num_dst` on, as a sampled block does; return how many stay."""
+        every_row = torch.arange(len(self._rows), device=self._rows.device)
+        nodes = every_row if self.nodes is None else self.nodes
+        rows = every_row if self._active_rows is None else self._active_rows
+        self.num_active = int((nodes < num_dst).sum())
+        self.nodes, self._active_rows = nodes[: self.num_active], rows[: self.num_active]
+        self.num_dst = num_dst
+        return self.num_active
 
-    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Store the new states, and the outputs of nodes that halt."""
-        state, size, shown = self.state, after.shape[0], self.states
-        self.states = after
-        if size < self.active.shape[0]:  # sampled blocks have fewer destinations at each step
-            self.active, self.steps = self.active[:size], self.steps[:size]
-            self.remainder, self.cost = self.remainder[:size], self.cost[:size]
-            state.rule_state.keep_first(size)
-        if self.runs_all and state.rows is None:
-            return
-        self.steps = self.steps + self.active
-        nodes = None if size == state.feat.shape[0] else torch.arange(size, device=after.device)
-        active = None if self.runs_all else self.active
-        given = {"existing_nodes": nodes, "shown": shown[:size], "active": active}
-        halts = state.decide(before, after, t, nodes, **given)
-        if self.runs_all:
-            return
-        self.remainder = torch.where(halts, state.rule_state.remainder, self.remainder)
-        self.cost = torch.where(halts, state.rule_state.cost, self.cost)
-        self.active = self.active & ~halts
-        if not (state.fill_cache or is_tracing()):
-            self.num_active = state.checks.bound(self.active.sum())
+    def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
+        """Store the new states of the frontier's rows, and remove the rows that halt."""
+        halting, active = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
+        self.num_active = len(active)
+        if not len(halting):
+            self._advance(states, None)
+            return HaltSplit(None, None, None)
+        nodes = halting if self.nodes is None else self.nodes[halting]
+        self._advance(states, active)
+        return HaltSplit(nodes, halting, active)
 
-    def result(self) -> LoopOutput:
-        """Return the results of all nodes."""
-        state, steps, size = self.state, self.steps, self.state.num_dst
-        out = self.states if self.runs_all else state.rule_state.out
-        if self.runs_all:
-            steps = torch.full_like(steps, state.settings.max_steps)
-        found = out, steps, self.remainder, self.cost
-        if (
-            steps.shape[0] > size
-        ):  # sampled blocks may end early, when more than the results are left
-            found = out[:size], steps[:size], self.remainder[:size], self.cost[:size]
-        return LoopOutput(*found)
+    def _advance(self, states: Tensor, active_rows: Tensor | None) -> None:
+        if self._encodings is not None and self._active_rows is not None:
+            self._encodings = self._encodings.index_select(0, self._active_rows)
+        self._rows, self._active_rows, self._last = states, active_rows, None
+        self.last_nodes, self.step = self.nodes, self.step + 1
+        if active_rows is not None:
+            self.nodes = active_rows if self.nodes is None else self.nodes[active_rows]

@@ -1,4 +1,4 @@
-"""The adaptive loop: one step, repeated over the nodes of a frontier."""
+"""The adaptive loop: a step, repeated for the nodes of a frontier until it is empty."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from torch import Tensor
 
 from graphut.nn.context import AttentionContext
 from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.frontier import HaltingFrontier, MaskedFrontier
+from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.loop_state import Frontier, FrontierRows, LoopOutput, LoopSettings, LoopState
+from graphut.nn.masked import MaskedFrontier
 from graphut.nn.rules.base import BatchIndex, FixedDepth
 from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.waking import Start, WakingFrontier
@@ -29,14 +30,14 @@ def run_loop(
     fill_cache: bool = False,
     start: Start | None = None,
 ) -> LoopOutput:
-    """Repeat the step until no node is active, and return the results of the first `num_dst` nodes.
+    """Repeat the step until no node is active; return the results of the first `num_dst` nodes.
 
     Parameters
     ----------
     settings : LoopSettings
         The step, the halting rule, and so on.
     context : AttentionContext
-        The keys and values of all nodes.
+        The edges, and the keys and values of all nodes.
     feat : Tensor
         `(N_src, d)`, the first states.
     positions : Tensor or None
@@ -46,20 +47,30 @@ def run_loop(
     batch : BatchIndex, optional
         The graph of each node, for a rule that needs it.
     checks : FiniteChecks, optional
-        Checks for numbers that are not finite.
+        Checks for values that are not finite.
     halting_frontier : callable
-        Makes the frontier of nodes that halt; on a GPU another one.
+        Makes the frontier of nodes that halt for good.
     rows : list, optional
         Receives the rows of the frontier in each step.
     fill_cache : bool
-        Write keys and values of all steps that later nodes may need, for the cache of a decoder.
+        Also write the keys and values that later nodes may read after the last step of a node. The
+        cache of a decoder needs them.
     start : Start, optional
         Where an event-driven run continues.
     """
     checks = FiniteChecks() if checks is None else checks
-    given = settings, context, feat, positions, num_dst, batch, checks, rows, fill_cache
-    state, rule = LoopState.begin(*given), settings.rule
-    max_steps = settings.max_steps
+    state = LoopState(
+        settings,
+        context,
+        feat,
+        positions,
+        num_dst,
+        batch=batch,
+        checks=checks,
+        rows=rows,
+        fill_cache=fill_cache,
+    )
+    rule, max_steps = settings.rule, settings.max_steps
     frontier: Frontier
     if isinstance(rule, EventDriven):
         frontier = WakingFrontier(state, rule, start)

@@ -1,19 +1,19 @@
-"""Settings and state of one run of the adaptive loop, and the interface of its frontiers."""
+"""The settings and the state of one call of the adaptive loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut.attention.checks import skip_checks
 from graphut.nn.checks import check_probability_shape
 from graphut.nn.context import AttentionContext
 from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.noise import InputNoise, Noise, draw_noise, with_noise
+from graphut.nn.noise import InputNoise, draw_noise, with_noise
 from graphut.nn.ponder import WakingRecord
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules.base import BatchIndex, HaltingRule, RuleState, StepRows
@@ -22,7 +22,7 @@ from graphut.nn.step import UniversalTransformerStep
 
 
 class LoopOutput(NamedTuple):
-    """The results of a run."""
+    """The results of all nodes."""
 
     out: Tensor  # (N, d) output states
     steps: Tensor  # (N,) int64
@@ -32,15 +32,15 @@ class LoopOutput(NamedTuple):
 
 
 class FrontierRows(NamedTuple):
-    """The packed rows of the frontier in one step."""
+    """The active nodes of one step, in packed rows."""
 
     nodes: Tensor  #: (A,) int64, ids of the active nodes
-    states: Tensor  #: (A, d) after the step, and after the output norm where there is one
-    #: (A,) of these states in the output, as the rule says; by `EventDriven` 1 for changed states
+    states: Tensor  #: (A, d) new states, after the output norm if there is one
+    #: (A,) weights of these states in the output; with `EventDriven` 1 for states that changed
     weights: Tensor
-    probability: Tensor | None  #: (A,) of halting; None without a halting module
-    #: (A,) mean square difference from the state before; with `norm="pre"` relative to the mean
-    #: square of that state. Its gradient serves a penalty on change.
+    probability: Tensor | None  #: (A,) halting probabilities; None without a halting module
+    #: (A,) mean square change of the state, for a penalty on change; with `norm="pre"` it is
+    #: divided by the mean square of the state before the step
     change: Tensor
 
 
@@ -52,13 +52,10 @@ class Frontier(Protocol):
         """Number of nodes that compute in the next step; 0 ends the loop."""
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write changed keys and values to the context; return the rows that the step reads.
-
-        Rows `(A, d)` are the states of the frontier with signals and noise of step `t`.
-        """
+        """Write the keys and values that changed; return the input rows `(A, d)` of step `t`."""
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Store the results of step `t`, from the rows before and after it, and find the next."""
+        """Store the results of step `t`, and find the nodes of the next step."""
 
     def result(self) -> LoopOutput:
         """Return the results of all nodes, without the output norm."""
@@ -66,25 +63,25 @@ class Frontier(Protocol):
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """Settings of the loop, which `AdaptiveRecurrence` explains."""
+    """The settings of an `AdaptiveRecurrence`, resolved for one call."""
 
     steps: Sequence[UniversalTransformerStep]  # one for all repetitions, or one for each
-    halting: nn.Module | None
-    halt_from: str  # which state the halting module reads
+    halting: Callable[..., Tensor] | None
+    halt_from: str  # the state that the halting module reads
     rule: HaltingRule
     max_steps: int
     halted: str
     position_signal: Signal | None
     step_signal: Signal | None
     inject_input: bool
-    noise: Sequence[InputNoise]  # none in evaluation
+    noise: Sequence[InputNoise]  # empty in evaluation
     quantize: Quantized | None
-    state_noise: float  # standard deviation before states are quantized; 0 in evaluation
+    state_noise: float  # standard deviation of noise before rounding; 0 in evaluation
     checkpoint_steps: bool
 
     @property
     def is_hooked(self) -> bool:
-        """True if hooks act on a step or on its attention."""
+        """True if a step or its attention has hooks."""
         return any(step.is_hooked for step in self.steps)
 
     @property
@@ -97,67 +94,53 @@ class LoopSettings:
         return self.steps[0] if len(self.steps) == 1 else self.steps[repetition - 1]
 
     def readout(self, states: Tensor) -> Tensor:
-        """Return states after the output norm, where there is one."""
+        """Apply the output norm, if there is one."""
         return self.steps[-1].readout(states)
 
 
-@dataclass
 class LoopState:
-    """All that the steps of one run share."""
+    """Signals, noise, first states and the state of the halting rule, for one call.
 
-    settings: LoopSettings
-    context: AttentionContext
-    feat: Tensor  # (N_src, d) the first states
-    num_dst: int  # results are those of the first nodes
-    encodings: Tensor | None  # (N_src, d) added to states: position signals and injected states
-    signals: Tensor | None  # (max_steps, d) step signals
-    noise: Noise
-    batch: BatchIndex | None  # the graph of each node, for a rule that needs it
-    checks: FiniteChecks
-    rows: list[FrontierRows] | None  # receives the frontier of each step, if given
-    fill_cache: bool  # whether to write keys and values of all steps that the cache may need
-    trusts_arguments: bool = False  # whether attention may skip its checks
+    The arguments are those of `run_loop`.
+    """
 
-    def __post_init__(self) -> None:
-        """Begin the state of the halting rule."""
-        first = self.feat[: self.context.num_dst]
-        self.rule_state = RuleState(self.settings.rule, first, self.batch)
+    trusts_arguments = False  # whether attention may skip its checks
 
-    @classmethod
-    def begin(
-        cls,
+    def __init__(
+        self,
         settings: LoopSettings,
         context: AttentionContext,
         feat: Tensor,
         positions: Tensor | None,
         num_dst: int,
+        *,
         batch: BatchIndex | None,
         checks: FiniteChecks,
         rows: list[FrontierRows] | None,
         fill_cache: bool,
-    ) -> LoopState:
-        """Draw the noise of the run, and compute its signals and first states."""
-        encodings = signals = None
-        if positions is not None and settings.position_signal is not None:
-            encodings = encode(settings.position_signal, positions, feat)
+    ) -> None:
+        self.settings, self.context, self.num_dst = settings, context, num_dst
+        self.batch, self.checks, self.rows, self.fill_cache = batch, checks, rows, fill_cache
+        self.noise = draw_noise(settings.noise, settings.state_noise)
+        self.signals: Tensor | None = None  # (max_steps, d) step signals
         if settings.step_signal is not None:
-            signals = step_signals(settings.step_signal, settings.max_steps, feat)
-        noise = draw_noise(settings.noise, settings.state_noise)
+            self.signals = step_signals(settings.step_signal, settings.max_steps, feat)
+        self.encodings: Tensor | None = None  # (N_src, d), added to the states in every step
+        if positions is not None and settings.position_signal is not None:
+            self.encodings = encode(settings.position_signal, positions, feat)
         if settings.inject_input:
-            injected = with_noise(noise, "injected", feat)
-            encodings = injected if encodings is None else injected + encodings
+            self.encodings = add_encoding(with_noise(self.noise, "injected", feat), self.encodings)
         if settings.quantize is not None:
             feat = settings.quantize.round(feat)
-        feat = with_noise(noise, "first", feat)
-        given = settings, context, feat, num_dst, encodings, signals, noise
-        return cls(*given, batch, checks, rows, fill_cache)
+        self.feat = with_noise(self.noise, "first", feat)  # (N_src, d) first states
+        self.rule_state = RuleState(settings.rule, self.feat[: context.num_dst], batch)
 
     def signal(self, t: int) -> Tensor | None:
         """Return the signal of step `t`, `(d,)`."""
         return None if self.signals is None else self.signals[t - 1]
 
     def update(self, rows: Tensor, t: int) -> Tensor:
-        """Return the new states of the frontier's rows, quantized where the recurrence does so."""
+        """Return the new states of the frontier's rows."""
         with skip_checks(self.trusts_arguments):
             new = self.settings.step(t).update(rows, self.context)
         if self.settings.quantize is None:
@@ -172,37 +155,30 @@ class LoopState:
         t: int,
         nodes: Tensor | None,
         *,
-        existing_nodes: Tensor | None,
         shown: Tensor | None,
         active: Tensor | None = None,
     ) -> Tensor:
-        """Ask the halting rule which rows halt in step `t`, and record the rows if asked for.
+        """Return which rows halt in step `t`, `(A,)` bool, and record the rows if asked for.
 
         Parameters
         ----------
         before, after : Tensor
-            `(A, d)`, what the step read and its result.
+            `(A, d)`, input and output of the step.
         t : int
             The step.
         nodes : Tensor or None
             `(A,)`, the node of each row; `None` for all nodes.
-        existing_nodes : Tensor or None
-            The same for the halting module, where each id is one of the graph.
         shown : Tensor or None
-            `(A, d)`, the states before the step without signals, if rows are recorded.
+            `(A, d)`, the states before the step without signals. Needed only to record the rows.
         active : Tensor, optional
             `(A,)` bool, rows that have not halted; all by default.
-
-        Returns
-        -------
-        Tensor
-            `(A,)` bool, rows that halt.
         """
         settings, probability = self.settings, None
-        asks = settings.rule.uses_probability or self.rows is not None
-        if settings.halting is not None and asks:
+        if settings.halting is not None and (
+            settings.rule.uses_probability or self.rows is not None
+        ):
             seen = before if settings.halt_from == "input" else after
-            probability = settings.halting(seen, existing_nodes, t)
+            probability = settings.halting(seen, nodes, t)
             check_probability_shape(probability, len(after))
             self.checks.check_probability(probability, nodes, t)
         is_last = t == settings.max_steps
@@ -218,11 +194,15 @@ class LoopState:
         return halts
 
 
-def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
-    """Return the squared distance of new states `(A, d)` from the shown ones, `(A,)`.
+def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
+    """Add encodings, `(A, d)` or `(d,)`, if there are any."""
+    return rows if encoding is None else rows + encoding
 
-    It is the mean over features, in float32 or wider. With `relative` it is divided by the mean
-    square of the shown state.
+
+def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
+    """Return the mean square difference of new and shown states `(A, d)`, in float32 or wider.
+
+    With `relative` it is divided by the mean square of the shown state.
     """
     wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
     new, shown = new.to(wide), shown.to(wide)

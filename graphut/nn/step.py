@@ -1,4 +1,4 @@
-"""One step of the Universal Transformer, in its encoder and its decoder form."""
+"""One step of the Universal Transformer, for encoders and decoders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
-from torch.utils.checkpoint import checkpoint
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
@@ -21,7 +20,7 @@ NORMS = ("post", "pre")
 
 
 class UniversalTransformerStep(nn.Module):
-    r"""Self-attention, in a decoder cross-attention, and a transition, each with a residual.
+    r"""One step of the Universal Transformer: self-attention and a transition, with residuals.
 
     With `norm="post"`, as in arXiv 1807.03819, Eqs. 4 and 5:
 
@@ -30,45 +29,47 @@ class UniversalTransformerStep(nn.Module):
         C &= \mathrm{LayerNorm}(A + \mathrm{MultiHead}(A; m)) \quad\text{(decoder)} \\
         x &= \mathrm{LayerNorm}(C + \mathrm{Transition}(C))
 
-    With `norm="pre"` the normalisations come before attention and transition, and one more
-    (`readout`) after the last step.
+    With `norm="pre"`, each LayerNorm is applied to the input of attention and of the transition.
+    The recurrence applies one more LayerNorm, the output norm, to its result.
 
-    With `copy_gate` a node keeps its state where a learned gate is closed, as it is at first (arXiv
-    2110.07732, Eqs. 3 to 6; with `norm="post"`):
+    A `copy_gate` decides for each feature whether it is updated or copied (arXiv 2110.07732, Eqs. 3
+    to 6; with `norm="post"`):
 
     .. math::
         u = \mathrm{LayerNorm}(\mathrm{Transition}(C)), \quad g = \sigma(\mathrm{FFN}(C)), \quad
         x = g \odot u + (1 - g) \odot y
 
-    Signals are in :math:`y`, and would add up where the gate is closed: leave them out.
+    Use it without position and step signals, which are part of :math:`y` and would add up in
+    features that are copied.
 
     Parameters
     ----------
     attention : MultiHeadAttention
-        Self-attention, or a layer of DGL in its place: `ConvAsAttention`.
+        Self-attention. `MessageAggregation`, or a DGL or PyG layer in `ConvAsAttention`, can
+        replace it.
     transition : PositionwiseTransition or SeparableConvTransition
-        The map of each node that follows attention.
+        The feed-forward layer after attention.
     cross_attention : MultiHeadAttention, optional
-        Makes the step a decoder's: it also attends to the encoder's output `m`.
+        Attention to the encoder's output :math:`m`, which makes the step a decoder step.
     norm : {"post", "pre"}
-        Where the layers are normalised.
+        Apply LayerNorm after each residual, or before attention and transition.
     dropout : float
-        Probability that a feature is dropped of what attention and transition add to the residual.
+        Dropout probability of the outputs of attention and transition.
     output_norm : bool
-        With `norm="pre"`: have the normalisation of the last states. In a list of steps with
-        weights of their own, only the last step has it.
+        With `norm="pre"`: add the output norm. In a sequence of steps with separate weights, only
+        the last step has one.
     norm_eps : float
-        Added to the variance in each normalisation.
+        The `eps` of each LayerNorm.
     copy_gate : CopyGate, optional
-        The gate's map of each node.
+        The gate.
 
     Raises
     ------
     TypeError
-        If `attention` has no `in_feats`, as a layer of DGL has not.
+        If `attention` is a layer of DGL or PyG.
     ValueError
-        If `norm` is unknown, or "pre" where there is a gate, or the parts have states of different
-        widths.
+        If `norm` is unknown, if `norm` is "pre" and there is a gate, or if the parts have different
+        numbers of features.
 
     Examples
     --------
@@ -80,8 +81,8 @@ class UniversalTransformerStep(nn.Module):
     torch.Size([5, 8])
     """
 
-    # Set by a recurrence while it calls the step as a module. It is no argument of `forward`, since
-    # hooks may copy arguments.
+    # The context of the loop, set by `HookedStep` during a call. It is no argument of `forward`,
+    # because hooks may copy arguments.
     loop_context: GraphContext | None = None
 
     def __init__(
@@ -100,11 +101,11 @@ class UniversalTransformerStep(nn.Module):
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
         if copy_gate is not None and norm != "post":
-            raise ValueError(f"norm must be 'post' where there is a copy_gate, got {norm!r}")
+            raise ValueError(f"norm must be 'post' with a copy_gate, got {norm!r}")
         if not hasattr(attention, "in_feats"):
             raise TypeError(
-                f"attention must be MultiHeadAttention or the like, got {attention!r}; a layer of "
-                "DGL takes its place as ConvAsAttention(layer, feats)"
+                f"attention must be MultiHeadAttention or a layer with its methods, got "
+                f"{attention!r}; wrap a layer of DGL or PyG as ConvAsAttention(layer, feats)"
             )
         feats = attention.in_feats[1]
         self.norm = norm
@@ -121,7 +122,7 @@ class UniversalTransformerStep(nn.Module):
         self.output_norm = layer_norm() if norm == "pre" and output_norm else None
 
     def _check_widths(self) -> None:
-        """Raise unless all parts have states of the same width."""
+        """Raise unless all parts have the same number of features."""
         source, width = self.attention.in_feats
         widths = {
             "sources of attention": source,
@@ -136,19 +137,19 @@ class UniversalTransformerStep(nn.Module):
         for name, found in widths.items():
             if found != width:
                 raise ValueError(
-                    "all parts of a step need states as wide: destinations of attention have "
-                    f"{width} features, and the {name} {found}"
+                    "all parts of a step need the same number of features: destinations of "
+                    f"attention have {width}, but {name} has {found}"
                 )
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of all layers anew."""
+        """Draw new parameters in all layers."""
         for layer in self.children():
             if not isinstance(layer, nn.Dropout):
                 layer.reset_parameters()  # type: ignore[operator]
 
     @property
     def node_flops(self) -> int:
-        """Floating-point operations of a step for one active node, without its edges."""
+        """Floating-point operations for one active node, without its in-edges."""
         cross = 0 if self.cross_attention is None else self.cross_attention.node_flops
         gate = 0 if self.copy_gate is None else self.copy_gate.node_flops
         return self.attention.node_flops + cross + self.transition.node_flops + gate
@@ -164,40 +165,40 @@ class UniversalTransformerStep(nn.Module):
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Do one step of all nodes, or of those in `frontier`.
+        """Return the states after one step, of all nodes or of the nodes in `frontier`.
 
         Parameters
         ----------
         graph : DGLGraph or EdgeLayout
-            Self-attention's edges. Its destinations are its sources, or, in a block, the first
-            of its sources.
+            The edges of self-attention. The destinations are the sources, or, in a block, the first
+            sources.
         feat : Tensor
-            `(N_src, d)`, states with their coordinate signals, `y`; or a pair of them and of their
-            first `N_dst` rows, as `dgl.nn.HeteroGraphConv` has it.
+            `(N_src, d)`, states with their signals, `y`. A pair of them and their first `N_dst`
+            rows is accepted too, for `dgl.nn.HeteroGraphConv`.
         frontier : Tensor, optional
-            `(A,)` sorted ids of the nodes to compute.
+            `(A,)` sorted ids of the nodes to compute; all by default. A convolution reads zeros for
+            other nodes.
         cross : pair of graph and Tensor, optional
-            For a decoder: the edges from the source nodes, and the encoder's output, `m`.
+            For a decoder step: the edges from the encoder's nodes, and the encoder's output, `m`.
         edge_bias : Tensor, optional
             `(E,)` or `(E, num_heads)`, added to the scores of self-attention.
         edge_feat : Tensor, optional
             `(E, edge_dim)`, for self-attention with `edge_dim`.
         get_attention : bool
-            Also return self-attention's weights, `(E, num_heads)`.
+            Also return the weights of self-attention.
 
         Returns
         -------
         Tensor
-            `(N_dst, d)` or `(A, d)` new states. A convolution takes 0 for the `C` of nodes outside
-            the frontier.
+            `(N_dst, d)` or `(A, d)`, new states.
         Tensor
-            With `get_attention`: self-attention's weights, `(E, num_heads)`.
+            With `get_attention`: `(E, num_heads)`.
 
         Raises
         ------
         TypeError, ValueError
-            If features do not fit the graph or the step, a node has no in-edge, or `cross` is given
-            to a step without cross-attention, or not to one with it.
+            If the features do not fit the graph or the step, if a node has no in-edge, or if
+            `cross` is missing in a decoder step or given to another step.
         """
         check_same_nodes(graph)
         feat = sources_of(feat)
@@ -226,8 +227,8 @@ class UniversalTransformerStep(nn.Module):
         """Return the context of a step on a graph, with the encoder's output."""
         if (cross is None) != (self.cross_attention is None):
             raise ValueError(
-                "a step with cross_attention needs cross=(graph, features), and one without "
-                f"takes none; got cross={'given' if cross else None}"
+                "a step with cross_attention needs cross=(graph, features), and a step without it "
+                f"accepts no cross; got cross={'given' if cross else None}"
             )
         if cross is None or self.cross_attention is None:
             return GraphContext(layout)
@@ -239,12 +240,12 @@ class UniversalTransformerStep(nn.Module):
 
     @property
     def is_hooked(self) -> bool:
-        """True if a call of the step, or of its attention, is more than their `forward`."""
+        """True if the step or its attention has hooks, or another `forward` in a subclass."""
         parts = (self, self.attention, self.cross_attention)
         return any(part is not None and is_hooked(part) for part in parts)
 
     def takes_counts(self, context: GraphContext, like: Tensor) -> bool:
-        """Return whether all attention can do with a count of rows that only the device knows."""
+        """Return whether attention supports a number of rows that only the device knows."""
         pairs = ((self.attention, context.layout), (self.cross_attention, context.cross_layout))
         return all(
             layer.takes_counts(layout, like)
@@ -258,17 +259,17 @@ class UniversalTransformerStep(nn.Module):
 
     @property
     def has_linear_projection(self) -> bool:
-        """A signal added to every row moves all values of `project` by one vector."""
-        attention = self.attention  # or a layer of DGL in its place
+        """True if a signal that is added to all rows shifts all values by the same vector."""
+        attention = self.attention  # or a layer in its place
         if not isinstance(attention, MultiHeadAttention) or not attention.has_plain_projection:
             return False
         return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return what `signal`, added to every row, adds to every value of `project`.
+        """Return the shift of all values if `signal` is added to all rows; None if not linear.
 
-        It is `None` where the projection is not linear. Keys would move by one vector as well,
-        but that moves all scores of a destination by one number, which softmax does not see.
+        All keys are shifted by one vector too, but this adds the same number to all scores of a
+        destination, and softmax does not change.
         """
         if not self.has_linear_projection:
             return None
@@ -281,75 +282,21 @@ class UniversalTransformerStep(nn.Module):
         rows = self._add(rows, attended, self.attention_norm)
         if self.cross_attention is not None and self.cross_norm is not None:
             query = self.cross_norm(rows) if pre else rows
-            rows = self._add(
-                rows, context.cross_attend(self.cross_attention, query), self.cross_norm
-            )
+            attended = context.cross_attend(self.cross_attention, query)
+            rows = self._add(rows, attended, self.cross_norm)
         moved = context.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
         if self.copy_gate is None:
             return self._add(rows, moved, self.transition_norm)
         return given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
 
-    def readout(self, out: Tensor) -> Tensor:
-        """Normalise the last states, where the step has the normalisation for it."""
-        return out if self.output_norm is None else self.output_norm(out)
-
     def _add(self, rows: Tensor, change: Tensor, norm: nn.LayerNorm) -> Tensor:
         total: Tensor = rows + self.dropout(change)
-        if self.norm == "pre":
-            return total
-        return norm(total)
+        return total if self.norm == "pre" else norm(total)
+
+    def readout(self, out: Tensor) -> Tensor:
+        """Apply the output norm, if there is one."""
+        return out if self.output_norm is None else self.output_norm(out)
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"norm={self.norm!r}"
-
-
-class HookedStep:
-    """A step in the adaptive loop that is called as a module, so that all its hooks act.
-
-    States take the place of keys and values in the context, and each call projects them. With
-    `checkpointed`, nothing but states is kept of a call: the backward pass does it again.
-    """
-
-    has_linear_projection = False
-    is_hooked = True
-
-    def __init__(self, step: UniversalTransformerStep, *, checkpointed: bool) -> None:
-        self.step = step
-        self.readout = step.readout
-        self.norm = step.norm
-        self.checkpointed = checkpointed
-
-    def project(self, rows: Tensor) -> Tensor:
-        """Return the states, which the call projects."""
-        return rows
-
-    def value_shift(self, signal: Tensor) -> None:
-        """Return None: hooks may do anything to a signal."""
-
-    def update(self, rows: Tensor, context: GraphContext) -> Tensor:
-        """Return the new states of the frontier by a call of the step."""
-        states = context.key_value
-        assert states is not None
-        context.work.projections[-1] = (context.num_src, None)
-        if not self.checkpointed:
-            return self._call(context, states)
-        # What is done again gets a context as it is now, and none that will know later states:
-        # those would keep the graph alive that keeps them.
-        before = context.branch()
-
-        def call(states: Tensor) -> tuple[Tensor, GraphContext]:
-            own = before.branch()
-            return self._call(own, states), own
-
-        out, after = checkpoint(call, states, use_reentrant=False)
-        context.join(after)
-        return out
-
-    def _call(self, context: GraphContext, states: Tensor) -> Tensor:
-        self.step.loop_context = context
-        try:
-            out: Tensor = self.step(context.layout, states, frontier=context.frontier)
-        finally:
-            self.step.loop_context = None
-        return out

@@ -184,10 +184,10 @@ def test_loop_no_other_number_of_steps() -> None:
     layer = build_case(share_weights=False, max_steps=LAYERS).layer
     layer.max_steps = LAYERS
     for steps in (2, 4):
-        with pytest.raises(ValueError, match=f"max_steps cannot become {steps}: 3 repetitions"):
+        with pytest.raises(ValueError, match=f"max_steps cannot be {steps}: .* 3 steps"):
             layer.max_steps = steps
     assert layer.max_steps == LAYERS
-    with pytest.raises(ValueError, match="got 2 steps for max_steps=3; give one a repetition"):
+    with pytest.raises(ValueError, match="got 2 steps for max_steps=3; pass 3"):
         AdaptiveRecurrence([build_step(), build_step()], max_steps=3)
     with pytest.raises(ValueError, match="got 0 steps for max_steps=8"):
         AdaptiveRecurrence([])
@@ -195,14 +195,14 @@ def test_loop_no_other_number_of_steps() -> None:
 
 def test_loop_steps_that_do_not_go_together() -> None:
     step = build_step()
-    with pytest.raises(ValueError, match="give halting=None"):
+    with pytest.raises(ValueError, match="use halting=None"):
         AdaptiveRecurrence([step, build_step()], HaltingUnit(FEATS), max_steps=2)
-    with pytest.raises(ValueError, match="a step is there twice"):
+    with pytest.raises(ValueError, match="a step is in the sequence twice"):
         AdaptiveRecurrence([step, step], max_steps=2)
-    with pytest.raises(ValueError, match="make the others with output_norm=False"):
+    with pytest.raises(ValueError, match="use output_norm=False"):
         AdaptiveRecurrence([build_step(norm="pre"), build_step(norm="pre")], max_steps=2)
     for other in (build_step(norm="pre"), build_step(form="decoder"), wider()):
-        with pytest.raises(ValueError, match="step 3 is not like the first"):
+        with pytest.raises(ValueError, match="step 3 has other settings than the first"):
             AdaptiveRecurrence([step, build_step(), other], max_steps=3)
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from graphut.nn import AttentionRecord, Ponder, ScheduledHalting, dense_recurrence, reference
-from graphut.nn.ponder import FlopCount, steps_html
+from graphut.nn.ponder import FlopCount
+from graphut.nn.steps_html import steps_html
 from graphut.topology import Causal
 from tests.helpers import assert_same, covering, layout_of, name_of
 from tests.nn.cases import HEADS, LENGTHS, MODES, build_case

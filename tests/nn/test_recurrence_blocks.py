@@ -130,13 +130,13 @@ def test_blocks_that_do_not_fit() -> None:
     graph = big_graph()
     first, last = blocks_of(graph, SEEDS, 2)
     feat = normal(first.num_src_nodes(), FEATS)
-    with pytest.raises(ValueError, match=r"got 1 blocks for max_steps=2; sample one a step"):
+    with pytest.raises(ValueError, match=r"got 1 blocks for max_steps=2; sample one for each step"):
         recurrence()([last], normal(last.num_src_nodes(), FEATS))
     with pytest.raises(ValueError, match="block 0 has 3 destinations, but block 1 has"):
         recurrence()([last, first], normal(last.num_src_nodes(), FEATS))
     with pytest.raises(ValueError, match="edge_bias has 1 entries for 2 blocks"):
         recurrence()([first, last], feat, edge_bias=[torch.zeros(first.num_edges())])
-    with pytest.raises(ValueError, match="a convolution reads along sentences"):
+    with pytest.raises(ValueError, match="a convolution needs sentences"):
         recurrence(transition="sepconv")([first, last], feat)
     with pytest.raises(ValueError, match="not a list of blocks"):
         recurrence(form="decoder")([first, last], feat)

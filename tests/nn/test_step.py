@@ -167,7 +167,7 @@ def test_step_a_decoder_needs_what_it_attends_to_and_an_encoder_takes_none() -> 
     cross = Complete().layout([5], [2]), normal(2, 6)
     with pytest.raises(ValueError, match=r"needs cross=.*got cross=None"):
         build_step(form="decoder")(graph, feat)
-    with pytest.raises(ValueError, match=r"takes none; got cross=given"):
+    with pytest.raises(ValueError, match=r"accepts no cross; got cross=given"):
         build_step()(graph, feat, cross=cross)
 
 
@@ -176,14 +176,12 @@ def test_step_norms_that_do_not_exist() -> None:
         UniversalTransformerStep(
             MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="none"
         )
-    with pytest.raises(
-        ValueError, match="norm must be 'post' where there is a copy_gate, got 'pre'"
-    ):
+    with pytest.raises(ValueError, match="norm must be 'post' with a copy_gate, got 'pre'"):
         UniversalTransformerStep(
             MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="pre",
             copy_gate=CopyGate(8),
         )  # fmt: skip
-    with pytest.raises(ValueError, match="copy_gate 6"):
+    with pytest.raises(ValueError, match="copy_gate has 6"):
         UniversalTransformerStep(
             MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), copy_gate=CopyGate(6)
         )
@@ -201,22 +199,29 @@ def test_step_keeps_the_state_where_the_copy_gate_is_closed() -> None:
 @pytest.mark.parametrize(
     ("attention", "transition", "cross", "words"),
     [
-        (MultiHeadAttention(8, 2), PositionwiseTransition(6, 12), None, "8 .* transition 6"),
-        (MultiHeadAttention(8, 2), SeparableConvTransition(6, 12), None, "8 .* transition 6"),
-        (MultiHeadAttention((6, 8), 2), PositionwiseTransition(8, 12), None, "sources .* 6"),
-        (MultiHeadAttention(8, 2, out_feats=4), PositionwiseTransition(8, 12), None, "output .* 4"),
+        (MultiHeadAttention(8, 2), PositionwiseTransition(6, 12), None, "8, but transition has 6"),
+        (MultiHeadAttention(8, 2), SeparableConvTransition(6, 12), None, "8, but transition has 6"),
+        (MultiHeadAttention((6, 8), 2), PositionwiseTransition(8, 12), None, "sources .* has 6"),
+        (
+            MultiHeadAttention(8, 2, out_feats=4),
+            PositionwiseTransition(8, 12),
+            None,
+            "output .* has 4",
+        ),
         (
             MultiHeadAttention(8, 2),
             PositionwiseTransition(8, 12),
             MultiHeadAttention((8, 6), 2),
-            "destinations of cross_attention 6",
+            "destinations of cross_attention has 6",
         ),
     ],
 )
 def test_step_parts_of_other_widths(
     attention: MultiHeadAttention, transition: Any, cross: Any, words: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"all parts of a step need states as wide: .*{words}"):
+    with pytest.raises(
+        ValueError, match=f"all parts of a step need the same number of features: .*{words}"
+    ):
         UniversalTransformerStep(attention, transition, cross_attention=cross)
 
 

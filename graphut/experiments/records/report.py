@@ -30,7 +30,7 @@ from graphut.experiments.training.generation import PonderedPart, attention_tabl
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import flag, meaning_of
 from graphut.models.base import AdaptiveModel
-from graphut.nn.ponder import steps_html
+from graphut.nn.steps_html import steps_html
 from graphut.plotting import draw_attention, draw_frontier, draw_training
 from graphut.plotting.figure import BLUE, new_figure
 

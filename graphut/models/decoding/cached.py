@@ -66,7 +66,6 @@ class _NewestTokens:
         self.paths = decoder.ids
         self.num_src = self.num_dst = len(self.paths)
         self.frontier: Tensor | None = None
-        self.count: Tensor | None = None
         self.value_shift: Tensor | None = None
         self._step = 1
         length = decoder.length

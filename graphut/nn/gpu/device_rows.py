@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from graphut.nn.context import existing
+from graphut.nn.frontier import ActiveRows, HaltSplit
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.context import existing
 from graphut.nn.noise import Noise
-from graphut.nn.packed_rows import ActiveRows, HaltSplit
 
 
 class DeviceRows(ActiveRows):

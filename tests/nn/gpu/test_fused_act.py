@@ -90,9 +90,8 @@ class Trial:
                 *(None, None, False, [], None, 0.0, False),
             )
             context: Any = SimpleNamespace(num_dst=num_dst)
-            state = LoopState(
-                *(settings, context, self.feat, num_dst, None, None, {}, None, checks, None, False)
-            )
+            given_to_run: Any = {"batch": None, "checks": checks, "rows": None, "fill_cache": False}
+            state = LoopState(settings, context, self.feat, None, num_dst, **given_to_run)
             frontier = DeviceRows(*given)
             end = HaltingFrontier(state, frontier)
         shown = []

@@ -48,7 +48,7 @@ def test_global_reads_sentence_lengths_that_were_changed_in_place() -> None:
 def test_global_refuses_sampled_blocks() -> None:
     layer = build_case(rule=Global(), max_steps=2).layer
     blocks = blocks_of(big_graph(), SEEDS, 2)
-    with pytest.raises(ValueError, match=r"Global.* needs whole graphs, and got sampled blocks"):
+    with pytest.raises(ValueError, match=r"Global.* needs whole graphs, not sampled blocks"):
         layer(blocks, normal(blocks[0].num_src_nodes(), FEATS))
 
 

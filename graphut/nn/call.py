@@ -1,0 +1,222 @@
+"""One call of an adaptive recurrence: check the arguments, run the loop, and build the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import is_capturing
+from graphut.nn.attention_record import AttentionRecord
+from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.context import GraphContext
+from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.frontier import gpu_frontier
+from graphut.nn.hooked_step import HookedStep
+from graphut.nn.loop import run_loop
+from graphut.nn.loop_state import Frontier, FrontierRows, LoopOutput, LoopSettings, LoopState
+from graphut.nn.ponder import Ponder
+from graphut.nn.rules import BatchIndex, EventDriven
+from graphut.nn.rules.base import batch_index
+from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.transition import SeparableConvTransition
+from graphut.nn.waking import Start
+
+Graph = DGLGraph | EdgeLayout
+
+
+def call_recurrence(
+    layer: nn.Module,
+    settings: LoopSettings,
+    graph: Graph | Sequence[Graph],
+    feat: Tensor,
+    *,
+    start: Start | None = None,
+    positions: Tensor | None = None,
+    cross: tuple[Graph, Tensor] | None = None,
+    edge_bias: Any = None,
+    edge_feat: Any = None,
+    graph_ids: Tensor | None = None,
+    get_attention: bool = False,
+    get_steps: bool = False,
+) -> tuple[Any, ...]:
+    """Run a recurrence `layer`; the arguments and results are those of its `forward`."""
+    context = _context(settings, graph, feat, cross, edge_bias, edge_feat)
+    _check_nodes(settings.step(1), context.layout, feat, positions)
+    context.get_attention = get_attention
+    rows: list[FrontierRows] | None = [] if get_attention or get_steps else None
+    checks, halting_frontier = FiniteChecks(), HaltingFrontier
+    if rows is None:
+        checks, halting_frontier = _fast_paths(layer, settings, context, feat)
+    checks.check_features(feat)
+    loop_settings = settings
+    if settings.calls_steps:
+        again = settings.checkpoint_steps
+        hooked: Any = [HookedStep(step, checkpointed=again) for step in settings.steps]
+        loop_settings = replace(settings, steps=hooked)
+    found = run_loop(
+        loop_settings,
+        context,
+        feat,
+        None if positions is None else positions.to(feat.device, non_blocking=True),
+        context.blocks[-1].num_dst if context.blocks else context.num_dst,
+        batch=_batch(settings, context, graph_ids),
+        checks=checks,
+        halting_frontier=halting_frontier,
+        rows=rows,
+        start=start,
+    )
+    checks.close()
+    ponder = _ponder(settings, context, found)
+    if get_attention and not context.blocks:
+        ponder = replace(ponder, **_attention_records(context, rows or []))
+    asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
+    return found.out, ponder, *asked
+
+
+def _context(
+    settings: LoopSettings,
+    graph: Graph | Sequence[Graph],
+    feat: Tensor,
+    cross: tuple[Graph, Tensor] | None,
+    edge_bias: Any,
+    edge_feat: Any,
+) -> GraphContext:
+    """Return the context of the first step."""
+    if not isinstance(graph, Sequence):
+        check_same_nodes(graph)
+        context = settings.step(1).context(as_layout(graph).to(feat.device), cross)
+    else:
+        blocks = _block_layouts(settings, graph, edge_bias=edge_bias, edge_feat=edge_feat)
+        blocks = [block.to(feat.device) for block in blocks]
+        context = settings.step(1).context(blocks[0], cross)
+        context.blocks = blocks
+    context.edge_bias, context.edge_feat = edge_bias, edge_feat
+    return context
+
+
+def _block_layouts(
+    settings: LoopSettings, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
+) -> list[EdgeLayout]:
+    """Return the layouts of sampled blocks, one for each step.
+
+    The destinations of a block are its first sources, and the sources of the next block. So nodes
+    keep their numbers.
+    """
+    if isinstance(settings.rule, EventDriven):
+        raise ValueError(f"{settings.rule} needs one graph, not a list of blocks")
+    layouts, step = [as_layout(block) for block in blocks], settings.step(1)
+    if len(blocks) != settings.max_steps:
+        raise ValueError(
+            f"got {len(blocks)} blocks for max_steps={settings.max_steps}; sample one for each "
+            f"step, for example with NeighborSampler([10] * {settings.max_steps})"
+        )
+    for name, given in of_edges.items():
+        if given is not None and len(given) != len(blocks):
+            raise ValueError(f"{name} has {len(given)} entries for {len(blocks)} blocks")
+    if step.cross_attention is not None:
+        raise ValueError("a decoder step needs one graph for all steps, not a list of blocks")
+    if isinstance(step.transition, SeparableConvTransition):
+        raise ValueError("a convolution needs sentences, which a list of blocks does not have")
+    for block in blocks:
+        check_same_nodes(block)
+    for t, (block, following) in enumerate(pairwise(layouts)):
+        if block.num_dst != following.num_src:
+            raise ValueError(
+                f"block {t} has {block.num_dst} destinations, but block {t + 1} has "
+                f"{following.num_src} sources; they must be the same nodes"
+            )
+    return layouts
+
+
+def _check_nodes(
+    step: UniversalTransformerStep, layout: EdgeLayout, feat: Tensor, positions: Tensor | None
+) -> None:
+    nodes = layout.num_src
+    if layout.num_dst > nodes:
+        raise ValueError(
+            f"the graph has {layout.num_dst} destination and {nodes} source nodes; in a recurrence "
+            "every destination must be a source too"
+        )
+    check_feat(feat, "source", nodes, step.attention.in_feats[1], step.attention)
+    if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
+        raise ValueError(
+            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
+            f"shape {tuple(positions.shape)}"
+        )
+
+
+def _fast_paths(
+    layer: nn.Module, settings: LoopSettings, context: GraphContext, feat: Tensor
+) -> tuple[FiniteChecks, Callable[[LoopState], Frontier]]:
+    """Return checks and the frontier of nodes that halt.
+
+    If all attention supports it, they do not wait for the GPU. Otherwise, if all attention supports
+    it, keys and values are written in place.
+    """
+    plain = FiniteChecks(), HaltingFrontier
+    by_edge = context.edge_bias is not None or context.edge_feat is not None
+    if is_capturing() or context.blocks or by_edge or settings.calls_steps:
+        return plain
+    wakes = isinstance(settings.rule, EventDriven)
+    if not wakes and all(step.takes_counts(context, feat) for step in settings.steps):
+        return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
+    # All steps must agree: one may be in training mode and another in evaluation mode.
+    tables = [s.attention.in_place_key_value(context.layout, feat) for s in settings.steps]
+    context.in_place = tables[0] if all(table is not None for table in tables) else None
+    return plain
+
+
+def _batch(
+    settings: LoopSettings, context: GraphContext, graph_ids: Tensor | None
+) -> BatchIndex | None:
+    """Return the graphs of the nodes, if the rule needs them."""
+    rule = settings.rule
+    if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
+        if graph_ids is None and len(context.layout.dst_lengths) == 1:
+            return None
+    elif not rule.needs_members:
+        return None
+    if context.blocks:
+        raise ValueError(f"{rule} needs whole graphs, not sampled blocks")
+    batch = context.layout.cached(batch_index)
+    return batch if graph_ids is None else batch.renamed(graph_ids)
+
+
+def _ponder(settings: LoopSettings, context: GraphContext, found: LoopOutput) -> Ponder:
+    step, record = settings.step(1), found.waking
+    max_steps = settings.max_steps if record is None else len(record.frontier_sizes)
+    return Ponder(
+        steps=found.steps,
+        remainder=found.remainder,
+        cost=found.cost.mean() if found.cost.shape[0] else found.cost.sum(),
+        max_steps=max_steps,
+        work=context.work,
+        layouts=tuple(context.blocks) or (context.layout,) * max_steps,
+        cross_layout=context.cross_layout,
+        node_flops=step.node_flops,
+        key_value_flops=step.attention.key_value_flops,
+        edge_flops=step.attention.edge_flops,
+        encoded_flops=0 if context.encoded is None else context.encoded.flops,
+        waking=record,
+    )
+
+
+def _attention_records(context: GraphContext, rows: Sequence[FrontierRows]) -> dict[str, Any]:
+    """Return the fields of a `Ponder` for `get_attention=True`."""
+    records: dict[str, Any] = {"attention": AttentionRecord(context.layout, context.weights)}
+    if context.cross_layout is not None:
+        records["cross_attention"] = AttentionRecord(context.cross_layout, context.cross_weights)
+    found = [(step.nodes, step.probability) for step in rows if step.probability is not None]
+    if found:
+        missing = found[0][1].new_full((context.num_dst,), torch.nan)
+        records["halting"] = torch.stack([missing.index_copy(0, *step) for step in found])
+    return records

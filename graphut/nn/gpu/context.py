@@ -1,0 +1,72 @@
+"""Keys and values of a graph whose number of active nodes only the device knows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.context import AttentionContext, GraphContext
+from graphut.nn.transition import PositionwiseTransition, Transition
+
+
+class DeviceContext(GraphContext):
+    """A `GraphContext` for a frontier that ends with rows of no node, as in `DeviceRows`.
+
+    These rows have the id `N_src`. The table of keys and values has a row for them, which no edge
+    names. Layers with hooks, sampled blocks, edge biases and edge features are not supported.
+    """
+
+    count: Tensor | None = None  # number of active nodes in the frontier
+
+    @classmethod
+    def of(cls, context: AttentionContext) -> DeviceContext:
+        """Return a context of the same edges, which continues the same record."""
+        assert isinstance(context, GraphContext)
+        own = cls(context.layout, context.cross_layout, context.encoded)
+        own.work = context.work
+        return own
+
+    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Return self-attention of packed rows over their in-neighbours."""
+        assert self.key_value is not None
+        self.work.attended.append((self.layout, self.frontier))
+        return layer.attend(
+            self.layout,
+            rows,
+            self.key_value[: self.num_src],
+            frontier=self.frontier,
+            count=self.count,
+            value_shift=self.value_shift,
+        )[0]
+
+    def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
+        """Return attention of packed rows over the encoder's output."""
+        assert self.cross_layout is not None and self.encoded is not None
+        self.work.cross_attended.append((self.cross_layout, self.frontier))
+        key_value = self.encoded.key_value(layer)
+        return layer.attend(
+            self.cross_layout, rows, key_value, frontier=self.frontier, count=self.count
+        )[0]
+
+    def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
+        """Return the transition of packed rows; it may read neighbouring tokens."""
+        if isinstance(transition, PositionwiseTransition):
+            return transition(self.layout, rows)
+        assert self.frontier is not None
+        if self.combined is None:
+            self.combined = rows.new_zeros(self.num_dst + 1, rows.shape[1])
+        self.combined = self.combined.index_copy(0, self.frontier, rows)
+        nodes = existing(self.frontier, self.num_dst)
+        return transition(self.layout, self.combined[: self.num_dst], frontier=nodes)
+
+
+def existing(nodes: Tensor, size: int) -> Tensor:
+    """Map ids of no node to valid ids below `size`, spread out to avoid contention.
+
+    Examples
+    --------
+    >>> existing(torch.tensor([2, 4, 9, 9]), 5)
+    tensor([2, 4, 2, 3])
+    """
+    return torch.where(nodes < size, nodes, torch.arange(len(nodes), device=nodes.device))

@@ -1,0 +1,60 @@
+"""Steps that are called as modules, for hooks and for gradient checkpointing."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from graphut.nn.context import GraphContext
+from graphut.nn.step import UniversalTransformerStep
+
+
+class HookedStep:
+    """A step that the adaptive loop calls as a module, so that all its hooks run.
+
+    The context holds states instead of keys and values, and each call projects all of them. With
+    `checkpointed`, only the states are kept for the backward pass, which calls the step again.
+    """
+
+    has_linear_projection = False
+    is_hooked = True
+
+    def __init__(self, step: UniversalTransformerStep, *, checkpointed: bool) -> None:
+        self.step = step
+        self.readout = step.readout
+        self.norm = step.norm
+        self.checkpointed = checkpointed
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Return the states, which the call projects."""
+        return rows
+
+    def value_shift(self, signal: Tensor) -> None:
+        """Return None, since hooks may change the effect of a signal."""
+
+    def update(self, rows: Tensor, context: GraphContext) -> Tensor:
+        """Return the new states of the frontier by a call of the step."""
+        states = context.key_value
+        assert states is not None
+        context.work.projections[-1] = (context.num_src, None)
+        if not self.checkpointed:
+            return self._call(context, states)
+        # The second call needs the context of the first. The copy must not see the results of later
+        # steps, because they would refer to the autograd graph that refers to them.
+        before = context.branch()
+
+        def call(states: Tensor) -> tuple[Tensor, GraphContext]:
+            own = before.branch()
+            return self._call(own, states), own
+
+        out, after = checkpoint(call, states, use_reentrant=False)
+        context.join(after)
+        return out
+
+    def _call(self, context: GraphContext, states: Tensor) -> Tensor:
+        self.step.loop_context = context
+        try:
+            out: Tensor = self.step(context.layout, states, frontier=context.frontier)
+        finally:
+            self.step.loop_context = None
+        return out

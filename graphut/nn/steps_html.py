@@ -1,0 +1,35 @@
+"""Tokens shaded by their number of steps, for notebooks and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+_MAX_TOKENS = 500  # in a row
+_BLUE = (0, 114, 178)  # as in `graphut.plotting.figure`
+
+
+def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int]]]) -> str:
+    """Return named rows of tokens as HTML; each token is shaded by its number of steps.
+
+    Examples
+    --------
+    >>> html = steps_html({"output": (["<b>", "c"], [1, 3])})
+    >>> "&lt;b&gt;<sub>1</sub>" in html, "c<sub>3</sub>" in html
+    (True, True)
+    """
+    most = max((max(steps, default=1) for _, steps in rows.values()), default=1)
+    lines = []
+    for name, (tokens, steps) in rows.items():
+        pairs = zip(tokens[:_MAX_TOKENS], steps[:_MAX_TOKENS], strict=True)
+        cells = " ".join(_cell(str(token), step, most) for token, step in pairs)
+        more = f" and {len(steps) - _MAX_TOKENS} more" if len(steps) > _MAX_TOKENS else ""
+        lines.append(f"<div><b>{escape(name)}</b> {cells}{more}</div>")
+    return "".join(lines)
+
+
+def _cell(token: str, step: int, most: int) -> str:
+    share = 0.6 * step / most  # light enough for black letters
+    red, green, blue = (round(255 - share * (255 - channel)) for channel in _BLUE)
+    style = f"background: rgb({red}, {green}, {blue}); color: black; padding: 0 3px"
+    return f'<span style="{style}" title="{step} steps">{escape(token)}<sub>{step}</sub></span>'
