@@ -18,7 +18,7 @@ from graphut.models.outputs import GraphOutput
 from graphut.models.recurrence import make_attention, make_recurrence
 from graphut.nn import ConvAsAttention, InputNoise, MessageAggregation, Quantized
 from graphut.nn.checks import check_feat, check_same_nodes
-from graphut.nn.edge_index import from_edge_index
+from graphut.nn.conv_adapters import from_edge_index
 
 
 class UniversalGraphTransformer(AdaptiveModel):

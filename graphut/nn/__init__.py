@@ -1,11 +1,13 @@
 """Graph layers: attention, transitions, halting, and the adaptive recurrence."""
 
+import warnings
+from typing import Any
+
+from graphut.nn import conv_adapters
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.attention_record import AttentionRecord
-from graphut.nn.conv_adapters import ConvAsAttention, EdgeIndexLayer, LayerAsConv, OutputOnly
+from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
 from graphut.nn.dgl_layers import DotGATConv
-from graphut.nn.edge_index import from_edge_index
-from graphut.nn.encodings import laplacian_encoding, random_walk_encoding
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import InputNoise
@@ -42,7 +44,6 @@ __all__ = [
     "CopyGate",
     "Decision",
     "DotGATConv",
-    "EdgeIndexLayer",
     "EventDriven",
     "FixedDepth",
     "Global",
@@ -53,7 +54,6 @@ __all__ = [
     "LearnedSignal",
     "MessageAggregation",
     "MultiHeadAttention",
-    "OutputOnly",
     "Ponder",
     "PonderNet",
     "PositionwiseTransition",
@@ -69,7 +69,18 @@ __all__ = [
     "dense_event_driven",
     "dense_recurrence",
     "from_edge_index",
-    "laplacian_encoding",
     "parse_rule",
-    "random_walk_encoding",
 ]
+
+_FORMER_NAMES = {
+    "OutputOnly": LayerAsConv,
+    "EdgeIndexLayer": conv_adapters.EdgeIndexLayer,
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class for a former name (PEP 562)."""
+    if name not in _FORMER_NAMES:
+        raise AttributeError(f"module 'graphut.nn' has no attribute {name!r}")
+    warnings.warn(f"{name} is now LayerAsConv", DeprecationWarning, stacklevel=2)
+    return _FORMER_NAMES[name]

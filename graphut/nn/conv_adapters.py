@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.attention import EdgeLayout, as_layout
+from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.transforms import outside_autocast
 from graphut.nn.checks import first_weight
-from graphut.nn.edge_index import layout_for
 from graphut.nn.ponder import Ponder
 
 
 class LayerAsConv(nn.Module):
-    """Adapter that lets a layer be called like a convolution of DGL or of PyG.
+    """Adapter that lets a layer be called like a convolution of DGL or PyG.
 
-    DGL's convolutions are called with `(graph, x)`, PyG's with `(x, edge_index)` or
-    `(x, edge_index, edge_attr)`. The adapter accepts each of these calls. It returns the output
-    without the ponder record, as `dgl.nn.Sequential` and `torch_geometric.nn.Sequential` need it.
+    It accepts the arguments of DGL, `(graph, x)`, and of PyG, `(x, edge_index)` or
+    `(x, edge_index, edge_attr)`. It returns the output without the ponder record, as
+    `dgl.nn.Sequential` and `torch_geometric.nn.Sequential` need it.
 
-    An `edge_index` is sorted at every call. If the edges stay the same, make a layout once with
-    `from_edge_index` and pass it in the place of a graph.
+    An `edge_index` is sorted in every call. If the edges do not change, create a layout once with
+    `from_edge_index` and pass it as the graph.
 
     Parameters
     ----------
     layer : Module
         `MultiHeadAttention`, `UniversalTransformerStep`, `AdaptiveRecurrence`, or another module
-        that takes a graph and features.
+        that is called with a graph and features.
 
     Attributes
     ----------
     ponder : Ponder or None
-        Record of the last call of an `AdaptiveRecurrence`, with its cost. Copies and saved files of
-        the module do not contain it.
+        The record of the last call of an `AdaptiveRecurrence`. It is not copied or saved with the
+        module.
 
     Examples
     --------
@@ -54,6 +52,7 @@ class LayerAsConv(nn.Module):
     """
 
     ponder: Ponder | None
+    _returns_ponder = False
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -61,112 +60,150 @@ class LayerAsConv(nn.Module):
         self.ponder = None
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Call the layer and return its output without the ponder record.
+        """Call the layer.
 
         Parameters
         ----------
         *args
-            `graph, x` as in DGL, or `x, edge_index` or `x, edge_index, edge_attr` as in PyG. `x` is
-            `(N, F)`, or a pair with the features of sources and of destinations. `edge_attr`,
-            `(E, edge_dim)`, is for a layer with `edge_dim`.
+            `graph, x`, or `x, edge_index`, or `x, edge_index, edge_attr`. `x` is `(N, F)`, or a
+            pair with the features of sources and destinations. `edge_attr` is `(E, edge_dim)`.
         **options
-            With an `edge_index`: `batch`, `(N,)`, the graph of a batch to which each node belongs.
-            All other options are passed on to the layer, such as `edge_bias=` and
-            `get_attention=`.
+            With an `edge_index`, `batch` is `(N,)`, the graph of each node. Other options, such as
+            `edge_bias` and `get_attention`, are passed to the layer.
 
         Returns
         -------
         Tensor
-            The output, or a tuple of the output and the further results that the options ask for.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `x` and `edge_index` do not fit together, or the layer refuses the call.
+            The output, or a tuple of the output and the results that the options ask for.
         """
-        found = self._call(*args, **options)
+        pyg = bool(args) and isinstance(
+            args[0][0] if isinstance(args[0], tuple) else args[0], Tensor
+        )
+        if pyg or "edge_index" in options:
+            found = self._call_as_pyg(*args, **options)
+        else:
+            found = self.layer(*args, **options)
         if not (isinstance(found, tuple) and isinstance(found[1], Ponder)):
             return found
         out, self.ponder, *others = found
+        if self._returns_ponder:
+            return found
         return (out, *others) if others else out
 
-    def _call(self, *args: Any, **options: Any) -> Any:
-        features_first = bool(args) and (
-            isinstance(args[0], Tensor)
-            or (isinstance(args[0], tuple) and isinstance(args[0][0], Tensor))
-        )
-        if not (features_first or "edge_index" in options):
-            return self.layer(*args, **options)
-        layout, x, options = _as_in_pyg(*args, **options)
-        return self.layer(layout, x, **options)
+    def _call_as_pyg(
+        self,
+        x: Tensor | tuple[Tensor, Tensor],
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        *,
+        batch: Tensor | None = None,
+        **options: Any,
+    ) -> Any:
+        for rows in x if isinstance(x, tuple) else (x,):
+            if rows.dim() != 2:
+                raise ValueError(
+                    f"x must be (N, F), one row for each node, got shape {tuple(rows.shape)}"
+                )
+        if edge_attr is not None:
+            options["edge_feat"] = edge_attr
+        num_nodes = (len(x[0]), len(x[1])) if isinstance(x, tuple) else len(x)
+        return self.layer(from_edge_index(edge_index, num_nodes, batch=batch), x, **options)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the ponder record, which belongs to one call."""
         return {**self.__dict__, "ponder": None}
 
 
-def _as_in_pyg(
-    x: Tensor | tuple[Tensor, Tensor],
-    edge_index: Tensor,
-    edge_attr: Tensor | None = None,
-    *,
-    batch: Tensor | None = None,
-    **options: Any,
-) -> tuple[EdgeLayout, Tensor | tuple[Tensor, Tensor], dict[str, Any]]:
-    """Return layout, features and options of a call with the arguments of a PyG convolution."""
-    if edge_attr is not None:
-        options["edge_feat"] = edge_attr
-    return layout_for(x, edge_index, batch), x, options
-
-
-class OutputOnly(LayerAsConv):
-    """Old name of `LayerAsConv`."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        warnings.warn("OutputOnly is now LayerAsConv", DeprecationWarning, stacklevel=2)
-        super().__init__(layer)
-
-
 class EdgeIndexLayer(LayerAsConv):
-    """Old form of `LayerAsConv` that returns the ponder record too."""
+    """Former version of `LayerAsConv`, which returns the ponder record too."""
 
-    def __init__(self, layer: nn.Module) -> None:
-        warnings.warn(
-            "EdgeIndexLayer is now LayerAsConv, which keeps the ponder record as `.ponder`",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        super().__init__(layer)
+    _returns_ponder = True
 
-    def forward(self, *args: Any, **options: Any) -> Any:
-        """Call the layer and return all that it returns."""
-        return self._call(*args, **options)
+
+def from_edge_index(
+    edge_index: Tensor, num_nodes: int | tuple[int, int], *, batch: Tensor | None = None
+) -> EdgeLayout:
+    """Return the edge layout of an `edge_index` of PyG.
+
+    Node `edge_index[1, e]` attends to node `edge_index[0, e]`. No self-loops are added; use
+    `torch_geometric.utils.add_self_loops` for that.
+
+    Parameters
+    ----------
+    edge_index : Tensor
+        `(2, E)` int64. Arguments with a row for each edge, such as `edge_bias`, have the same
+        order.
+    num_nodes : int or pair of int
+        Number of nodes, or the numbers of sources and of targets of a bipartite graph.
+    batch : Tensor, optional
+        `(num_nodes,)`, the graph of each node, sorted, as PyG's loaders return it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `edge_index` is not `(2, E)` int64 or refers to a missing node, or if `batch` does not
+        fit.
+
+    Examples
+    --------
+    >>> layout = from_edge_index(torch.tensor([[0, 1, 2], [1, 1, 0]]), num_nodes=3)
+    >>> layout.in_degrees
+    tensor([1, 2, 0])
+    """
+    num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+    _check_edge_index(edge_index, num_src, num_dst)
+    lengths = None
+    if batch is not None:
+        if isinstance(num_nodes, tuple):
+            raise ValueError("batch must be omitted for a bipartite graph")
+        if batch.shape != (num_nodes,) or bool((batch[1:] < batch[:-1]).any()):
+            raise ValueError(
+                f"batch must be sorted and have one entry for each of the {num_nodes} nodes, "
+                f"got shape {tuple(batch.shape)}"
+            )
+        lengths = torch.bincount(batch)
+    ends, sizes = edge_index.unbind(), {"num_src": num_src, "num_dst": num_dst}
+    return layout_from_edges(*ends, **sizes, src_lengths=lengths, dst_lengths=lengths)
+
+
+def _check_edge_index(edge_index: Tensor, num_src: int, num_dst: int) -> None:
+    if not isinstance(edge_index, Tensor) or edge_index.dtype != torch.int64:
+        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise TypeError(f"edge_index must be an int64 tensor, got {kind}")
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ValueError(f"edge_index must be (2, E), got shape {tuple(edge_index.shape)}")
+    for side, ids, rows in (("source", edge_index[0], num_src), ("target", edge_index[1], num_dst)):
+        outside = (ids < 0) | (ids >= rows)
+        if bool(outside.any()):
+            raise ValueError(
+                f"edge_index refers to {side} node {int(ids[outside][0])}, but x has only "
+                f"{rows} row{'' if rows == 1 else 's'}"
+            )
 
 
 class ConvAsAttention(nn.Module):
     """Adapter that lets a convolution of DGL or PyG replace attention in a step.
 
-    With it, a graph network made of such a convolution gives each node its own number of steps.
-
-    The convolution is called for the active nodes only. Its result for a node may therefore depend
-    on nothing but the node's features, its in-edges and their sources. This holds for `GATConv`,
-    `GINConv` and `SAGEConv`, for example.
+    A graph network made of such a convolution then has its own number of steps for each node. The
+    convolution is called for the active nodes only. So its result for a node must depend only on
+    the features of the node, its in-edges and their sources, as with `GATConv`, `GINConv` and
+    `SAGEConv`.
 
     Parameters
     ----------
     conv : Module
-        The convolution. A layer of DGL is called with a block and a pair of features, those of
-        sources and of destinations; a layer of PyG with such a pair and an `edge_index`. It returns
+        The convolution. A layer of DGL is called with a block and a pair of features, of sources
+        and of destinations; a layer of PyG with such a pair and an `edge_index`. It must return
         `(N_dst, feats)`, or `(N_dst, H, D)` with `feats = H * D`. In-edges are ordered by source,
-        which matters for `SAGEConv` with an LSTM only.
+        which matters only for `SAGEConv` with an LSTM.
     feats : int
         Features of a node.
 
     Raises
     ------
     ValueError
-        If the result for a node would depend on which nodes are active: DGL's `GraphConv` divides
-        by the out-degrees of sources by default, and PyG's `GATConv` adds self-loops. Also if a
+        If the result for a node would depend on other active nodes, as with DGL's `GraphConv`,
+        which divides by out-degrees by default, or PyG's `GATConv`, which adds self-loops; or if a
         layer of PyG does not accept a pair of features, such as `GCNConv`.
 
     Examples
@@ -182,7 +219,7 @@ class ConvAsAttention(nn.Module):
     torch.Size([5, 8])
     """
 
-    key_value = None  # this layer has no projection
+    key_value = None  # there is no projection
     key_value_flops = 0
 
     def __init__(self, conv: nn.Module, feats: int) -> None:
@@ -197,7 +234,7 @@ class ConvAsAttention(nn.Module):
         self.in_feats, self.out_feats = (feats, feats), feats
 
     def reset_parameters(self) -> None:
-        """Draw new parameters in each part that can do so."""
+        """Draw new parameters in each part that has `reset_parameters`."""
         for part in reversed([*self.conv.modules()]):  # inner layers first
             if callable(reset := getattr(part, "reset_parameters", None)):
                 reset()
@@ -221,7 +258,7 @@ class ConvAsAttention(nn.Module):
         return False
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> None:
-        """Return None: the convolution receives the features as one tensor."""
+        """Return None: the convolution needs the features as one tensor."""
 
     def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
         """Call the convolution on a graph; the options are those of `attend`."""
@@ -240,12 +277,9 @@ class ConvAsAttention(nn.Module):
         frontier: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Call the convolution for the destination rows `(A, feats)` of all or of active nodes.
+        """Call the convolution for destination rows `(A, feats)`, all or those of the frontier.
 
-        Raises
-        ------
-        ValueError
-            If another option is given, such as `edge_bias`: the convolution has no such input.
+        Other options, such as `edge_bias`, raise `ValueError`, because convolutions lack them.
         """
         asked = [name for name, value in others.items() if value is not None and value is not False]
         if asked:
@@ -274,15 +308,13 @@ def _check_pyg_layer(layer: nn.Module) -> None:
     feat = inspect.signature(layer.forward).parameters.get("x")
     if feat is not None and feat.annotation is Tensor:
         raise ValueError(
-            f"{name} takes one tensor of features, but in a step the destinations are a part of "
-            "the sources: use a layer that takes a pair (sources, destinations), such as SAGEConv, "
-            "GINConv or GATConv"
+            f"{name} takes one tensor of features, but a step needs a layer that takes a pair "
+            "(sources, destinations), such as SAGEConv, GINConv or GATConv"
         )
     if getattr(layer, "add_self_loops", False):
         raise ValueError(
-            f"{name} adds self-loops by node number, but in a step nodes have other numbers: give "
-            "it add_self_loops=False, and add them to the graph "
-            "(torch_geometric.utils.add_self_loops)"
+            f"{name} adds self-loops by node number, but a step renumbers nodes: give it "
+            "add_self_loops=False, and use torch_geometric.utils.add_self_loops on the graph"
         )
 
 
@@ -291,15 +323,14 @@ def _check_dgl_layers(conv: nn.Module) -> None:
         if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
             raise ValueError(
                 f"GraphConv with norm={part._norm!r} divides by the out-degrees of sources, which "
-                "depend on the nodes that are active: give it norm='right' or norm='none'"
+                "depend on the active nodes: give it norm='right' or norm='none'"
             )
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the in-edges of all or of active nodes, `(2, E)`, and the ids of their sources.
+    """Return the in-edges of the frontier, renumbered, `(2, E)`, and the ids of their sources.
 
-    The edges refer to positions among these sources and among the active nodes. There is at least
-    one source, since gradients of DGL's maximum need one.
+    There is at least one source, because the gradient of DGL's maximum needs one.
     """
     row, source, _ = layout.in_edges(frontier)
     sources, place = source.unique(return_inverse=True)

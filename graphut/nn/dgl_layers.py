@@ -20,24 +20,21 @@ class DotGATConv(nn.Module):
         h_i^{(l+1)} = \sum_{j \in E(i)} a_{ij} W h_j, \qquad
         a_{ij} = \mathrm{softmax}_{j \in E(i)} \frac{W h_i \cdot W h_j}{\sqrt{d}}
 
-    for each head. The formula is that of `dgl.nn.DotGatConv`, whose parameters can be loaded.
+    for each head. This is the formula of `dgl.nn.DotGatConv`, and its parameters can be loaded.
     Residual, bias, activation, dropout and edge weights work as in `dgl.nn.GATConv`.
 
     Parameters
     ----------
     in_feats : int or pair of int
-        Features of a node. A pair gives sources and destinations a linear map each.
-    out_feats : int
-        Features of a head, `D`.
-    num_heads : int
-        Number of heads, `H`.
+        Features of a node. With a pair, sources and destinations have separate linear maps.
+    out_feats, num_heads : int
+        Features of a head, `D`, and number of heads, `H`.
     feat_drop, attn_drop : float
         Dropout probabilities of features and of attention weights.
     negative_slope : float
-        Ignored, since dot products have no LeakyReLU. The argument keeps the order of arguments in
-        `GATConv`.
+        Ignored: dot products have no LeakyReLU.
     residual : bool
-        Add the destination's features, projected to `H * D` features if necessary.
+        Add the features of the destination, projected to `H * D` features if necessary.
     activation : callable, optional
         Applied to the result.
     allow_zero_in_degree : bool
@@ -46,8 +43,8 @@ class DotGATConv(nn.Module):
     bias : bool
         Add a learned bias.
     share_projection : bool
-        Use the same linear map for keys and values, and for queries too if `in_feats` is an int. If
-        False, queries, keys and values have separate maps, as in `MultiHeadAttention`.
+        Use one linear map for keys and values, and for queries if `in_feats` is an int. If False,
+        queries, keys and values have separate maps, as in `MultiHeadAttention`.
     backend : str
         See `graphut.attention.edge_attention`.
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.nn.attention import edge_feature_options
-from graphut.nn.edge_index import from_edge_index
+from graphut.nn.conv_adapters import from_edge_index
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch
@@ -21,9 +21,9 @@ with warnings.catch_warnings():
 class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
     """PyG's `TransformerConv` on graphut's kernels, with the same arguments and parameters.
 
-    From "Masked Label Prediction" (arXiv 2009.03509). PyG's own message passing is used if the
-    messages of single edges are needed: for explanations, hooks on messages, aggregations other
-    than sums, and `SparseTensor`.
+    From "Masked Label Prediction" (arXiv 2009.03509). PyG's own message passing is used where the
+    message of each edge is needed: for explanations, hooks on messages, aggregations other than
+    sums, and `SparseTensor`.
 
     Parameters
     ----------
@@ -48,29 +48,10 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
     ) -> Any:
-        """Attend over the edges of a graph.
+        """Attend over the edges of a graph; see `torch_geometric.nn.TransformerConv`.
 
-        Parameters
-        ----------
-        x : Tensor or pair of Tensor
-            `(N, in_channels)`, or a pair with the features of sources and of targets.
-        edge_index : Tensor or SparseTensor
-            `(2, E)`, or the transposed adjacency matrix.
-        edge_attr : Tensor, optional
-            `(E, edge_dim)`. The default is the values of a sparse matrix, if they are vectors.
-        return_attention_weights : bool, optional
-            If not None, also return the edges and their weights, `(E, heads)`, as PyG does.
-
-        Returns
-        -------
-        Tensor
-            `(N, heads * out_channels)`, or `(N, out_channels)` with `concat=False`.
-
-        Raises
-        ------
-        ValueError
-            If edge features are given to a layer without `edge_dim`, or missing for a layer with
-            it.
+        Raise `ValueError` if edge features are given to a layer without `edge_dim`, or missing for
+        a layer with it.
         """
         self._returns_weights = isinstance(return_attention_weights, bool)
         return super().forward(x, edge_index, edge_attr, return_attention_weights)
