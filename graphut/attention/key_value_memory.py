@@ -1,8 +1,8 @@
-"""Keys and values that are written in place while attention reads them, with exact gradients.
+"""A table of keys and values that is written in place, with exact gradients.
 
-Autograd would copy the table at every write. Here a write keeps the rows that it replaces, and the
-backward pass takes the writes back one by one: memory grows with the rows that were written, not
-with steps times nodes. The gradient of the table is summed in place as well.
+Autograd would copy the table in every write. Here a write saves the rows that it replaces, and the
+backward pass restores them one write after the other. Memory grows with the number of written rows,
+not with steps times nodes. The gradient of the table is accumulated in place too.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from graphut.attention.layout import EdgeLayout
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.transforms import in_transform
 
-_KERNELS = "attention that reads keys and values in place"
+_KERNELS = "attention that reads keys and values in place"  # for an error message
 
 
 class KeyValueMemory:
-    """A table of keys and values, read by a backend's kernels between one write and the next."""
+    """A table of keys and values, with the methods `write` and `attend`."""
 
     def __init__(self, heads: int, kernels: InPlaceKernels) -> None:
         self.heads = heads
         self._table = _Table(kernels)
-        # A tensor without entries, which each write and read takes from the one before it, so that
-        # autograd goes through them in reverse order.
+        # An empty tensor that is passed from each write or read to the next, so that the backward
+        # pass visits them in reverse order.
         self._chain = torch.empty(0)
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace the keys and values of `nodes`, `(A,)`, or of all, by `rows`, `(A, 2 H D)`.
+        """Replace the keys and values of `nodes`, `(A,)`, or of all nodes, by `(A, 2 H D)` rows.
 
-        Rows of all nodes become the table: the caller is not to use them for anything else.
+        Rows of all nodes become the table, so the caller must not use them again.
         """
         recorded = self._chain.requires_grad
         tracked = torch.is_grad_enabled() and rows.requires_grad
@@ -45,8 +45,8 @@ class KeyValueMemory:
         if not (tracked or recorded):
             self._table.write(nodes, rows)
             return
-        # The backward pass of an earlier read asks for the replaced rows, even if the new rows have
-        # no gradient.
+        # The backward pass of earlier reads needs the replaced rows, even if the new rows have no
+        # gradient.
         with torch.enable_grad():
             self._chain = _Write.apply(  # type: ignore[no-untyped-call]
                 self._chain, rows if tracked else rows.detach(), nodes, self._table
@@ -57,10 +57,7 @@ class KeyValueMemory:
     ) -> Tensor:
         """Return attention `(A, H, D)` of the query rows of a frontier over the table.
 
-        Raises
-        ------
-        TypeError
-            If the query has another dtype than the table: the kernels read raw memory.
+        Raise `TypeError` if the dtypes differ, because the kernels read raw memory.
         """
         key, value = self._table.key_value()
         check_dtypes(query, key, value)
@@ -76,7 +73,7 @@ class KeyValueMemory:
 
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
-    """Return a memory, if the backend of such calls reads it in place; `like` has their dtype."""
+    """Return a memory if the backend for features like `like` supports it, else None."""
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return None
     kernels = choose(backend, empty_call(layout, heads, like)).in_place
@@ -84,7 +81,7 @@ def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> Ke
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return a call without rows to choose a backend for; `like` has the features' dtype."""
+    """Return a call without rows, with the dtype and device of `like`, to choose a backend."""
     device = like.device.type
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else like.dtype
@@ -93,10 +90,9 @@ def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
 
 
 class _Table:
-    """The rows, what each write replaced, and the gradients of what was read.
+    """The rows of the table, the rows that each write replaced, and the gradients.
 
-    A write keeps the rows that it replaced. So a backward pass, which goes from the last read to
-    the first, can bring the table back to the state that each read saw.
+    With the replaced rows, the backward pass brings the table back to the state that each read saw.
     """
 
     def __init__(self, kernels: InPlaceKernels) -> None:
@@ -105,7 +101,7 @@ class _Table:
         self.written = 0  # writes that are in the table now
         self._replaced: list[tuple[Tensor | None, Tensor | None]] = []  # by write
         self._grads: Tensor | None = None
-        self._grads_of = -1  # the backward pass that they belong to
+        self._grads_of = -1  # id of the backward pass that they belong to
 
     def key_value(self) -> tuple[Tensor, Tensor]:
         assert self.rows is not None
@@ -113,7 +109,7 @@ class _Table:
         return key, value
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace rows for good, where no backward pass will ask for them."""
+        """Replace rows that no backward pass needs."""
         if nodes is None:
             self.rows = rows
         else:
@@ -121,13 +117,13 @@ class _Table:
             self.rows.index_copy_(0, nodes, rows)
 
     def write_and_record(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace rows, and keep those that they replace."""
+        """Replace rows, and save the replaced ones."""
         self._replaced.append((nodes, rows))
         self._swap(self.written)
         self.written += 1
 
     def restore(self, written: int) -> None:
-        """Bring the table to the state after so many writes."""
+        """Bring the table to its state after `written` writes."""
         while self.written > written:
             self.written -= 1
             self._swap(self.written)
@@ -136,7 +132,7 @@ class _Table:
             self.written += 1
 
     def _swap(self, write: int) -> None:
-        """Swap the rows of a write with those that it replaced: do it, or take it back."""
+        """Exchange the written rows with the saved ones; calling it twice restores the table."""
         nodes, rows = self._replaced[write]
         if nodes is None:
             self._replaced[write], self.rows = (None, self.rows), rows
@@ -146,9 +142,9 @@ class _Table:
         self.rows.index_copy_(0, nodes, rows)
 
     def open_grads(self) -> Tensor:
-        """Return the table that the reads of a backward pass add their gradients to.
+        """Return the gradients that the reads of a backward pass add to.
 
-        Each pass begins with zeros: one before it may have ended half-way.
+        Each pass begins with zeros, because an earlier one may have been interrupted.
         """
         assert self.rows is not None
         this_pass = torch._C._current_graph_task_id()
@@ -158,7 +154,7 @@ class _Table:
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of a write's rows, and set them to zero for the write before."""
+        """Return the gradients of the rows of a write, and zero them for earlier writes."""
         grads = self.open_grads()
         assert self.rows is not None
         if nodes is None:
@@ -191,7 +187,7 @@ class _Read(torch.autograd.Function):
         ctx: Any, chain: Tensor, query: Tensor, call: AttentionCall, table: _Table
     ) -> tuple[Tensor, Tensor]:
         out, softmax = table.kernels.forward(call)
-        # Without the query's history, which would keep the whole graph alive.
+        # A query with history would keep the autograd graph alive.
         ctx.call, ctx.table, ctx.written = replace(call, query=query.detach()), table, table.written
         ctx.save_for_backward(out, softmax, chain, query)
         return out, chain.clone()

@@ -18,8 +18,8 @@ from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.nn.checks import check_feat, check_one_feat
 
-# Number of in-edges at which `scale_by_degree` has no effect at first: the mean for causal
-# attention in sentences of up to 40 tokens.
+# In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
+# sentences of up to 40 tokens.
 USUAL_DEGREE = 20
 
 Feat = Tensor | tuple[Tensor, Tensor]
@@ -38,12 +38,11 @@ class MultiHeadAttention(nn.Module):
     Parameters
     ----------
     in_feats : int or pair of int
-        Features of a node; `(source, destination)` if they differ.
+        Features of a node, or `(source, destination)`.
     num_heads : int
         Number of heads.
     head_feats : int, optional
-        Features of a head. The default is the number of destination features divided by
-        `num_heads`.
+        Features of a head. The default is the number of destination features over `num_heads`.
     out_feats : int, optional
         Features of the result. The default is the number of destination features.
     attn_drop : float
@@ -51,24 +50,24 @@ class MultiHeadAttention(nn.Module):
     allow_zero_in_degree : bool
         Let the heads of a node without in-edges be zero, instead of raising an error.
     scale_by_degree : bool
-        Multiply the scores of destination :math:`i` by :math:`s_h \log(1 + |E(i)|)`, with a learned
-        scalar :math:`s_h` for each head. Softmax over many in-edges then stays as sharp as over few
-        (arXiv 2202.12172, arXiv 2501.19399). The factor is initialized to 1 at 20 in-edges.
+        Multiply the scores of destination :math:`i` by :math:`s_h \log(1 + |E(i)|)` with a learned
+        :math:`s_h` for each head, so that softmax over many in-edges is as sharp as over few (arXiv
+        2202.12172, arXiv 2501.19399). The factor is initialized to 1 at 20 in-edges.
     symmetric_init : bool
-        Initialize the key projection as a copy of the query projection, so that nodes first attend
-        to similar nodes (arXiv 2502.10927).
+        Initialize the key projection with the query projection, so that nodes first attend to
+        similar nodes (arXiv 2502.10927).
     edge_dim : int, optional
-        Features of an edge, passed as `edge_feat` in each call. A learned linear map of them is
-        added to keys and values (arXiv 2009.03509, section 3.1).
+        Features of an edge, `edge_feat` in each call. A learned linear map of them is added to keys
+        and values (arXiv 2009.03509, section 3.1).
     bias : bool
-        Use biases in the projections of queries, keys, values and results.
+        Use biases in all projections except that of edge features.
     geometric : bool
         Replace softmax by geometric attention (arXiv 2110.07732), which attends to the nearest
-        matching node: see ``graphut.attention.geometric``. The scores are
-        :math:`\alpha\, q_i \cdot k_j + \beta\, d_{ij} + \gamma` with learned scalars. The distance
-        term :math:`d_{ij}` is a linear function of :math:`x_i`, one for sources to the left and one
-        for sources to the right. Nodes must be in sentence order, and the sources must be the
-        destinations. The heads of a node whose only in-neighbour is itself are zero.
+        matching node; see ``graphut.attention.geometric``. The scores are
+        :math:`\alpha\, q_i \cdot k_j + \beta\, d_{ij} + \gamma` with learned scalars, where
+        :math:`d_{ij}` is a linear function of :math:`x_i`, one for sources to the left and one for
+        sources to the right. Nodes must be in sentence order, and sources and destinations must be
+        the same. The heads of a node whose only in-neighbour is itself are zero.
     backend : str
         See `graphut.attention.edge_attention`.
 
@@ -76,7 +75,7 @@ class MultiHeadAttention(nn.Module):
     ----------
     linear : bool
         If True, leave out the softmax in training, as a "linear start" (arXiv 1503.08895, section
-        4.2): :math:`o_i` is the mean of the values :math:`v_j` times their scores.
+        4.2): :math:`o_i` is the mean over :math:`j` of :math:`v_j` times its score.
 
     Raises
     ------
@@ -200,7 +199,7 @@ class MultiHeadAttention(nn.Module):
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attend over the edges of a graph.
+        """Return the results of all destinations, or of those in `frontier`.
 
         Parameters
         ----------
@@ -208,15 +207,14 @@ class MultiHeadAttention(nn.Module):
             A homogeneous or bipartite graph, or a block.
         feat : Tensor or pair of Tensor
             `(N, in_feats)`, or `((N_src, F_src), (N_dst, F_dst))`. For a block, a single tensor
-            holds the features of its sources; the first of them are its destinations.
+            holds the features of its sources, which begin with its destinations.
         frontier : Tensor, optional
             `(A,)` sorted ids of the destinations to compute; all by default.
         edge_bias : Tensor, optional
             `(E,)` or `(E, num_heads)`, added to the scores: for example a linear map of edge
-            features, or the logarithm of edge weights. An edge of weight 2 then counts as two
-            edges, and an edge of weight 0 as none.
+            features, or the logarithm of edge weights, which counts an edge of weight 2 twice.
         edge_feat : Tensor, optional
-            `(E, edge_dim)`, edge features, if the layer has an `edge_dim`.
+            `(E, edge_dim)`, edge features, for a layer with `edge_dim`.
         get_attention : bool
             Also return the attention weights.
 
@@ -225,8 +223,8 @@ class MultiHeadAttention(nn.Module):
         Tensor
             `(N_dst, out_feats)` or `(A, out_feats)`
         Tensor
-            With `get_attention`: `(E, num_heads)`, ordered by edge id. Edges into destinations
-            outside of `frontier` have weight zero.
+            With `get_attention`: `(E, num_heads)`, by edge id; zero for edges into destinations
+            outside `frontier`.
 
         Raises
         ------
@@ -296,14 +294,12 @@ class MultiHeadAttention(nn.Module):
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from destination rows `(A, in_feats)` to keys and values from `project`.
+        """Attend from destination rows `(A, in_feats)` to keys and values.
+
+        Return the result, `(A, out_feats)`, and with `get_attention` the weights, else None.
 
         Parameters
         ----------
-        layout : EdgeLayout
-            The edges.
-        rows : Tensor
-            `(A, in_feats)`, features of the destinations in `frontier`, or of all.
         key_value : Tensor or KeyValueMemory
             From `project` or `in_place_key_value`.
         count : Tensor, optional
@@ -311,13 +307,8 @@ class MultiHeadAttention(nn.Module):
             `frontier` are past the last destination.
         value_shift : Tensor, optional
             `(num_heads * head_feats,)`, added to every value.
-        frontier, edge_bias, edge_feat, get_attention
-            See `forward`.
-
-        Returns
-        -------
-        tuple of Tensor and Tensor or None
-            The result, `(A, out_feats)`, and with `get_attention` the weights, `(E, num_heads)`.
+        layout, rows, frontier, edge_bias, edge_feat, get_attention
+            See `forward`; `rows` are the features of the destinations in `frontier`, or of all.
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
@@ -382,8 +373,8 @@ class MultiHeadAttention(nn.Module):
         """Return options with which `edge_attention` computes geometric or linear attention.
 
         With `scale=0` the softmax is over the bias alone. Geometric attention passes the logarithm
-        of its weights as bias. Linear attention passes no bias, which makes all weights equal, and
-        multiplies them by the scores.
+        of its weights as bias. Linear attention passes no bias, and multiplies the equal weights by
+        the scores.
         """
         wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
         query, key = query.to(wide), key.to(wide)
@@ -416,8 +407,8 @@ def edge_feature_options(
 ) -> dict[str, Tensor]:
     """Return the options of `edge_attention` for edge features that `layer` maps to keys.
 
-    If `layer` is a plain linear map of this `kind` without bias, its weight is passed on, and
-    `edge_attention` need not store the mapped features of all edges.
+    For a plain linear map without bias its weight is passed, so that `edge_attention` need not
+    store the mapped features of all edges.
     """
     if (feat is None) != (layer is None):
         raise ValueError(
@@ -442,9 +433,8 @@ def is_hooked(layer: nn.Module) -> bool:
     """Return whether a call of `layer` does more than the `forward` of its class.
 
     The adaptive loop calls the parts of some layers directly. These classes store their `forward`
-    as `plain_forward` too, so that a subclass that overrides `forward` is recognised. Global hooks,
-    as by `register_module_forward_hook`, are ignored: the FLOP counter of torch is one, and would
-    otherwise change the operations that it counts.
+    as `plain_forward` too, so that a subclass with another `forward` is recognised. Global hooks
+    are ignored, because the FLOP counter of torch uses them.
     """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
     kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)

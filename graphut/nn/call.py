@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 from graphut.nn.waking import Start
 
-Graph = DGLGraph | EdgeLayout
+Graph: TypeAlias = "DGLGraph | EdgeLayout"
 
 
 def call_recurrence(
@@ -53,16 +53,14 @@ def call_recurrence(
     _check_nodes(settings.step(1), context.layout, feat, positions)
     context.get_attention = get_attention
     rows: list[FrontierRows] | None = [] if get_attention or get_steps else None
-    checks, halting_frontier = FiniteChecks(), HaltingFrontier
-    if rows is None:
-        checks, halting_frontier = _fast_paths(layer, settings, context, feat)
+    checks, halting_frontier = _fast_paths(layer, settings, context, feat, record=rows is not None)
     checks.check_features(feat)
     loop_settings = settings
     if settings.calls_steps:
         again = settings.checkpoint_steps
         hooked: Any = [HookedStep(step, checkpointed=again) for step in settings.steps]
         loop_settings = replace(settings, steps=hooked)
-    found = run_loop(
+    state = LoopState(
         loop_settings,
         context,
         feat,
@@ -70,10 +68,9 @@ def call_recurrence(
         context.blocks[-1].num_dst if context.blocks else context.num_dst,
         batch=_batch(settings, context, graph_ids),
         checks=checks,
-        halting_frontier=halting_frontier,
         rows=rows,
-        start=start,
     )
+    found = run_loop(state, halting_frontier=halting_frontier, start=start)
     checks.close()
     ponder = _ponder(settings, context, found)
     if get_attention and not context.blocks:
@@ -155,16 +152,16 @@ def _check_nodes(
 
 
 def _fast_paths(
-    layer: nn.Module, settings: LoopSettings, context: GraphContext, feat: Tensor
+    layer: nn.Module, settings: LoopSettings, context: GraphContext, feat: Tensor, *, record: bool
 ) -> tuple[FiniteChecks, Callable[[LoopState], Frontier]]:
-    """Return checks and the frontier of nodes that halt.
+    """Return the checks, and the class of the frontier of nodes that halt.
 
-    If all attention supports it, they do not wait for the GPU. Otherwise, if all attention supports
-    it, keys and values are written in place.
+    If all attention supports it, both avoid waiting for the GPU, or else keys and values are
+    written in place. With `record`, each step must know its rows.
     """
     plain = FiniteChecks(), HaltingFrontier
     by_edge = context.edge_bias is not None or context.edge_feat is not None
-    if is_capturing() or context.blocks or by_edge or settings.calls_steps:
+    if record or is_capturing() or context.blocks or by_edge or settings.calls_steps:
         return plain
     wakes = isinstance(settings.rule, EventDriven)
     if not wakes and all(step.takes_counts(context, feat) for step in settings.steps):

@@ -25,7 +25,7 @@ class HaltingFrontier:
         self.halted = state.settings.halted
         if self.halted == "copied" and state.signals is None:
             self.halted = "frozen"  # the same without a step signal
-        # For each step: nodes that halted, their output, steps, remainder and cost.
+        # For each step: nodes that halted, their steps, output, remainder and cost.
         self._finished: list[tuple[Tensor, ...]] = []
 
     @property
@@ -73,15 +73,14 @@ class HaltingFrontier:
         """Ask the rule which rows halt, and store their outputs."""
         state, rows, decided = self.state, self.rows, self.state.rule_state
         shown = None if state.rows is None else rows.active_states()
-        halts = state.decide(before, after, t, rows.nodes, shown=shown)
+        halts = state.decide(before, after, t, rows.nodes, shown)
         split = rows.advance(after, halts)
         if split.halting_nodes is not None:
-            columns = decided.out, decided.remainder, decided.cost
+            columns = [decided.out, decided.remainder, decided.cost]
             if split.halting_rows is not None:
-                columns = tuple(x.index_select(0, split.halting_rows) for x in columns)
-            out, remainder, cost = columns
+                columns = [column.index_select(0, split.halting_rows) for column in columns]
             steps = torch.full_like(split.halting_nodes, t)
-            self._finished.append((split.halting_nodes, out, steps, remainder, cost))
+            self._finished.append((split.halting_nodes, steps, *columns))
         if rows.num_active:
             decided.keep(split.active_rows)
         elif state.fill_cache:
@@ -103,7 +102,8 @@ class HaltingFrontier:
         row_of = nodes.new_empty(len(self.state.feat) + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
         rows = row_of[: self.state.num_dst]
-        return LoopOutput(*(column.index_select(0, rows) for column in columns))
+        steps, out, remainder, cost = (column.index_select(0, rows) for column in columns)
+        return LoopOutput(out, steps, remainder, cost)
 
 
 class HaltSplit(NamedTuple):
@@ -120,16 +120,8 @@ class ActiveRows:
     Rows of nodes that have just halted are kept for one more step, because their final states are
     projected to keys and values once.
 
-    Parameters
-    ----------
-    feat : Tensor
-        `(N_src, d)`, the first states of all nodes.
-    encodings : Tensor or None
-        `(N_src, d)`, added to the states in every step.
-    num_dst : int
-        Nodes from here on never compute; they count as halted before the first step.
-    noise : Noise
-        The noise of the run.
+    The arguments are the first states of all nodes and their encodings, `(N_src, d)`, and the
+    number of nodes that compute. The other nodes count as halted before the first step.
     """
 
     def __init__(

@@ -99,9 +99,29 @@ class LoopSettings:
 
 
 class LoopState:
-    """Signals, noise, first states and the state of the halting rule, for one call.
+    """All that the steps of one call share.
 
-    The arguments are those of `run_loop`.
+    Parameters
+    ----------
+    settings : LoopSettings
+        The step, the halting rule, and so on.
+    context : AttentionContext
+        The edges, and the keys and values of all nodes.
+    feat : Tensor
+        `(N_src, d)`, the first states.
+    positions : Tensor or None
+        `(N_src,)` or `(N_src, k)`, positions of the nodes.
+    num_dst : int
+        Number of nodes in the result.
+    batch : BatchIndex, optional
+        The graph of each node, for a rule that needs it.
+    checks : FiniteChecks, optional
+        Checks for values that are not finite.
+    rows : list, optional
+        Receives the rows of the frontier in each step.
+    fill_cache : bool
+        Also write the keys and values that later tokens may read after the last step of a token,
+        for the cache of a decoder.
     """
 
     trusts_arguments = False  # whether attention may skip its checks
@@ -114,13 +134,14 @@ class LoopState:
         positions: Tensor | None,
         num_dst: int,
         *,
-        batch: BatchIndex | None,
-        checks: FiniteChecks,
-        rows: list[FrontierRows] | None,
-        fill_cache: bool,
+        batch: BatchIndex | None = None,
+        checks: FiniteChecks | None = None,
+        rows: list[FrontierRows] | None = None,
+        fill_cache: bool = False,
     ) -> None:
         self.settings, self.context, self.num_dst = settings, context, num_dst
-        self.batch, self.checks, self.rows, self.fill_cache = batch, checks, rows, fill_cache
+        self.batch, self.rows, self.fill_cache = batch, rows, fill_cache
+        self.checks = FiniteChecks() if checks is None else checks
         self.noise = draw_noise(settings.noise, settings.state_noise)
         self.signals: Tensor | None = None  # (max_steps, d) step signals
         if settings.step_signal is not None:
@@ -154,24 +175,14 @@ class LoopState:
         after: Tensor,
         t: int,
         nodes: Tensor | None,
-        *,
         shown: Tensor | None,
         active: Tensor | None = None,
     ) -> Tensor:
         """Return which rows halt in step `t`, `(A,)` bool, and record the rows if asked for.
 
-        Parameters
-        ----------
-        before, after : Tensor
-            `(A, d)`, input and output of the step.
-        t : int
-            The step.
-        nodes : Tensor or None
-            `(A,)`, the node of each row; `None` for all nodes.
-        shown : Tensor or None
-            `(A, d)`, the states before the step without signals. Needed only to record the rows.
-        active : Tensor, optional
-            `(A,)` bool, rows that have not halted; all by default.
+        `before` and `after` are input and output of the step, `(A, d)`; `nodes` is the node of each
+        row, `None` for all nodes. `shown`, needed only for the record, are the states before the
+        step without signals. `active` is a mask of rows that have not halted; all by default.
         """
         settings, probability = self.settings, None
         if settings.halting is not None and (

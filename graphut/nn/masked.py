@@ -64,7 +64,7 @@ class MaskedFrontier:
         self.steps = self.steps + self.active
         nodes = None if size == state.feat.shape[0] else torch.arange(size, device=after.device)
         active = None if self.runs_all else self.active
-        halts = state.decide(before, after, t, nodes, shown=shown[:size], active=active)
+        halts = state.decide(before, after, t, nodes, shown[:size], active)
         if self.runs_all:
             return
         self.remainder = torch.where(halts, state.rule_state.remainder, self.remainder)

@@ -18,41 +18,36 @@ from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.checks import check_feat
 
 AGGREGATORS = ("max", "sum")
-BACKENDS = ("auto", "torch", "dgl", "dense")
-# Edges times features from which building a DGL graph of a frontier takes less time than torch.
+BACKENDS = ("auto", "torch", "dgl")
+# Edges times features above which it pays to build a DGL graph of a frontier.
 _LARGE = 1 << 18
 
 
 class MessageAggregation(nn.Module):
-    r"""Aggregate messages of the in-neighbours by maximum and by sum, beside attention if given.
+    r"""Maximum and sum of messages from in-neighbours, added to attention if it is given.
 
     .. math::
         \mathrm{out}_i = \mathrm{Attention}(y)_i
             + W^O \, [\, \max_{j \in E(i)} \mathrm{relu}(W^{max} y_j) \;\Vert\;
             \log(1 + \sum_{j \in E(i)} \mathrm{relu}(W^{sum} y_j)) \,] + b
 
-    Both aggregates are 0 for a node without in-edges. Sums count neighbours, which softmax
-    attention cannot do because it averages; the logarithm keeps sums over many neighbours in
-    range. Adding the output of attention, which has an output map of its own, equals one output
-    map on the concatenation of its heads and the aggregates. Such combined aggregators are those
-    of "Principal Neighbourhood Aggregation" (arXiv 2004.05718).
-
-    The layer takes the place of attention in `UniversalTransformerStep`. It computes the rows of
-    the frontier and reads their in-edges only.
+    Both aggregates are 0 for a node without in-edges. Sums count neighbours, which attention cannot
+    do; the logarithm keeps them in range. Several aggregators are combined as in "Principal
+    Neighbourhood Aggregation" (arXiv 2004.05718). The layer replaces attention in
+    `UniversalTransformerStep`.
 
     Parameters
     ----------
     feats : int
         Features of a node.
     aggregators : sequence of {"max", "sum"}
-        The aggregates to use.
+        The aggregators.
     attention : MultiHeadAttention, optional
-        Attention to add, with `feats` features in and out. Edge biases and edge features are for
-        attention alone.
-    backend : {"auto", "torch", "dgl", "dense"}
-        How edges are reduced. "torch" gathers the messages of all edges. "dgl" uses the kernels of
-        DGL, on CPUs, without second derivatives. "dense" takes `N_dst * N_src * feats` memory and
-        is the reference for tests. "auto" chooses "dgl" for many edges, if it is installed.
+        Attention to add, with `feats` features in and out. Only it uses edge biases and edge
+        features.
+    backend : {"auto", "torch", "dgl"}
+        "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs, without second
+        derivatives. "auto" chooses "dgl" for many edges, if DGL is installed.
 
     Raises
     ------
@@ -100,7 +95,7 @@ class MessageAggregation(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew: Xavier uniform for each map, zero biases."""
+        """Draw new parameters: Xavier uniform for each linear map, zero for biases."""
         for weight in (*self.message.weight.split(self.out_feats), self.output.weight):
             nn.init.xavier_uniform_(weight)
         for layer in (self.message, self.output):
@@ -140,7 +135,7 @@ class MessageAggregation(nn.Module):
         frontier: Tensor | None = None,
         **options: Any,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Aggregate over the edges of a graph.
+        """Return the results of all destinations, or of those in `frontier`.
 
         Parameters
         ----------
@@ -159,12 +154,6 @@ class MessageAggregation(nn.Module):
             `(N_dst, feats)` or `(A, feats)`
         Tensor
             With `get_attention`: the attention weights, `(E, num_heads)`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If features do not fit the graph or the layer, or an option needs attention and there
-            is none.
         """
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
@@ -185,7 +174,7 @@ class MessageAggregation(nn.Module):
     plain_forward = forward  # for `is_hooked`
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Return keys and values of the attention and the messages side by side, `(N_src, W)`."""
+        """Return keys, values and messages, concatenated to `(N_src, W)`."""
         messages = self.message(feat_src).relu()
         if self.attention is None:
             return messages
@@ -196,7 +185,7 @@ class MessageAggregation(nn.Module):
         return False
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> None:
-        """Return None: `project` makes more than keys and values."""
+        """Return None: the table has more than keys and values."""
 
     def attend(
         self,
@@ -209,10 +198,7 @@ class MessageAggregation(nn.Module):
         value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Aggregate for destination rows `(A, feats)` over a table from `project`.
-
-        The options are those of `MultiHeadAttention.attend`.
-        """
+        """Return the results for destination rows `(A, feats)`, as `MultiHeadAttention.attend`."""
         width = self.message.out_features
         messages = self.aggregate(layout, projected[:, -width:], frontier)
         if self.attention is not None:
@@ -225,21 +211,12 @@ class MessageAggregation(nn.Module):
         return messages, None
 
     def aggregate(
-        self,
-        layout: EdgeLayout,
-        messages: Tensor,
-        frontier: Tensor | None = None,
-        backend: str | None = None,
+        self, layout: EdgeLayout, messages: Tensor, frontier: Tensor | None = None
     ) -> Tensor:
         """Return the mapped aggregates `(A, feats)` of messages `(N_src, W)`, without attention."""
+        parts = dict(zip(self.aggregators, messages.split(self.out_feats, 1), strict=True))
         with outside_autocast(messages.device.type):  # sums are float32 or wider
-            parts = messages.split(self.out_feats, 1)
-            reduced = reduce_messages(
-                layout,
-                dict(zip(self.aggregators, parts, strict=True)),
-                frontier,
-                backend or self.backend,
-            )
+            reduced = reduce_messages(layout, parts, frontier, self.backend)
             if "sum" in reduced:
                 reduced["sum"] = reduced["sum"].log1p()
             joined = torch.cat([reduced[name] for name in self.aggregators], 1)
@@ -258,21 +235,8 @@ def reduce_messages(
 ) -> dict[str, Tensor]:
     """Reduce messages over the in-edges of each destination, in float32 or wider.
 
-    Parameters
-    ----------
-    layout : EdgeLayout
-        The edges.
-    messages : dict of Tensor
-        For the reductions "max" and "sum": `(N_src, D)`, the message of each source, not negative.
-    frontier : Tensor, optional
-        `(A,)` ids of the destinations; all by default.
-    backend : {"auto", "torch", "dgl", "dense"}
-        See `MessageAggregation`.
-
-    Returns
-    -------
-    dict of Tensor
-        `(A, D)` or `(N_dst, D)` for each reduction, 0 without in-edges.
+    For the reductions "max" and "sum", `messages` has `(N_src, D)` messages that are not negative.
+    The result has `(A, D)`, or `(N_dst, D)` without a frontier, 0 for nodes without in-edges.
 
     Examples
     --------
@@ -286,8 +250,6 @@ def reduce_messages(
         name: part.to(torch.promote_types(part.dtype, torch.float32))
         for name, part in messages.items()
     }
-    if backend == "dense":
-        return {name: _reduce_dense(layout, name, part, frontier) for name, part in wide.items()}
     first = next(iter(wide.values()))
     can_use_dgl = (
         is_installed and first.device.type == "cpu" and not (in_transform() or is_intercepted())
@@ -328,7 +290,7 @@ def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]
 
 
 class _FirstDerivatives(torch.autograd.Function):
-    """Pass tensors on to DGL, whose second derivatives are wrong: they raise an error."""
+    """Raise an error for second derivatives, which DGL computes wrongly."""
 
     @staticmethod
     def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
@@ -338,17 +300,3 @@ class _FirstDerivatives(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return refuse_second_derivatives("message aggregation by DGL", grads, ctx.saved_tensors)
-
-
-def _reduce_dense(
-    layout: EdgeLayout, name: str, messages: Tensor, frontier: Tensor | None
-) -> Tensor:
-    """Return the reduction from a matrix of the number of edges between each pair of nodes."""
-    row, source, _ = layout.in_edges(frontier)
-    num_rows = layout.num_dst if frontier is None else len(frontier)
-    count = messages.new_zeros(num_rows, layout.num_src)
-    count = count.index_put((row, source), count.new_ones(()), accumulate=True)
-    if name == "sum":
-        return count @ messages
-    seen = torch.where(count[:, :, None] > 0, messages, 0.0)
-    return seen.amax(1) if layout.num_src else messages.new_zeros(num_rows, messages.shape[1])

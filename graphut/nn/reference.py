@@ -1,7 +1,7 @@
-"""The dense oracle of the adaptive recurrence: every node, every step, masks, no frontier.
+"""The adaptive recurrence with masks: every node computes in every step.
 
-It shares the parameters of an `AdaptiveRecurrence` and none of its machinery. The tests compare
-the adaptive loop with it.
+The reference has the parameters of an `AdaptiveRecurrence`, but shares no code with its loop. The
+tests compare the loop with it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def dense_recurrence(
     edge_feat: Tensor | None = None,
     graph_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute what `layer(graph, feat, ...)` must give, the plain way; without dropout.
+    """Compute the results of `layer(graph, feat, ...)` with masks, without dropout.
 
     The arguments are those of `AdaptiveRecurrence.forward`.
 
     Returns
     -------
     tuple of Tensor
-        `(N, d)` output, `(N,)` steps, `(N,)` remainder and the scalar ponder cost.
+        `(N, d)` output, `(N,)` steps, `(N,)` remainders, and the ponder cost, a scalar.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def dense_recurrence(
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
         rows = StepRows(now, new, p, t, last)
-        # What it remembers of halted nodes is not used again.
+        # The memory of halted nodes is not used again.
         found, memory = rule.decide(memory, rule.measure(memory, rows), rows)
         halts = active & (found.halts | last)
         if rule.weighting == "last" or found.weight is None:
@@ -123,27 +123,25 @@ def dense_event_driven(
     shown: Tensor | None = None,
     frontier: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Compute what a layer with the rule `EventDriven` must return, without dropout.
+    """Compute the results of a layer with the rule `EventDriven`, without dropout.
 
-    Every node computes in every round, and masks keep the shown states of nodes that are not in
-    the frontier or change too little.
+    Every node computes in every round. Masks keep the shown states of nodes outside the frontier
+    and of nodes that change too little.
 
     Parameters
     ----------
-    layer : AdaptiveRecurrence
-        The layer, whose `active_rule` is `EventDriven`.
-    graph, feat, positions, edge_bias, edge_feat, graph_ids
-        The arguments of `AdaptiveRecurrence.forward`.
     shown : Tensor, optional
         `(M, d)`, shown states of the first nodes, from an earlier call.
     frontier : Tensor, optional
         Ids of the destinations that compute in the first round; all by default.
+    layer, graph, feat, positions, edge_bias, edge_feat, graph_ids
+        The layer, and the arguments of its `forward`.
 
     Returns
     -------
     tuple of Tensor
-        `(N, d)` output; `(N,)` updates, and the last round in which each node changed; `(G,)`
-        rounds of each graph, and whether it is quiescent.
+        `(N, d)` output; `(N,)` updates; `(N,)` the last round in which each node changed; `(G,)`
+        rounds of each graph; `(G,)` whether it is quiescent.
 
     Examples
     --------
@@ -198,7 +196,7 @@ def dense_event_driven(
 
 
 def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
-    """Return, for each graph, whether the mask holds for one of its nodes."""
+    """Return for each graph whether the mask is True for any of its nodes."""
     count = torch.zeros(members.num_graphs, dtype=torch.int64)
     return count.index_add(0, members.graph, nodes.long()) > 0
 
@@ -206,7 +204,7 @@ def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
 def _begin(
     layer: AdaptiveRecurrence, feat: Tensor, positions: Tensor | None
 ) -> tuple[Noise, Tensor, Tensor]:
-    """Return the noise of a call, the first states, and what is added to states at every step."""
+    """Return the noise of a call, the first states, and the encodings added in every step."""
     drawn: Noise = {}
     if layer.training:
         drawn = draw_noise(
@@ -275,7 +273,7 @@ def _step(
 
 
 def _one_source_an_edge(graph: Graph) -> tuple[EdgeLayout, Tensor]:
-    """Return a layout in which each edge has a source of its own, and the node of each source."""
+    """Return a layout with one source for each edge, and the node of each source."""
     layout = as_layout(graph)
     row, source, edge = layout.in_edges()
     order = edge.argsort()
@@ -287,7 +285,7 @@ def _one_source_an_edge(graph: Graph) -> tuple[EdgeLayout, Tensor]:
 
 
 def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
-    """Return `(H or 1, N_dst, N_src)`: the edges between each pair, weighted by `exp(bias)`."""
+    """Return the number of edges between nodes, times `exp(bias)`, `(H or 1, N_dst, N_src)`."""
     layout = as_layout(graph)
     row, source, edge = layout.in_edges()
     weight = torch.ones(row.numel(), 1)
@@ -306,8 +304,7 @@ def _attend(
     edge_feat: Tensor | None = None,
 ) -> Tensor:
     if isinstance(layer, MessageAggregation):
-        messages = layer.message(source).relu()
-        out = layer.aggregate(as_layout(graph), messages, backend="dense")
+        out = _messages(layer, graph, source)
         if layer.attention is None:
             return out
         return out + _attend(layer.attention, graph, copies, rows, source, edge_feat)
@@ -336,8 +333,20 @@ def _attend(
     return layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
 
 
+def _messages(layer: MessageAggregation, graph: Graph, source: Tensor) -> Tensor:
+    """Return the mapped aggregates of messages, without attention."""
+    count, reduced = _copies(graph)[0].to(source.dtype), []
+    parts = layer.message(source).relu().split(layer.out_feats, 1)
+    for name, sent in zip(layer.aggregators, parts, strict=True):
+        if name == "sum":
+            reduced.append((count @ sent).log1p())
+        else:
+            reduced.append(torch.where(count[:, :, None] > 0, sent, 0.0).amax(1))
+    return layer.output(torch.cat(reduced, 1))
+
+
 def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies: Tensor) -> Tensor:
-    """Return `(H, N, N)` weights of geometric attention, by a walk from each node outwards."""
+    """Return `(H, N, N)` weights of geometric attention; each node looks at the nearest first."""
     assert layer.direction is not None and layer.score_terms is not None
     alpha, beta, gamma = layer.score_terms
     toward = layer.direction(rows).unflatten(1, (layer.num_heads, 2))
@@ -354,7 +363,7 @@ def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies
 
 
 def _windows(transition: SeparableConvTransition, graph: Graph, feat: Tensor) -> Tensor:
-    """Return `(N, kernel_size, d)` by a loop over sentences, each padded with zeros."""
+    """Return the rows under the filter of each node, `(N, kernel_size, d)`."""
     left, right = -transition.offsets[0], transition.offsets[-1]
     windows = []
     for sentence in feat.split(as_layout(graph).dst_lengths.tolist()):

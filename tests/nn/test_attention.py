@@ -228,19 +228,6 @@ def test_attention_adds_value_shift_to_every_value(
     assert_same([found], [layer.attend(graph, rows, shifted, **options)[0]])
 
 
-def test_attention_drops_weights_in_training_only() -> None:
-    layer, feat, graph = build(attn_drop=0.5), normal(6, 8), Complete().layout([6])
-
-    def out(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        return layer(graph, feat)
-
-    assert torch.equal(out(0), out(0))
-    assert not torch.equal(out(0), out(1))
-    layer.eval()
-    assert_same([out(0)], [build()(graph, feat)])
-
-
 @pytest.mark.parametrize("scale_by_degree", [False, True])
 def test_attention_a_node_without_in_edges(scale_by_degree: bool) -> None:
     layer, feat = build(scale_by_degree=scale_by_degree), normal(3, 8)

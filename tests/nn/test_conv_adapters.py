@@ -8,22 +8,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import graphut
 from graphut._dgl import dgl
 from graphut.nn import (
     AdaptiveRecurrence,
     ConvAsAttention,
-    EdgeIndexLayer,
     HaltingUnit,
     LayerAsConv,
     MultiHeadAttention,
-    OutputOnly,
     PositionwiseTransition,
     ScheduledHalting,
     SeparableConvTransition,
     Threshold,
     UniversalTransformerStep,
+    from_edge_index,
 )
-from tests.helpers import assert_same, gradients, normal
+from tests.helpers import assert_same, gradients, normal, pairs_of
 from tests.nn.cases import FEATS, build_case, randomised
 
 ENDS = ([0, 0, 1, 1, 2, 2, 3, 3, 3], [1, 2, 3, 0, 0, 1, 2, 1, 1])  # one edge twice
@@ -138,11 +138,42 @@ def test_layer_as_conv_leaves_the_record_out_of_copies_and_files() -> None:
 def test_old_names_of_layer_as_conv_still_work() -> None:
     layer, feat = build_case().layer, normal(4, FEATS)
     with pytest.warns(DeprecationWarning, match="OutputOnly is now LayerAsConv"):
-        only = OutputOnly(layer)
+        only = graphut.nn.OutputOnly(layer)
     with pytest.warns(DeprecationWarning, match="EdgeIndexLayer is now LayerAsConv"):
-        both = EdgeIndexLayer(layer)
+        both = graphut.nn.EdgeIndexLayer(layer)
     out, ponder = both(feat, EDGES)
     assert_same([only(GRAPH, feat), *record_of(only)], [out, ponder.steps, ponder.cost])
+
+
+# from_edge_index
+
+INDEX = torch.tensor([[3, 0, 0, 2, 1, 3, 0, 1], [0, 0, 1, 1, 2, 3, 1, 3]])  # one edge twice
+
+
+def test_from_edge_index_keeps_order_and_direction_of_edges() -> None:
+    layout = from_edge_index(INDEX, 5)
+    assert pairs_of(layout) == list(map(tuple, INDEX.T.tolist()))
+    assert (layout.num_src, layout.num_dst) == (5, 5)
+    assert layout.in_degrees.tolist() == [2, 3, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "batch", "error", "match"),
+    [
+        (([[0], [1]], 2), None, TypeError, "must be an int64 tensor, got list"),
+        ((INDEX.float(), 4), None, TypeError, "must be an int64 tensor, got torch.float32"),
+        ((INDEX.T, 4), None, ValueError, r"must be \(2, E\), got shape \(8, 2\)"),
+        ((INDEX, 3), None, ValueError, "refers to source node 3, but x has only 3 rows"),
+        ((INDEX, 4), [0, 1, 0, 1], ValueError, "sorted and have one entry for each of the 4 nodes"),
+        ((INDEX, 4), [0, 1], ValueError, "sorted and have one entry for each of the 4 nodes"),
+        ((INDEX, (4, 4)), [0] * 4, ValueError, "batch must be omitted for a bipartite graph"),
+    ],
+)
+def test_from_edge_index_refuses_arguments_that_do_not_fit(
+    arguments: Any, batch: list[int] | None, error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        from_edge_index(*arguments, batch=None if batch is None else torch.tensor(batch))
 
 
 # ConvAsAttention

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from graphut.nn import (
     ACT,
@@ -26,7 +24,6 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_recurrence,
 )
-from graphut.nn.recurrence import loop_settings
 from graphut.topology import Causal, Complete
 from tests.helpers import (
     Pairs,
@@ -150,18 +147,6 @@ def test_loop_steps_with_the_same_weights_are_one_step() -> None:
     found, of_own = own(case.graph, case.feat, positions=case.positions)
     assert_same([found], [wanted])
     assert ponder.flops == of_own.flops == of_own.all_flops
-
-
-@pytest.mark.parametrize("share_weights", [True, False])
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_loop_flops_are_those_that_torch_counts(norm: str, share_weights: bool) -> None:
-    case = build_case(share_weights=share_weights, norm=norm, form="decoder", lengths=[5])
-    case.layer.halting = None
-    for step in (loop_settings(case.layer).step(t) for t in range(1, 6)):
-        step.attention.backend = step.cross_attention.backend = "dense"
-    with FlopCounterMode(display=False) as counter:
-        _, ponder = case.layer(case.graph, case.feat, **case.arguments)
-    assert counter.get_total_flops() == int(ponder.flops) == int(ponder.all_flops)
 
 
 def test_loop_only_the_last_step_normalises_what_is_read_out() -> None:
@@ -330,9 +315,3 @@ def test_loop_halting_modules_that_return_no_probabilities(
     case = build_case(halted=halted, halting=Wrong(FEATS).double())
     with pytest.raises(ValueError, match=words):
         case.layer(case.graph, case.feat)
-
-
-def test_loop_no_weight_belongs_to_two_steps() -> None:
-    layer = build_case(share_weights=False, max_steps=LAYERS).layer
-    each = [list(step.parameters()) for step in layer.step]
-    assert len(set(chain(*each))) == sum(map(len, each)) == len(list(layer.parameters()))

@@ -10,7 +10,6 @@ from torch.nn.utils.parametrize import remove_parametrizations
 from graphut.nn import (
     AdaptiveRecurrence,
     CopyGate,
-    HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
     SeparableConvTransition,
@@ -133,29 +132,6 @@ def test_step_with_weight_norm_in_every_map_is_that_with_its_weight(modes: dict[
     assert_every_map(normed, lambda layer: remove_parametrizations(layer, "weight"), modes)
 
 
-def test_step_can_be_made_of_wrapped_maps() -> None:
-    attention, unit = MultiHeadAttention(8, 2), HaltingUnit(8)
-    attention.output, unit.linear = LowRank(attention.output), LowRank(unit.linear)
-    step = UniversalTransformerStep(attention, PositionwiseTransition(8, 12), cross_attention=None)
-    assert AdaptiveRecurrence(step, unit).step is step
-
-
-def test_step_dropout_in_training_alone() -> None:
-    step = build_step(dropout=0.5)
-    graph, feat = Complete().layout([5]), normal(5, 8)
-    assert not torch.equal(step(graph, feat), step(graph, feat))
-    step.eval()
-    assert_same([step(graph, feat)], [build_step()(graph, feat)])
-
-
-@pytest.mark.parametrize("modes", FORMS, ids=name_of)
-def test_step_parameters_are_drawn_anew(modes: dict[str, Any]) -> None:
-    step, _ = one_step(modes)
-    before = [parameter.clone() for parameter in step.parameters()]
-    step.reset_parameters()
-    assert not any(torch.equal(a, b) for a, b in zip(before, step.parameters(), strict=True))
-
-
 def test_step_operations_of_one_node() -> None:
     encoder = 4 * 8 * 8 + 4 * 8 * 12
     assert build_step().node_flops == encoder
@@ -223,10 +199,6 @@ def test_step_parts_of_other_widths(
         ValueError, match=f"all parts of a step need the same number of features: .*{words}"
     ):
         UniversalTransformerStep(attention, transition, cross_attention=cross)
-
-
-def test_step_repr() -> None:
-    assert "norm='pre'" in repr(build_step(norm="pre"))
 
 
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)

@@ -19,6 +19,7 @@ from graphut.models.nodes import no_in_edge
 from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.loop import run_loop
+from graphut.nn.loop_state import LoopState
 from graphut.nn.recurrence import loop_settings
 from graphut.nn.rules import BatchIndex
 from graphut.nn.transition import SeparableConvTransition, Transition
@@ -52,9 +53,10 @@ class CachedDecoder(TokenDecoder):
         sentences = self.sentences.to(feat.device)
         # Random halting rules draw numbers by sentence and by the position of the token.
         batch = BatchIndex(sentences, torch.full_like(sentences, length - 1), 0, sentences)
-        found = run_loop(
+        state = LoopState(
             settings, _NewestTokens(self), feat, positions, len(feat), batch=batch, fill_cache=True
         )
+        found = run_loop(state)
         return self.predict(found.out), found.steps
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
@@ -32,7 +32,7 @@ def gpu_frontier(state: LoopState) -> HaltingFrontier:
     # Triton decides at the import of kernels whether they are compiled or interpreted.
     from graphut.nn.gpu.fused_act import FusedRows
 
-    assert isinstance(settings.rule, ACT) and settings.halting is not None
+    assert isinstance(settings.rule, ACT) and isinstance(settings.halting, nn.Module)
     fused = FusedRows(*given, settings.rule, settings.halting, settings.max_steps)
     return FusedFrontier(state, fused)
 

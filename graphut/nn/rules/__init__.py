@@ -1,4 +1,4 @@
-"""Halting rules: when a node halts, and with which weight each of its states counts."""
+"""Halting rules: when a node halts, and the weight of each of its states in the output."""
 
 from graphut.nn.rules.act import ACT, Threshold
 from graphut.nn.rules.base import (

@@ -1,4 +1,4 @@
-"""Halting at a threshold: of the sum of the probabilities (ACT), or of that of one step."""
+"""Halting at a threshold for the sum of the probabilities (ACT), or for a single one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, Ste
 class ACT(HaltingRule):
     r"""Halt when the halting probabilities sum to `threshold`.
 
-    From arXiv 1603.08983, Eqs. 6 to 13. A state counts with its probability, and the last one with
-    the remainder :math:`R`, which is what is left of 1.
+    From arXiv 1603.08983, Eqs. 6 to 13. The weight of a state is its probability, and the weight of
+    the last state is the remainder :math:`R`, 1 minus the sum of the earlier ones.
 
     Parameters
     ----------
@@ -25,10 +25,10 @@ class ACT(HaltingRule):
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
     weighting : {"sum", "ema", "last"}
-        The output of a node, from its states: their weighted sum, the running average of
-        tensor2tensor, or the state at halting.
+        The output of a node: the weighted sum of its states, the running average of tensor2tensor,
+        or the state at halting.
     forced_remainder : bool
-        Give what is left of 1 to the last state of a node that halts only because of the cap.
+        Give the last state the remainder also if the node halts only because of `max_steps`.
     cost : {"steps+remainder", "remainder"}
         The ponder cost of a node: `N + R`, or `R`.
 
@@ -46,19 +46,19 @@ class ACT(HaltingRule):
     cost: str = "steps+remainder"
 
     def __post_init__(self) -> None:
-        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        """Check the settings."""
         super().__post_init__()
         self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
         self.check_one_of("weighting", "sum", "ema", "last")
         self.check_one_of("cost", "steps+remainder", "remainder")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the sum of the probabilities so far, in float32 or wider."""
+        """Return the sum of the probabilities, in float32 or wider."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         return (rows.new_zeros(len(rows), dtype=wide),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let those rows halt whose sum reaches the threshold."""
+        """Halt the rows whose sum reaches the threshold."""
         (spent,) = memory
         reached = spent + measure >= self.threshold
         closing = torch.ones_like(reached) if rows.is_last and self.forced_remainder else reached
@@ -73,15 +73,15 @@ class ACT(HaltingRule):
 class Threshold(HaltingRule):
     """Halt at the first step whose halting probability reaches `threshold`.
 
-    The output is the state at halting, without a cost: use it in evaluation, after training by
-    `ACT`, `PonderNet` or `FixedDepth`, or after training the probability from the packed rows of
-    `get_steps=True` to say whether the answer read from a state is right (as in "Less is More",
-    arXiv 2510.04871).
+    The output is the state at halting, and the ponder cost is 0. Use it in evaluation, after
+    training with `ACT`, `PonderNet` or `FixedDepth`; or after training the probability with the
+    rows of `get_steps=True` to predict whether the answer read from a state is correct (as in "Less
+    is More", arXiv 2510.04871).
 
     Parameters
     ----------
     threshold : float
-        The probability at which a node is sure, in `(0, 1]`.
+        The probability, in `(0, 1]`.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
 
@@ -96,10 +96,10 @@ class Threshold(HaltingRule):
     halt_from: str = "input"
 
     def __post_init__(self) -> None:
-        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        """Check the settings."""
         super().__post_init__()
         self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let those rows halt whose probability is high enough."""
+        """Halt the rows whose probability reaches the threshold."""
         return Decision(measure >= self.threshold), memory

@@ -1,4 +1,4 @@
-"""The protocol of a halting rule: when a node halts, and with which weight its states count."""
+"""Halting rules: when a node halts, and the weight of each of its states in the output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES: dict[str, type[HaltingRule]] = {}
 
 
 class BatchIndex(NamedTuple):
-    """The graph of a batch that each node belongs to, and the place of the node in it."""
+    """The graph of each node of a batch, and the place of the node in its graph."""
 
     graph: Tensor  #: (N,) int64, the graph of each node
     place: Tensor  #: (N,) int64, the place of each node in its graph, from 0
@@ -29,20 +29,20 @@ class BatchIndex(NamedTuple):
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor) -> BatchIndex:
-        """Return the members of the graphs that are given, `(N,)` int64.
+        """Return the index for other graphs, `graph_ids` `(N,)` int64.
 
-        In each graph of the batch, places are counted anew for each id.
+        In each graph of the batch, places are counted from 0 for each id.
         """
         if not isinstance(graph_ids, Tensor):
             raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
         if graph_ids.shape != self.graph.shape or graph_ids.dtype != torch.int64:
             raise ValueError(
-                f"graph_ids must be {tuple(self.graph.shape)} int64, one a node; got "
+                f"graph_ids must be {tuple(self.graph.shape)} int64, one for each node; got "
                 f"{tuple(graph_ids.shape)} of {graph_ids.dtype}"
             )
         if not graph_ids.numel():
             return self
-        # Numbered anew, since ids may be large, such as those of a database.
+        # Renumbered, because ids may be large, for example in a database.
         ids, graph = graph_ids.to(self.graph.device).unique(return_inverse=True)
         if ids[0] < 0:
             raise ValueError(f"graph_ids must be 0 or more, got {int(ids[0])}")
@@ -57,38 +57,31 @@ def batch_index(layout: EdgeLayout) -> BatchIndex:
 
 
 class StepRows(NamedTuple):
-    """The rows of the frontier `(A, ...)` after a step, as a rule sees them."""
+    """The rows of the frontier `(A, ...)` after a step, the input of a rule."""
 
-    before: Tensor  #: (A, d) the states that went into the step, with their signals
-    after: Tensor  #: (A, d) the new states
-    probability: Tensor | None  #: (A,) of halting; None if the rule does not read it
-    step: int  #: number of the step, from 1
-    is_last: bool  #: True in step `max_steps`, in which all halt
+    before: Tensor  #: (A, d) input of the step, with signals
+    after: Tensor  #: (A, d) new states
+    probability: Tensor | None  #: (A,) halting probability; None if the rule does not read it
+    step: int  #: the step, from 1
+    is_last: bool  #: True in step `max_steps`, in which all nodes halt
 
 
 class Decision(NamedTuple):
-    """A rule's decision about the rows of the frontier; `(A,)` each.
+    """The decision of a rule for the rows of the frontier; `(A,)` each."""
 
-    Examples
-    --------
-    >>> import torch
-    >>> Decision(halts=torch.tensor([True, False])).halts.sum()
-    tensor(1)
-    """
-
-    halts: Tensor  #: (A,) bool, true for rows that halt now
-    weight: Tensor | None = None  #: of the new states in the output, unless it is the "last"
-    remainder: Tensor | None = None  #: `R` of the rows that halt now; zero if not given
-    cost: Tensor | None = None  #: of the pondering of rows that halt now; zero if not given
+    halts: Tensor  #: (A,) bool, True for rows that halt now
+    weight: Tensor | None = None  #: of the new states in the output, unless `weighting` is "last"
+    remainder: Tensor | None = None  #: `R` of rows that halt now; zero by default
+    cost: Tensor | None = None  #: ponder cost of rows that halt now; zero by default
 
 
 @dataclass(frozen=True)
 class HaltingRule(ABC):
-    """A base of halting rules: frozen dataclasses of settings, without learned parameters.
+    """Base class of halting rules, which are frozen dataclasses without learned parameters.
 
-    A rule of one's own defines `decide`, and `start` if it has to remember something. It sees the
-    rows of the active nodes alone. At step `max_steps` every node halts, whatever the rule says.
-    With a `name`, `parse_rule` and the configurations of models know it too.
+    A subclass defines `decide`, and `start` if it has a memory. It sees the active nodes only. In
+    step `max_steps` every node halts, whatever the rule decides. A rule with a `name` can be used
+    in `parse_rule` and in the configurations of models.
 
     Examples
     --------
@@ -110,11 +103,11 @@ class HaltingRule(ABC):
 
     name: ClassVar[str] = ""
     uses_probability: ClassVar[bool] = True  #: True if it needs a halting module
-    needs_members: ClassVar[bool] = False  #: True if `start` is given the graphs of the nodes
-    # Not annotated, so that a rule may have them as fields.
+    needs_members: ClassVar[bool] = False  #: True if `start` needs the graphs of the nodes
+    # Not annotated, so that a rule can have them as fields.
     #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (the last state)
     weighting = "last"
-    halt_from = "input"  #: the state that the halting module reads, before or after the step
+    halt_from = "input"  #: the state that the halting module reads: before or after the step
 
     def __init_subclass__(cls) -> None:
         """Register the rule under its name."""
@@ -122,41 +115,41 @@ class HaltingRule(ABC):
             RULES[cls.name] = cls
 
     def __post_init__(self) -> None:
-        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        """Check the settings."""
         self.check_one_of("halt_from", "input", "output")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return what to remember of rows `(A, d)` before their first step.
+        """Return the memory of rows `(A, d)` before their first step.
 
-        Tensors `(A, ...)` follow the rows; other values stay as they are. `members` are the graphs
-        of the rows, for a rule with `needs_members`.
+        Tensors `(A, ...)` follow the rows of the frontier; other values stay. `members` are the
+        graphs of the rows, for a rule with `needs_members`.
         """
         return ()
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the number of each row, `(A,)`, that decides; `Global` takes its mean."""
+        """Return the value that `decide` compares, `(A,)`; `Global` averages it over a graph."""
         assert rows.probability is not None
         return rows.probability
 
     @abstractmethod
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return which rows halt, and what to remember from now on.
+        """Return the decision and the new memory.
 
-        `memory` is what `start` has returned, or the last call, and `measure` is the result of the
-        method of that name, `(A,)`.
+        `memory` is the result of `start` or of the last call, and `measure`, `(A,)`, that of the
+        method `measure`.
         """
 
     def for_evaluation(self) -> HaltingRule:
-        """Return the rule for evaluation of a layer that is trained by this rule."""
+        """Return the rule for evaluation after training with this rule."""
         return self
 
     def spec(self) -> str:
-        """Return the text that `parse_rule` reads; of settings, those that are not the default."""
+        """Return the string for `parse_rule`, with the settings that differ from the defaults."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self)}
         changed = {name: value for name, value in values.items() if value != defaults[name]}
         if not self.name or not all(isinstance(x, _SCALARS) for x in changed.values()):
-            raise ValueError(f"{self} cannot be written as text, as in a configuration's file")
+            raise ValueError(f"{self} cannot be written as text in the file of a configuration")
         texts = (
             f"{name}={str(value).lower() if isinstance(value, bool) else value}"
             for name, value in changed.items()
@@ -165,7 +158,7 @@ class HaltingRule(ABC):
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Return the rule with settings such as `threshold=0.9,weighting=last`."""
+        """Return the rule for settings such as `threshold=0.9,weighting=last`."""
         known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
         settings = {}
         for part in text.split(",") if text else []:
@@ -176,22 +169,22 @@ class HaltingRule(ABC):
             settings[name] = _read(value, known[name], f"{name} of {cls.name!r}")
         return cls(**settings)
 
-    def check(self, name: str, is_right: bool, wanted: str) -> None:
-        """Raise `ValueError` with the setting's value unless it is right."""
-        if not is_right:
+    def check(self, name: str, is_valid: bool, wanted: str) -> None:
+        """Raise `ValueError` with the value of the setting unless it is valid."""
+        if not is_valid:
             raise ValueError(f"{name} must {wanted}, got {getattr(self, name)!r}")
 
     def check_one_of(self, name: str, *known: str) -> None:
-        """Raise `ValueError` unless the setting is a known name."""
+        """Raise `ValueError` unless the value of the setting is known."""
         self.check(name, getattr(self, name) in known, f"be one of {', '.join(map(repr, known))}")
 
 
 @dataclass(frozen=True)
 class FixedDepth(HaltingRule):
-    """Let every node take `max_steps` steps; the last state is the output.
+    """Let every node take `max_steps` steps; the output is the last state.
 
-    Of a layer with a halting module, `get_steps=True` hands out its probabilities all the same,
-    so that the module can be trained for another rule.
+    With a halting module, `get_steps=True` returns its probabilities, so that it can be trained for
+    another rule.
 
     Parameters
     ----------
@@ -218,25 +211,20 @@ class FixedDepth(HaltingRule):
 
 
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:
-    """Return the states, "input" or "output" of a step, that a halting module reads under rules.
+    """Return the states, "input" or "output" of a step, that a halting module reads with `rules`.
 
-    A module can read one of them only. Under `FixedDepth` it may learn for another rule.
-
-    Examples
-    --------
-    >>> states_read([FixedDepth(halt_from="output"), FixedDepth()]) == {"input", "output"}
-    True
+    A module can read only one of them. With `FixedDepth` it may be trained for another rule.
     """
     return {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
 
 
 def parse_rule(spec: str) -> HaltingRule:
-    """Return the rule that a text describes: a name, and settings that are not the default.
+    """Return the rule for a string: its name, and settings that differ from the defaults.
 
     Raises
     ------
     ValueError
-        If there is no such rule or setting, or a value is wrong; the message says what there is.
+        If the rule or a setting is unknown, or a value is wrong.
 
     Examples
     --------
@@ -250,7 +238,7 @@ def parse_rule(spec: str) -> HaltingRule:
 
 
 def _read(text: str, default: Any, what: str) -> Any:
-    """Return the value of a setting, of the type of its default."""
+    """Return the value of a setting, in the type of its default."""
     try:
         if isinstance(default, bool):
             return {"true": True, "false": False}[text]
@@ -261,23 +249,23 @@ def _read(text: str, default: Any, what: str) -> Any:
 
 
 class RuleState:
-    """Rows under a rule: what it remembers of them, their outputs so far, the last decision."""
+    """The memory of a rule for the rows of the frontier, their outputs, and the last decision."""
 
     def __init__(self, rule: HaltingRule, rows: Tensor, members: BatchIndex | None = None) -> None:
         self.rule = rule
         self.memory = rule.start(rows, members)
-        self.out = torch.zeros_like(rows)  # (A, d) the weighted states so far
-        # (A,) of the last decision: the weight of the state, and `R` and the cost of who halts
+        self.out = torch.zeros_like(rows)  # (A, d) weighted sum of the states so far
+        # (A,) of the last decision: weight of the state, and `R` and cost of rows that halt
         self.weight = self.remainder = self.cost = self.out[:, 0]
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
-        """Count one step, for rows of the mask `active`; return `(A,)` bools, who halts now."""
+        """Return which rows of the mask `active` halt after a step, `(A,)` bool."""
         rule, size = self.rule, len(rows.after)
         found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
         if found.halts.shape != (size,) or found.halts.dtype != torch.bool:
             raise ValueError(
-                f"{type(rule).__name__}.decide must say with ({size},) bools who halts, one a row; "
-                f"got {tuple(found.halts.shape)} of {found.halts.dtype}"
+                f"{type(rule).__name__}.decide must return halts as ({size},) bools, one for each "
+                f"row; got {tuple(found.halts.shape)} of {found.halts.dtype}"
             )
         halts = torch.ones_like(found.halts) if rows.is_last else found.halts
         if active is not None:
@@ -302,7 +290,7 @@ class RuleState:
         return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:
-        """Go on with these rows alone; `None` for all."""
+        """Keep these rows only; `None` for all."""
         if rows is not None:
             self.memory = tuple(
                 x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
@@ -310,6 +298,6 @@ class RuleState:
             self.out = self.out.index_select(0, rows)
 
     def keep_first(self, count: int) -> None:
-        """Go on with the first rows alone."""
+        """Keep the first rows only."""
         self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
         self.out = self.out[:count]

@@ -1,4 +1,4 @@
-"""Halting of states that have converged: a rule without a halting module."""
+"""Halting of states that have converged, without a halting module."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, Ste
 
 @dataclass(frozen=True)
 class Convergence(HaltingRule):
-    r"""Halt when a state hardly changes any more (arXiv 2502.05171, section 6).
+    r"""Halt when the state has almost stopped changing (arXiv 2502.05171, section 6).
 
-    The change of a step is :math:`|x_t - x_{t-1}| / |x_t|`; with a readout, the divergence
-    :math:`KL(softmax(r(x_{t-1})) \| softmax(r(x_t)))` of two successive predictions. The output is
-    the state at halting. A node that waits for news from afar may hardly change either, and halt
-    too early: then make `tol` smaller, or use `Global(Convergence())`.
+    The change in a step is :math:`|x_t - x_{t-1}| / |x_t|`; with a readout it is the divergence of
+    two successive predictions, :math:`KL(softmax(r(x_{t-1})) \| softmax(r(x_t)))`. The output is
+    the state at halting. A node that waits for distant information may not change either, and halt
+    too early: then use a smaller `tol` or `Global(Convergence())`.
 
     Parameters
     ----------
     tol : float
         The change below which a state counts as converged.
     patience : int
-        Number of successive steps for which the change has to stay below.
+        Number of successive steps in which the change must be below `tol`.
     readout : callable, optional
-        Maps states `(A, d)`, before a last normalisation, to logits `(A, classes)`. Its
-        parameters are not the rule's: whoever owns them saves and moves them.
+        Maps states `(A, d)`, before the output norm, to logits `(A, classes)`. Its parameters are
+        not part of the rule.
 
     Examples
     --------
@@ -44,13 +44,13 @@ class Convergence(HaltingRule):
     readout: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
-        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        """Check the settings."""
         self.check("tol", self.tol > 0.0, "be above 0")
         self.check("patience", self.patience >= 1, "be at least 1")
         self.check("patience", self.patience < 2**63, "be below 2**63")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the states, and for how many steps they have been calm."""
+        """Return the states, and the number of steps with a small change."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 
     @torch.no_grad()
@@ -59,13 +59,13 @@ class Convergence(HaltingRule):
         wide = torch.promote_types(rows.after.dtype, torch.float32)
         if self.readout is not None:
             was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))
-            # A class that was impossible, with the logit -inf, adds 0, and not 0 times infinity.
+            # A class with probability 0 adds 0.
             return (was.exp() * (was - now)).masked_fill(was == -torch.inf, 0.0).sum(-1)
         was, now = memory[0].to(wide), rows.after.to(wide)
         size = now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
         return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let those rows halt that have been calm for long enough."""
-        calm = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not calm
-        return Decision(calm >= self.patience), (rows.after.detach(), calm)
+        """Halt the rows whose change was small in `patience` steps."""
+        small = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not small
+        return Decision(small >= self.patience), (rows.after.detach(), small)

@@ -1,4 +1,4 @@
-"""PonderNet: the step at which a node halts is a random number with a learned distribution."""
+"""PonderNet: a learned distribution of the step at which a node halts."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class PonderNet(HaltingRule):
     r"""Train with the expected state over all steps (PonderNet, arXiv 2107.05407).
 
     A node halts at step `t` with probability :math:`w_t = p_t \prod_{s<t} (1 - p_s)`. The output
-    is :math:`\sum_t w_t x_t`; the last weight is what is left of 1. A node takes two steps at
-    least, and leaves when its weights sum to `threshold`. The cost of a node is `beta` times
-    the divergence of `w` from the geometric distribution `prior`, which is cut at the node's last
-    step. In evaluation the rule becomes `Quantile(0.5)`, unless another one is given.
+    is :math:`\sum_t w_t x_t`, where the last weight is the rest of 1. A node takes at least two
+    steps and stops when its weights sum to `threshold`. Its cost is `beta` times the divergence of
+    `w` from the geometric distribution `prior`, truncated at its last step. In evaluation the
+    default rule is `Quantile(0.5)`.
 
     Parameters
     ----------
     threshold : float
-        Sum of the weights at which a node leaves, in `(0, 1]`.
+        Sum of the weights at which a node stops, in `(0, 1]`.
     prior : float
-        Probability of a step to be the last, in `(0, 1)`; the expected depth is `1 / prior`.
+        Probability that a step is the last, in `(0, 1)`; the expected depth is `1 / prior`.
     beta : float
         Weight of the divergence.
     halt_from : {"input", "output"}
@@ -50,27 +50,27 @@ class PonderNet(HaltingRule):
     halt_from: str = "input"
 
     def __post_init__(self) -> None:
-        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        """Check the settings."""
         super().__post_init__()
         self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
         self.check("prior", 0.0 < self.prior < 1.0, "lie in (0, 1)")
         self.check("beta", self.beta >= 0.0, "be 0 or more")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the sum of the weights so far, and their part of the divergence."""
+        """Return the sums of the weights and of the terms of the divergence."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         zeros = rows.new_zeros(len(rows), dtype=wide)
         return zeros, zeros
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let those rows halt whose weights sum to the threshold."""
+        """Halt the rows whose weights sum to the threshold."""
         (spent, divergence), t = memory, rows.step
         left = 1.0 - spent
         weight = measure * left
         reached = (spent + weight >= self.threshold) & (t >= 2)
         closing = torch.ones_like(reached) if rows.is_last else reached
         weight = torch.where(closing, left, weight)
-        # A weight of 0 adds 0, and the logarithm's gradient must be finite there.
+        # A weight of 0 adds 0; the gradient of the logarithm must be finite.
         least = torch.finfo(weight.dtype).tiny
         prior = log(self.prior) + (t - 1) * log1p(-self.prior)
         divergence = divergence + weight * (weight.clamp_min(least).log() - prior)
@@ -85,7 +85,7 @@ class PonderNet(HaltingRule):
 
 @dataclass(frozen=True)
 class Quantile(HaltingRule):
-    """Halt at the step by which PonderNet's node halts with probability `q`, the median by default.
+    """Halt when the cumulative halting probability of PonderNet reaches `q`.
 
     The output is the state at halting.
 
@@ -107,17 +107,17 @@ class Quantile(HaltingRule):
     halt_from: str = "input"
 
     def __post_init__(self) -> None:
-        """Raise `ValueError`, which quotes the value, for a wrong setting."""
+        """Check the settings."""
         super().__post_init__()
         self.check("q", 0.0 < self.q <= 1.0, "lie in (0, 1]")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the probability of having halted before."""
+        """Return the cumulative halting probability."""
         wide = torch.promote_types(rows.dtype, torch.float32)
         return (rows.new_zeros(len(rows), dtype=wide),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let those rows halt that have halted by now with probability `q`."""
+        """Halt the rows whose cumulative probability reaches `q`."""
         (spent,) = memory
         spent = spent + measure * (1.0 - spent)
         return Decision(spent >= self.q), (spent,)
@@ -125,16 +125,15 @@ class Quantile(HaltingRule):
 
 @dataclass(frozen=True)
 class Sampled(HaltingRule):
-    """Halt at each step with the halting probability, as PonderNet is defined to.
+    """Halt in each step at random, with the halting probability.
 
-    Nothing is drawn from a generator: the number that decides is a function of the seed, the
-    sequence (or graph) of the batch, the position in it and the step. The output is the state at
-    halting.
+    The draw is a function of the seed, the sequence (or graph) in the batch, the position in it and
+    the step; no generator is used. The output is the state at halting.
 
     Parameters
     ----------
     seed : int
-        Chooses the draws.
+        The seed.
     halt_from : {"input", "output"}
         The state that the halting module reads: before or after the step.
 
@@ -150,12 +149,12 @@ class Sampled(HaltingRule):
     halt_from: str = "input"
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return 32 bits for each row, a function of its sequence and position."""
+        """Return 32 random bits for each row."""
         assert members is not None
         ids = members.ids ^ (members.ids >> 32)
         return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let a row halt if its number of this step is below the probability."""
+        """Halt the rows whose draw is below the probability."""
         bits = mix(memory[0] ^ mix(rows.step + _STEP))
         return Decision(bits.double() < measure.double() * 2.0**32), memory

@@ -15,17 +15,17 @@ from graphut.nn.rules.event_driven import EventDriven
 
 @dataclass(frozen=True)
 class Global(HaltingRule):
-    """Let all nodes of a graph halt together, when the mean over its nodes says so.
+    """Halt all nodes of a graph together, by the mean over the graph.
 
-    The mean is that of the halting probability, or of what else the other rule decides by. It is
-    tensor2tensor's `act_type="global"`; IterGNN (arXiv 2010.13547) stops a whole graph too. Graphs
-    are those of the DGL batch, or given as `graph_ids`. A causal decoder cannot halt so: the depth
-    of a token would depend on later ones.
+    The inner rule compares the mean over the graph of the halting probability, or of its own
+    measure. This is `act_type="global"` of tensor2tensor; IterGNN (arXiv 2010.13547) halts whole
+    graphs too. Graphs are those of the DGL batch or of `graph_ids`. A causal decoder cannot use the
+    rule, because the depth of a token would depend on later tokens.
 
     Parameters
     ----------
     rule : HaltingRule
-        The rule that decides.
+        The inner rule.
 
     Examples
     --------
@@ -39,13 +39,7 @@ class Global(HaltingRule):
     rule: HaltingRule = ACT()  # noqa: RUF009, a frozen value
 
     def __post_init__(self) -> None:
-        """Take `weighting`, `halt_from` and `uses_probability` from the inner rule.
-
-        Raises
-        ------
-        ValueError
-            If the inner rule is `Global` or `EventDriven`.
-        """
+        """Copy `weighting`, `halt_from` and `uses_probability` from the inner rule."""
         if isinstance(self.rule, Global):
             raise ValueError("Global cannot contain another Global: give it the inner rule")
         if isinstance(self.rule, EventDriven):
@@ -54,38 +48,37 @@ class Global(HaltingRule):
             object.__setattr__(self, name, getattr(self.rule, name))
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the graph of each row, the number of graphs, and what the other rule remembers."""
+        """Return the graph of each row, the number of graphs, and the memory of the inner rule."""
         assert members is not None
-        # As if each graph had one node, for a rule that tells nodes apart.
+        # `Sampled` must draw the same number for all nodes of a graph.
         alike = members._replace(place=torch.zeros_like(members.place))
         return members.graph, members.num_graphs, *self.rule.start(rows, alike)
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the mean over the graph of each row."""
+        """Return the mean of the inner measure over the graph of each row."""
         graph, num_graphs, *inner = memory
         own = self.rule.measure(tuple(inner), rows)
-        # Rows that a `DeviceFrontier` has too many are of graphs that have halted.
         sums, counts = (
             own.new_zeros(num_graphs).index_add(0, graph, x) for x in (own, torch.ones_like(own))
         )
         return (sums / counts.clamp_min(1.0)).index_select(0, graph)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Decide by the other rule."""
+        """Decide by the inner rule."""
         decision, inner = self.rule.decide(memory[2:], measure, rows)
         return decision, (*memory[:2], *inner)
 
     def for_evaluation(self) -> HaltingRule:
-        """Return what the other rule becomes, for whole graphs."""
+        """Return `Global` with the inner rule for evaluation."""
         return replace(self, rule=self.rule.for_evaluation())
 
     def spec(self) -> str:
-        """Return the text that `parse_rule` reads."""
+        """Return the string for `parse_rule`."""
         return f"{self.name}:{self.rule.spec()}"
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Return the rule with another one, such as `act:threshold=0.9`."""
+        """Return the rule for an inner rule such as `act:threshold=0.9`."""
         if text.partition(":")[0] == cls.name:  # before the inner texts are parsed one by one
             raise ValueError("a rule 'global' cannot contain another 'global'")
         return cls(parse_rule(text)) if text else cls()

@@ -90,8 +90,7 @@ class Trial:
                 *(None, None, False, [], None, 0.0, False),
             )
             context: Any = SimpleNamespace(num_dst=num_dst)
-            given_to_run: Any = {"batch": None, "checks": checks, "rows": None, "fill_cache": False}
-            state = LoopState(settings, context, self.feat, None, num_dst, **given_to_run)
+            state = LoopState(settings, context, self.feat, None, num_dst, checks=checks)
             frontier = DeviceRows(*given)
             end = HaltingFrontier(state, frontier)
         shown = []

@@ -1,43 +1,11 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graphut.nn import PonderNet, Quantile, Sampled
 from graphut.nn.rules.base import BatchIndex, RuleState, StepRows
 from tests.helpers import gradients
-
-probabilities = st.lists(st.floats(0.01, 0.99), min_size=6, max_size=6)
-
-
-@given(probabilities, st.sampled_from([0.3, 0.8, 0.95]), st.floats(0.05, 0.9), st.integers(1, 6))
-def test_ponder_net_the_formulas_of_the_paper(
-    p: list[float], threshold: float, prior: float, cap: int
-) -> None:
-    rule = PonderNet(threshold=threshold, prior=prior, beta=2.0)
-    state = RuleState(rule, torch.zeros(1, 1, dtype=torch.float64))
-    weights: list[float] = []
-    for t in range(1, cap + 1):
-        rows = torch.full((1, 1), float(t), dtype=torch.float64)
-        now = torch.tensor(p[t - 1 : t], dtype=torch.float64)
-        halts = state.update(StepRows(rows, rows, now, t, t == cap))
-        left = math.prod(1 - q for q in p[: t - 1])
-        leaves = t == cap or (t >= 2 and sum(weights) + p[t - 1] * left >= threshold)
-        weights.append(left if leaves else p[t - 1] * left)
-        assert bool(halts) == leaves
-        if leaves:
-            break
-    assert sum(weights) == pytest.approx(1.0)
-    assert state.out.item() == pytest.approx(sum(w * t for t, w in enumerate(weights, 1)))
-    geometric = [prior * (1 - prior) ** s for s in range(len(weights))]
-    cut = [g / sum(geometric) for g in geometric]
-    divergence = sum(w * math.log(w / g) for w, g in zip(weights, cut, strict=True) if w > 0)
-    assert state.cost.item() == pytest.approx(2.0 * divergence, abs=1e-12)
-    assert state.remainder.item() == pytest.approx(weights[-1])
 
 
 def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
@@ -50,21 +18,6 @@ def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
         cost = torch.where(halts & (cost == 0), state.cost, cost)
     [slope] = gradients([state.out, cost], [p])
     assert bool(slope.isfinite().all()) and bool(cost.isfinite().all())
-
-
-@given(probabilities, st.floats(0.05, 0.95))
-def test_quantile_is_the_first_step_by_which_the_row_has_halted_with_that_probability(
-    p: list[float], q: float
-) -> None:
-    state, row = RuleState(Quantile(q), torch.zeros(1, 1).double()), torch.ones(1, 1)
-    for t in range(1, 7):
-        now = torch.tensor(p[t - 1 : t], dtype=torch.float64)
-        halts = state.update(StepRows(row, row, now, t, False))
-        probability = 1 - math.prod(1 - x for x in p[:t])
-        if abs(probability - q) > 1e-9:
-            assert bool(halts) == (probability >= q)
-        if halts:
-            break
 
 
 def drawn(seed: int, graph: torch.Tensor, place: torch.Tensor, p: float) -> torch.Tensor:
