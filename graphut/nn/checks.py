@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -14,9 +15,9 @@ from graphut.attention.checks import is_tracing
 
 
 def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
-    """Raise unless `feat` is `(nodes, width)` in dtype and on the device of the layer.
+    """Raise unless `feat` is `(nodes, width)` with the dtype and device of the layer.
 
-    `side` is `"source"` or `"destination"`, for the message.
+    `side`, "source" or "destination", is for the message.
     """
     _check_tensor(feat, side)
     weight = first_weight(layer, feat)
@@ -30,7 +31,7 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
             f"features of {side} nodes are on {feat.device}, but the layer is on {weight.device}; "
             "move one of them with .to(device)"
         )
-    # Under autocast linear maps cast their input.
+    # Under autocast, linear maps cast their input.
     fits = feat.dtype == weight.dtype or torch.is_autocast_enabled(feat.device.type)
     if not (feat.is_floating_point() and fits):
         raise TypeError(
@@ -58,10 +59,7 @@ def check_probability_shape(probability: Tensor, rows: int) -> None:
 
 
 def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
-    """Raise for a bipartite graph, since neighbours read the states of the nodes that take steps.
-
-    Homogeneous graphs, blocks and layouts are accepted.
-    """
+    """Raise for a bipartite graph, in which sources are not destinations."""
     if types := _two_types(graph):
         raise ValueError(
             f"the graph's edges go from {types}; a step needs a graph with one node type, or a "
@@ -79,11 +77,10 @@ def check_one_feat(graph: DGLGraph | EdgeLayout) -> None:
 
 
 def check_sharding(*parts: nn.Module | None) -> None:
-    """Raise if `fully_shard` (FSDP2) was called on one of the parts or inside it.
+    """Raise if `fully_shard` (FSDP2) was called on a part that runs in every step.
 
-    These parts are called at every step, and such a call communicates. Processes whose nodes take
-    different numbers of steps would wait for each other for ever. With one process nothing is
-    raised.
+    Each call of such a part communicates, and processes whose nodes take different numbers of steps
+    would wait for each other for ever.
     """
     if not (distributed.is_available() and distributed.is_initialized()):
         return
@@ -92,14 +89,14 @@ def check_sharding(*parts: nn.Module | None) -> None:
     for module in chain.from_iterable(part.modules() for part in parts if part is not None):
         if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
             raise RuntimeError(
-                f"fully_shard was called on {type(module).__name__}, which runs at every step, but "
+                f"fully_shard was called on {type(module).__name__}, which runs in every step, but "
                 "processes may take different numbers of steps: call fully_shard on the "
                 "AdaptiveRecurrence, or on a module that contains it, and not inside it"
             )
 
 
 def _two_types(graph: DGLGraph | EdgeLayout) -> str:
-    """Return the node types of a bipartite graph for a message, or "" for another graph."""
+    """Return the node types of a bipartite graph for a message, else ""."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
         return ""  # `as_layout` refuses a graph with several edge types
     source, _, target = graph.canonical_etypes[0]
@@ -118,7 +115,7 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
         raise ValueError(
             f"got features of {len(sources)} sources and of {len(destinations)} other "
-            "destinations, but in a step the destinations must be the first sources (pass other "
+            "destinations, but the destinations of a step must be the first sources (pass other "
             "sources as cross= of a decoder)"
         )
     return sources
@@ -134,9 +131,28 @@ def _check_tensor(feat: object, side: str) -> None:
         )
 
 
-def check_separate_steps(
-    steps: Sequence[nn.Module], halting: nn.Module | None, max_steps: int
-) -> None:
+def check_widths(step: Any) -> None:
+    """Raise unless all parts of a step have the same number of features."""
+    source, width = step.attention.in_feats
+    widths = {
+        "sources of attention": source,
+        "output of attention": step.attention.out_feats,
+        "transition": step.transition.in_feats,
+    }
+    if step.copy_gate is not None:
+        widths["copy_gate"] = step.copy_gate.in_feats
+    if step.cross_attention is not None:
+        widths["destinations of cross_attention"] = step.cross_attention.in_feats[1]
+        widths["output of cross_attention"] = step.cross_attention.out_feats
+    for name, found in widths.items():
+        if found != width:
+            raise ValueError(
+                "all parts of a step need the same number of features: destinations of attention "
+                f"have {width}, but {name} has {found}"
+            )
+
+
+def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_steps: int) -> None:
     """Raise unless the steps of a sequence differ in their weights only."""
     if halting is not None:
         raise ValueError("a sequence of steps has a fixed depth: use halting=None")
@@ -152,7 +168,7 @@ def check_separate_steps(
             raise ValueError(f"step {number} has other settings than the first step")
 
 
-def _settings_of(step: nn.Module) -> tuple[list[str], dict[str, torch.Size]]:
+def _settings_of(step: Any) -> tuple[list[str], dict[str, torch.Size]]:
     parts = [repr(part) for name, part in step.named_children() if name != "output_norm"]
     weights = {
         name: weight.shape

@@ -1,4 +1,4 @@
-"""Checks for numbers that are not finite."""
+"""Checks for values that are not finite."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from graphut.attention.checks import is_tracing
 
 
 class FiniteChecks:
-    """Checks that read a number at once, and so wait for the device."""
+    """Checks that wait for the device."""
 
     def check_features(self, feat: Tensor) -> None:
         """Raise if one of the first states, `(N_src, d)`, is not finite."""
-        # A sum takes one pass and no memory.
+        # A sum needs one pass and no memory.
         if is_tracing() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
@@ -22,26 +22,26 @@ class FiniteChecks:
         )
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Raise if a halting probability, `(A,)`, is not a number from 0 to 1."""
+        """Raise if a halting probability, `(A,)`, is not between 0 and 1."""
         if not probability.numel() or is_tracing():
             return
         low, high = probability.detach().aminmax()
-        if bool((low >= 0.0) & (high <= 1.0)):  # not so for NaN; waits for a device once
+        if bool((low >= 0.0) & (high <= 1.0)):  # False for NaN
             return
         row = int(wrong_probabilities(probability).nonzero()[0])
         node = row if nodes is None else int(nodes[row])
         raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
     def bound(self, count: Tensor) -> int:
-        """Return how many nodes are active: `count`, or a number that is not smaller."""
+        """Return the number of active nodes, or an upper bound."""
         return int(count)
 
     def close(self) -> None:
-        """End the checks of one recurrence."""
+        """End the checks of one call."""
 
 
 def wrong_probabilities(probability: Tensor) -> Tensor:
-    """Return 1 for probabilities outside of [0, 1], 2 for NaN, 0 for others; int32."""
+    """Return 1 for probabilities outside [0, 1], 2 for NaN, 0 for others; int32."""
     p = probability.detach()
     return (~((p >= 0.0) & (p <= 1.0))).int() + p.isnan()
 

@@ -22,11 +22,11 @@ class HaltingUnit(nn.Module):
     in_feats : int
         Features of a node.
     bias_init : float
-        Initial value of `b`. It should be negative, since a model that halts early at first may
+        Initial value of `b`. It should be negative, because a model that halts early at first may
         not learn to take more steps.
     gain : float
-        Gain of the Xavier initialization of `w`. With 0 all nodes have the same halting probability
-        at first, and the sigmoid is saturated for none of them.
+        Gain of the Xavier initialization of `w`. With 0 all nodes have the same probability at
+        first, and no sigmoid is saturated.
     norm : bool
         Apply a LayerNorm to the state first, as in the code of DGL's tutorial.
 
@@ -56,21 +56,9 @@ class HaltingUnit(nn.Module):
             self.norm.reset_parameters()
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Return the halting probability of each row.
+        """Return the halting probability `(A,)` of rows `(A, in_feats)`, in float32 or wider.
 
-        Parameters
-        ----------
-        feat : Tensor
-            `(A, in_feats)`, the rows of the active nodes.
-        nodes : Tensor, optional
-            `(A,)`, their ids; ignored.
-        step : int
-            Number of the step, from 1; ignored.
-
-        Returns
-        -------
-        Tensor
-            `(A,)`, float32 or wider.
+        `nodes`, the ids of the rows, and `step`, from 1, are for other halting modules.
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
         with outside_autocast(feat.device.type):
@@ -97,22 +85,22 @@ def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ScheduledHalting(nn.Module):
-    """Halting probabilities that let each node halt at a given step.
+    """Halting probabilities with which each node halts at a given step.
 
     Parameters
     ----------
     steps : Tensor
-        `(N,)` int64, the step at which each node halts.
+        `(N,)` int64, the step at which each node halts, at least 1.
     share : float, optional
-        The halting probability at each step before the last. The default is 0.01, or less if a node
-        has more than 50 steps, so that these probabilities sum to at most 0.5. A recurrence refuses
-        a sum that reaches the threshold of its `ACT` rule.
+        The probability in each step before the last. The default is 0.01, or less if a node has
+        more than 50 steps, so that these probabilities sum to at most 0.5.
 
     Raises
     ------
     TypeError, ValueError
         If `steps` is not int64 or contains a step below 1. A call raises `ValueError` if the number
-        of rows is not the number of nodes.
+        of rows is not the number of nodes, or if probabilities before the last step reach the
+        threshold of `ACT`.
 
     Examples
     --------
@@ -135,7 +123,7 @@ class ScheduledHalting(nn.Module):
         self.register_buffer("steps", steps)
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Return `(A,)`: 1 for the rows that halt at this step or before, else `share`."""
+        """Return `(A,)`: 1 for rows that halt at this step or earlier, else `share`."""
         steps = self.steps if nodes is None else self.steps[nodes]
         if steps.shape != feat.shape[:1]:
             raise ValueError(

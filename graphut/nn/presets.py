@@ -54,14 +54,13 @@ HALTING_PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyTyp
         for name, preset in _PRESETS.items()
     }
 )
-"""Keyword arguments for the layers, by the name of the source that uses them.
+"""Keyword arguments for the layers, by source.
 
 - `"paper"`: arXiv 1807.03819, section 2.2; the defaults of the layers.
-- `"tensor2tensor"`: `universal_transformer_util.py` of tensor2tensor, also printed in the paper's
-  appendix.
-- `"dgl_tutorial"`: the code of DGL's tutorial "Transformer as a Graph Neural Network", as in
-  `examples/pytorch/transformer` of DGL v1.1.3. The text of the tutorial differs: it shows attention
-  with biases and clamps scores to [-5, 5].
+- `"tensor2tensor"`: `universal_transformer_util.py`, also printed in the appendix of the paper.
+- `"dgl_tutorial"`: the code of DGL's tutorial "Transformer as a Graph Neural Network",
+  `examples/pytorch/transformer` of DGL v1.1.3. The text of the tutorial differs: its attention has
+  biases and clamps scores to [-5, 5].
 
 `preset["attention"]` is for `MultiHeadAttention`, `preset["step"]` for `UniversalTransformerStep`,
 `preset["halting"]` for `HaltingUnit` and `preset["recurrence"]` for `AdaptiveRecurrence`.

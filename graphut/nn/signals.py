@@ -1,4 +1,4 @@
-"""Position and step signals, which every step adds to the states of nodes."""
+"""Position and step signals, which each step adds to the states of nodes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class SinusoidalSignal(nn.Module):
 class LearnedSignal(nn.Embedding):
     """Table with a learned row for each coordinate.
 
-    It checks the coordinates in every call, for which the host waits for the GPU.
+    Coordinates are checked in every call, so the host waits for the GPU. A coordinate without a row
+    raises `ValueError`.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class LearnedSignal(nn.Embedding):
     dim : int
         Features of the signal.
     first : int
-        Coordinate of the first row; positions and steps are counted from 1.
+        Coordinate of the first row. Positions and steps are counted from 1.
 
     Examples
     --------
@@ -89,13 +90,7 @@ class LearnedSignal(nn.Embedding):
         self.first = first
 
     def forward(self, coordinates: Tensor) -> Tensor:
-        """Return rows `(n, dim)` for coordinates `(n,)`.
-
-        Raises
-        ------
-        ValueError
-            If the table has no row for a coordinate.
-        """
+        """Return rows `(n, dim)` for coordinates `(n,)`."""
         rows = coordinates.long() - self.first
         missing = (rows < 0) | (rows >= self.num_embeddings) | (rows + self.first != coordinates)
         if not is_tracing() and bool(missing.any()):
@@ -127,13 +122,7 @@ def make_signal(
 
 
 def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
-    """Return the rows of a signal, `(n, d)`, in the dtype of `like`, `(m, d)`.
-
-    Raises
-    ------
-    ValueError
-        If the signal returns rows of another shape.
-    """
+    """Return the rows of a signal, `(n, d)`, in the dtype of `like`, `(m, d)`."""
     if coordinates.dim() > 1:
         return _call_signal(signal, coordinates, like)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
@@ -154,7 +143,7 @@ def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
 def _cached_sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Return the sinusoids of `first`, `first + 1`, ...; each forward pass needs the same ones."""
+    """Return the sinusoids of `first`, `first + 1`, ..., the same in each forward pass."""
     with outside_transforms(), torch.no_grad():
         return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
 
@@ -180,15 +169,15 @@ def coordinate_signal(
     .. math::
         S(x)_{2j} = \sin(x / 10000^{2j/d}), \qquad S(x)_{2j+1} = \cos(x / 10000^{2j/d})
 
-    The signal of position `pos` at step `t` is :math:`P(pos, t) = S(pos) + S(t)`. Angles are
-    computed in float64 and not read from a table, so position 10^6 is as exact as position 1.
+    Angles are computed in float64 and not read from a table, so position 10^6 is as exact as
+    position 1.
 
     Parameters
     ----------
     values : Tensor or float
         Coordinates, of any shape.
     dim : int
-        Features of the signal.
+        Features of the signal, at least 1.
     dtype : torch.dtype
         Dtype of the result.
 
@@ -196,11 +185,6 @@ def coordinate_signal(
     -------
     Tensor
         The shape of `values`, followed by `dim`.
-
-    Raises
-    ------
-    ValueError
-        If `dim` is not positive.
 
     Examples
     --------
@@ -211,15 +195,14 @@ def coordinate_signal(
     """
     if dim < 1:
         raise ValueError(f"dim must be at least 1, got {dim}")
-    # Sines take long.
     return _call_with_unique(lambda unique: _sinusoid(unique, dim, dtype), torch.as_tensor(values))
 
 
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return `function(values)`, computed once for equal values, as the positions in a batch are.
+    """Return `function(values)`, computed once for equal values, since sines take long.
 
-    On a GPU the host would wait for the number of unique values, and `unique` has no derivative:
-    there, all values are computed.
+    All values are computed on a GPU, where the host would wait for the number of unique values, and
+    for gradients, which `unique` does not have.
     """
     if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
         return function(values)

@@ -12,7 +12,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention, is_hooked
-from graphut.nn.checks import check_feat, check_same_nodes, sources_of
+from graphut.nn.checks import check_feat, check_same_nodes, check_widths, sources_of
 from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
 from graphut.nn.transition import CopyGate, Transition
 
@@ -113,33 +113,13 @@ class UniversalTransformerStep(nn.Module):
         self.cross_attention = cross_attention
         self.transition = transition
         self.copy_gate = copy_gate
-        self._check_widths()
+        check_widths(self)
         self.dropout = nn.Dropout(dropout)
         layer_norm = partial(nn.LayerNorm, feats, eps=norm_eps)
         self.attention_norm = layer_norm()
         self.cross_norm = layer_norm() if cross_attention is not None else None
         self.transition_norm = layer_norm()
         self.output_norm = layer_norm() if norm == "pre" and output_norm else None
-
-    def _check_widths(self) -> None:
-        """Raise unless all parts have the same number of features."""
-        source, width = self.attention.in_feats
-        widths = {
-            "sources of attention": source,
-            "output of attention": self.attention.out_feats,
-            "transition": self.transition.in_feats,
-        }
-        if self.copy_gate is not None:
-            widths["copy_gate"] = self.copy_gate.in_feats
-        if self.cross_attention is not None:
-            widths["destinations of cross_attention"] = self.cross_attention.in_feats[1]
-            widths["output of cross_attention"] = self.cross_attention.out_feats
-        for name, found in widths.items():
-            if found != width:
-                raise ValueError(
-                    "all parts of a step need the same number of features: destinations of "
-                    f"attention have {width}, but {name} has {found}"
-                )
 
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""

@@ -81,19 +81,8 @@ class PositionwiseTransition(_Transition):
     ) -> Tensor:
         """Apply the network to all nodes, or to the nodes in `frontier`.
 
-        Parameters
-        ----------
-        graph : DGLGraph or EdgeLayout
-            Ignored: the result for a node does not depend on other nodes.
-        feat : Tensor
-            `(N, in_feats)`
-        frontier : Tensor, optional
-            `(A,)` ids of the nodes to compute; all by default.
-
-        Returns
-        -------
-        Tensor
-            `(N, in_feats)` or `(A, in_feats)`
+        `feat` is `(N, in_feats)`, `frontier` `(A,)` ids. The graph is ignored, because the result
+        for a node does not depend on other nodes.
         """
         return self.layers(feat if frontier is None else feat[frontier])
 
@@ -177,25 +166,8 @@ class SeparableConvTransition(_Transition):
     ) -> Tensor:
         """Apply the layer to all nodes, or to the nodes in `frontier`.
 
-        Parameters
-        ----------
-        graph : DGLGraph or EdgeLayout
-            The graph; each graph of a batch is a sentence.
-        feat : Tensor
-            `(N, in_feats)`, features of all nodes.
-        frontier : Tensor, optional
-            `(A,)` ids of the nodes to compute; all by default.
-
-        Returns
-        -------
-        Tensor
-            `(N, in_feats)` or `(A, in_feats)`
-
-        Raises
-        ------
-        ValueError
-            If the number of rows is not the number of nodes, or if the topology has nodes that are
-            not tokens. In a graph made by `dgl.batch`, all nodes count as tokens.
+        `feat` is `(N, in_feats)`, the features of all nodes, and `frontier` `(A,)` ids. Each graph
+        of a batch is a sentence. Raise `ValueError` if the topology has nodes that are not tokens.
         """
         layout = as_layout(graph).to(feat.device)
         if layout.extra_nodes:
@@ -256,7 +228,7 @@ class CopyGate(_Transition):
         nn.init.constant_(self._maps()[-1].bias, -3.0)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the gate of each feature, from 0 (copied) to 1 (updated), for `(A, in_feats)`."""
+        """Return the gate of each feature of rows `(A, in_feats)`: 0 copies, 1 updates."""
         return self.layers(rows).sigmoid()
 
 

@@ -82,15 +82,6 @@ def test_attention_with_a_frontier_computes_its_rows(scale_by_degree: bool) -> N
     assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
 
 
-def test_attention_edge_bias_of_minus_infinity_removes_an_edge() -> None:
-    layer, feat = build(), normal(4, 8)
-    row, source, edge = Complete().layout([4]).in_edges()
-    bias = torch.zeros(16).double()
-    bias[edge[source > row]] = -torch.inf
-    found = layer(Complete().layout([4]), feat, edge_bias=bias)
-    assert_same([found], [layer(Causal().layout([4]), feat)])
-
-
 def test_attention_edge_bias_of_log_2_counts_an_edge_twice() -> None:
     layer, feat = build(), normal(3, 8)
     pairs = [(0, 0), (1, 1), (2, 0), (2, 2), (0, 1)]
@@ -236,12 +227,6 @@ def test_attention_a_node_without_in_edges(scale_by_degree: bool) -> None:
         layer(graph, feat)
     layer.allow_zero_in_degree = True
     assert_same([layer(graph, feat)[1]], [layer.output.bias])
-
-
-@pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
-def test_attention_backends(backend: str) -> None:
-    layer, feat, graph = build(backend=backend), normal(6, 8), Window(1).layout([4, 2])
-    assert_same([layer(graph, feat)], [build()(graph, feat)])
 
 
 def test_attention_initializes_each_projection_separately() -> None:

@@ -119,18 +119,6 @@ def test_preset_of_the_paper_is_the_default() -> None:
     assert repr(layer_of("paper")) == repr(AdaptiveRecurrence(build_step(), HaltingUnit(FEATS)))
 
 
-@pytest.mark.parametrize("preset", HALTING_PRESETS)
-def test_preset_has_all_settings_and_is_read_only(preset: str) -> None:
-    found, paper = HALTING_PRESETS[preset], HALTING_PRESETS["paper"]
-    assert {part: own.keys() for part, own in found.items()} == {
-        part: own.keys() for part, own in paper.items()
-    }
-    with pytest.raises(TypeError, match="item assignment"):
-        found["step"] = {}  # type: ignore[index]
-    with pytest.raises(TypeError, match="item assignment"):
-        found["recurrence"]["halted"] = "copied"  # type: ignore[index]
-
-
 def test_preset_settings_reach_the_layers() -> None:
     for preset in ("tensor2tensor", "dgl_tutorial"):
         layer, t2t = layer_of(preset), preset == "tensor2tensor"

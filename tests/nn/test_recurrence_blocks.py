@@ -115,13 +115,6 @@ def test_blocks_a_neighbour_sampler_of_dgls() -> None:
     assert ponder.all_edges == sum(block.num_edges() for block in blocks)
 
 
-def test_blocks_one_block_for_all_steps_is_not_a_list() -> None:
-    case, graph = case_of({}), big_graph()
-    block = blocks_of(graph, SEEDS, 1)[0]
-    out, _ = case.layer(block, case.feat[block.srcdata[dgl.NID]])
-    assert out.shape == (3, FEATS)
-
-
 def recurrence(**modes: Any) -> AdaptiveRecurrence:
     return build_case(max_steps=2, **modes).layer
 

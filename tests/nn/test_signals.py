@@ -77,14 +77,6 @@ def test_sinusoidal_signal_counts_from_one_or_zero() -> None:
             assert torch.equal(rows, expected[[4, 0, 4]].to(dtype))
 
 
-def test_default_signals_are_sinusoids_from_one_without_parameters() -> None:
-    layer = AdaptiveRecurrence(build_step())
-    for signal in (layer.position_signal, layer.step_signal):
-        assert isinstance(signal, SinusoidalSignal)
-        assert (signal.dim, signal.count_from) == (FEATS, 1)
-    assert layer.state_dict().keys() == {f"step.{name}" for name in build_step().state_dict()}
-
-
 def test_learned_step_signal_has_a_row_for_each_step() -> None:
     layer = AdaptiveRecurrence(build_step(), max_steps=4, step_signal="learned").double()
     before = layer.state_dict()["step_signal.weight"].clone()
