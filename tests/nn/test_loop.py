@@ -38,7 +38,7 @@ from tests.helpers import (
 from tests.nn.cases import FEATS, HEADS, MODES, RULES, build_case, build_step, engine, randomised
 from tests.nn.naive import naive_recurrence, signal
 from tests.nn.rules.histories import plain_recurrence
-from tests.nn.test_recurrence_blocks import SEEDS, big_graph, blocks_of
+from tests.nn.test_call import SEEDS, big_graph, blocks_of
 from tests.topology.brute import batches, topologies
 
 LAYERS = 3

@@ -20,7 +20,6 @@ from graphut.nn import (
     FixedDepth,
     HaltingRule,
     HaltingUnit,
-    InputNoise,
     MultiHeadAttention,
     PositionwiseTransition,
     Sampled,
@@ -144,18 +143,6 @@ def test_recurrence_any_topology_and_lengths(
     case = build_case(**modes, graph=topology.layout(lengths))
     case.layer.step.attention.allow_zero_in_degree = True
     check(case)
-
-
-@pytest.mark.parametrize("cap", [1, 3])
-@pytest.mark.parametrize("modes", covering(**{m: MODES[m] for m in ("norm", "form", "transition")}))
-def test_recurrence_without_halting_all_nodes_take_all_steps(
-    modes: dict[str, Any], cap: int
-) -> None:
-    case = build_case(**modes, max_steps=cap)
-    case.layer.halting = None
-    assert check(case).tolist() == [cap] * 10
-    _, ponder = case.layer(case.graph, case.feat, **case.arguments)
-    assert not ponder.remainder.any() and ponder.cost == 0
 
 
 @pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
@@ -436,26 +423,6 @@ def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_st
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]
     assert relative_error(out, layer.step.readout(wanted)) < 1e-10
-
-
-@pytest.mark.parametrize("noise", [None, InputNoise(0.3, on="every_step")], ids=["", "noise"])
-@pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
-def test_recurrence_fixed_depth_shows_sources_outside_a_block_as_halting_does(
-    halted: str, noise: InputNoise | None
-) -> None:
-    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
-    step = build_case().layer.step
-    options: dict[str, Any] = {"halted": halted, "noise": noise, "inject_input": True}
-    never = ScheduledHalting(torch.tensor([3, 3]))
-    layers = [
-        AdaptiveRecurrence(step, never, rule=ACT(weighting="last"), max_steps=3, **options),
-        AdaptiveRecurrence(step, rule=FixedDepth(), max_steps=3, **options),
-    ]
-    found = []
-    for layer in layers:
-        torch.manual_seed(0)
-        found.append(layer.train()(block, normal(5, FEATS), positions=torch.arange(5))[0])
-    assert_same(found[:1], found[1:])
 
 
 def test_recurrence_takes_a_module_list_of_steps() -> None:

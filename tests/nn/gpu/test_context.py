@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import torch
+
+from graphut.nn.context import GraphContext
+from graphut.nn.gpu.context import DeviceContext
+from graphut.topology import Complete
+from tests.helpers import assert_same, normal
+from tests.nn.cases import build_step
+
+
+def test_device_context_attends_to_the_nodes_of_the_graph_only() -> None:
+    layout, layer, feat = Complete().layout([3]), build_step().attention, normal(3, 8)
+    context = GraphContext(layout)
+    own = DeviceContext.of(context)
+    own.write(None, torch.cat([layer.project(feat), torch.full((1, 16), torch.nan)]))
+    assert_same([own.attend(layer, feat)], [layer(layout, feat)])
+    assert len(context.work.projections) == len(context.work.attended) == 1
