@@ -164,7 +164,16 @@ def _fast_paths(
     if record or is_capturing() or context.blocks or by_edge or settings.calls_steps:
         return plain
     wakes = isinstance(settings.rule, EventDriven)
-    if not wakes and all(step.takes_counts(context, feat) for step in settings.steps):
+    attention = [
+        (layer, layout)
+        for step in settings.steps
+        for layer, layout in (
+            (step.attention, context.layout),
+            (step.cross_attention, context.cross_layout),
+        )
+        if layer is not None and layout is not None
+    ]
+    if not wakes and all(layer.takes_counts(layout, feat) for layer, layout in attention):
         return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
     # All steps must agree: one may be in training mode and another in evaluation mode.
     tables = [s.attention.in_place_key_value(context.layout, feat) for s in settings.steps]

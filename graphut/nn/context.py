@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -115,23 +114,6 @@ class GraphContext:
             self.layout = self.blocks[step - 1]
             if self.key_value is not None:
                 self.key_value = self.key_value[: self.num_src]
-
-    def branch(self) -> GraphContext:
-        """Return a copy for one checkpointed step, with an empty record and no projections."""
-        own = copy(self)
-        own.work, own.weights, own.cross_weights = FlopCount(), [], []
-        own.encoded = None if self.encoded is None else EncoderOutput(self.encoded.feat)
-        return own
-
-    def join(self, after: GraphContext) -> None:
-        """Add the results and the record of a branch."""
-        if after.encoded is not None and self.encoded is not None:
-            after.encoded.flops += self.encoded.flops
-        self.combined, self.encoded = after.combined, after.encoded
-        self.weights += after.weights
-        self.cross_weights += after.cross_weights
-        self.work.attended += after.work.attended
-        self.work.cross_attended += after.work.cross_attended
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         """Replace the keys and values of `nodes`, or of all nodes."""

@@ -162,8 +162,14 @@ def from_edge_index(
                 f"got shape {tuple(batch.shape)}"
             )
         lengths = torch.bincount(batch)
-    ends, sizes = edge_index.unbind(), {"num_src": num_src, "num_dst": num_dst}
-    return layout_from_edges(*ends, **sizes, src_lengths=lengths, dst_lengths=lengths)
+    return layout_from_edges(
+        edge_index[0],
+        edge_index[1],
+        num_src=num_src,
+        num_dst=num_dst,
+        src_lengths=lengths,
+        dst_lengths=lengths,
+    )
 
 
 def _check_edge_index(edge_index: Tensor, num_src: int, num_dst: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from graphut.nn.context import GraphContext
+from graphut.nn.context import EncoderOutput, GraphContext
+from graphut.nn.ponder import FlopCount
 from graphut.nn.step import UniversalTransformerStep
 
 
@@ -41,14 +44,14 @@ class HookedStep:
             return self._call(context, states)
         # The second call needs the context of the first. The copy must not see the results of later
         # steps, because they would refer to the autograd graph that refers to them.
-        before = context.branch()
+        before = branch(context)
 
         def call(states: Tensor) -> tuple[Tensor, GraphContext]:
-            own = before.branch()
+            own = branch(before)
             return self._call(own, states), own
 
         out, after = checkpoint(call, states, use_reentrant=False)
-        context.join(after)
+        join(context, after)
         return out
 
     def _call(self, context: GraphContext, states: Tensor) -> Tensor:
@@ -58,3 +61,22 @@ class HookedStep:
         finally:
             self.step.loop_context = None
         return out
+
+
+def branch(context: GraphContext) -> GraphContext:
+    """Return a copy of a context for one checkpointed step, with an empty record."""
+    own = copy(context)
+    own.work, own.weights, own.cross_weights = FlopCount(), [], []
+    own.encoded = None if context.encoded is None else EncoderOutput(context.encoded.feat)
+    return own
+
+
+def join(context: GraphContext, after: GraphContext) -> None:
+    """Add the results and the record of a branch to a context."""
+    if after.encoded is not None and context.encoded is not None:
+        after.encoded.flops += context.encoded.flops
+    context.combined, context.encoded = after.combined, after.encoded
+    context.weights += after.weights
+    context.cross_weights += after.cross_weights
+    context.work.attended += after.work.attended
+    context.work.cross_attended += after.work.cross_attended

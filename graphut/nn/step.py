@@ -224,15 +224,6 @@ class UniversalTransformerStep(nn.Module):
         parts = (self, self.attention, self.cross_attention)
         return any(part is not None and is_hooked(part) for part in parts)
 
-    def takes_counts(self, context: GraphContext, like: Tensor) -> bool:
-        """Return whether attention supports a number of rows that only the device knows."""
-        pairs = ((self.attention, context.layout), (self.cross_attention, context.cross_layout))
-        return all(
-            layer.takes_counts(layout, like)
-            for layer, layout in pairs
-            if layer is not None and layout is not None
-        )
-
     def project(self, rows: Tensor) -> Tensor:
         """Return keys and values `(R, 2 * H * D)` of rows `(R, d)`."""
         return self.attention.project(self.attention_norm(rows) if self.norm == "pre" else rows)

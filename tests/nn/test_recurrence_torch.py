@@ -11,7 +11,7 @@ from torch._dynamo.exc import Unsupported
 from torch.autograd.graph import saved_tensors_hooks
 
 from graphut.attention.library import compiled
-from graphut.nn import FixedDepth, LayerAsConv, ScheduledHalting
+from graphut.nn import FixedDepth, LayerAsConv, ScheduledHalting, hooked_step
 from graphut.nn.context import GraphContext
 from tests.helpers import assert_same, covering, gradients, layout_of, name_of, normal
 from tests.nn.cases import HALTED, MODES, Case, build_case, engine, halve
@@ -150,14 +150,14 @@ def test_recurrence_checkpointed_steps_keep_states_alone(halted: str) -> None:
 def test_recurrence_checkpointed_steps_are_gone_with_their_graph(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    branch, kept = GraphContext.branch, []
+    branch, kept = hooked_step.branch, []
 
     def noted(context: GraphContext) -> GraphContext:
         own = branch(context)
         kept.append(weakref.ref(own))
         return own
 
-    monkeypatch.setattr(GraphContext, "branch", noted)
+    monkeypatch.setattr(hooked_step, "branch", noted)
     case = build_case(checkpoint_steps=True, transition="sepconv")
     gc.disable()
     try:
