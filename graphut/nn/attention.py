@@ -60,7 +60,7 @@ class MultiHeadAttention(nn.Module):
         Features of an edge, `edge_feat` in each call. A learned linear map of them is added to keys
         and values (arXiv 2009.03509, section 3.1).
     bias : bool
-        Use biases in all projections except that of edge features.
+        Use biases in the projections of queries, keys, values and results.
     geometric : bool
         Replace softmax by geometric attention (arXiv 2110.07732), which attends to the nearest
         matching node; see ``graphut.attention.geometric``. The scores are

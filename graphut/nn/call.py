@@ -48,7 +48,7 @@ def call_recurrence(
     get_attention: bool = False,
     get_steps: bool = False,
 ) -> tuple[Any, ...]:
-    """Run a recurrence `layer`; the arguments and results are those of its `forward`."""
+    """Run a recurrence `layer`, with the arguments and results of its `forward`."""
     context = _context(settings, graph, feat, cross, edge_bias, edge_feat)
     _check_nodes(settings.step(1), context.layout, feat, positions)
     context.get_attention = get_attention

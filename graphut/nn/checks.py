@@ -59,7 +59,7 @@ def check_probability_shape(probability: Tensor, rows: int) -> None:
 
 
 def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
-    """Raise for a bipartite graph, in which sources are not destinations."""
+    """Raise for a bipartite graph, because the nodes of a step are sources and destinations."""
     if types := _two_types(graph):
         raise ValueError(
             f"the graph's edges go from {types}; a step needs a graph with one node type, or a "

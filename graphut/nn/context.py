@@ -1,4 +1,4 @@
-"""The context of a step: the edges, and what the active nodes read from other nodes."""
+"""The context of a step: the edges, keys and values, and the output of the encoder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AttentionContext(Protocol):
         """Number of nodes that can be active."""
 
     def begin_step(self, step: int) -> None:
-        """Go on to a step, counted from 1."""
+        """Begin a step, counted from 1."""
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         """Replace the keys and values of `nodes`, or of all nodes."""
@@ -108,7 +108,7 @@ class GraphContext:
         return self.layout.num_dst
 
     def begin_step(self, step: int) -> None:
-        """Go on to a step, and to its block if there are blocks."""
+        """Begin a step, with its own block if there are blocks."""
         self._step = step
         if self.blocks:
             self.layout = self.blocks[step - 1]

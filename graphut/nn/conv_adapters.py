@@ -267,7 +267,7 @@ class ConvAsAttention(nn.Module):
         """Return None: the convolution needs the features as one tensor."""
 
     def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
-        """Call the convolution on a graph; the options are those of `attend`."""
+        """Call the convolution on a graph, with the options of `attend`."""
         layout, frontier = as_layout(graph), options.get("frontier")
         rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
         return self.attend(layout, rows, feat, **options)[0]
@@ -283,7 +283,7 @@ class ConvAsAttention(nn.Module):
         frontier: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Call the convolution for destination rows `(A, feats)`, all or those of the frontier.
+        """Call the convolution for destination rows `(A, feats)`, of the frontier or of all nodes.
 
         Other options, such as `edge_bias`, raise `ValueError`, because convolutions lack them.
         """

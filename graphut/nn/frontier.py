@@ -15,7 +15,7 @@ from graphut.nn.noise import Noise, with_noise
 class HaltingFrontier:
     """The active nodes, in packed rows; a node that halts never computes again."""
 
-    # (max_steps, d), what each step signal adds to every value, if computed before the loop
+    # (max_steps, d) shifts of all values by each step signal, if computed before the loop
     value_shifts: Sequence[Tensor] | None = None
 
     def __init__(self, state: LoopState, rows: ActiveRows | None = None) -> None:

@@ -18,7 +18,7 @@ from graphut.nn.steps_html import steps_html
 class FlopCount:
     """The nodes of each projection and each attention, from which `Ponder` counts operations.
 
-    `None` stands for all nodes. Ids that the graph does not have are not counted.
+    `None` means all nodes. Ids that the graph does not have are not counted.
     """
 
     # The number of nodes, and the `(A,)` ids of the nodes that were projected to keys and values.
@@ -48,7 +48,7 @@ class WakingRecord(NamedTuple):
 
     shown: Tensor  # (N_dst, d) the last shown states, before the output norm
     updates: Tensor  # (N_dst,) how often each node computed
-    last_change: Tensor  # (N_dst,) the last round in which its shown state changed, or 0
+    last_change: Tensor  # (N_dst,) the last round that changed its shown state, or 0
     rounds: Tensor  # (G,) rounds of each graph with a non-empty frontier
     quiescent: Tensor  # (G,) False for graphs that still changed in the last round
     frontier_sizes: list[int]  # of each round
@@ -67,7 +67,7 @@ class Ponder:
         `(N,)`, the remainder :math:`R_i`; zero for rules without one.
     cost : Tensor
         Ponder cost, a scalar: the mean over nodes of the rule's cost. With `ACT` this is the mean
-        of :math:`N_i + R_i` (arXiv 1603.08983, Eq. 12); the gradient is that of :math:`R_i`.
+        of :math:`N_i + R_i` (arXiv 1603.08983, Eq. 12); only :math:`R_i` has a gradient.
     max_steps : int
         The largest number of steps.
     work : FlopCount

@@ -60,9 +60,9 @@ class AdaptiveRecurrence(nn.Module):
     max_steps : int
         The largest number of steps, `T`. Can be changed later, except for a sequence of steps.
     halted : {"copied", "frozen", "stale", "running"}
-        What the neighbours of a halted node see: its final state with the signal of the current
-        step; its final state with the signal of the step after its last; the keys and values of its
-        last step; or a state that is still updated in each step.
+        The state of a halted node that its neighbours see: its final state with the signal of the
+        current step; its final state with the signal of the step after its last; the keys and
+        values of its last step; or a state that is still updated in each step.
     position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
         Signal of positions: the sinusoids of the paper, the same counted from 0 instead of 1, or a
         function or module that returns rows `(n, d)` for positions `(n,)` or `(n, k)`, such as
@@ -185,12 +185,12 @@ class AdaptiveRecurrence(nn.Module):
             sources; the other sources do not change, like halted nodes. A list, as DGL's neighbour
             samplers return it, has one block for each step.
         feat : Tensor
-            `(N_src, d)`, the first states :math:`x^0`, for a list those of the sources of the first
-            block. A pair of them and their first `N_dst` rows is accepted too, for
-            `dgl.nn.HeteroGraphConv`.
+            `(N_src, d)`, the first states :math:`x^0`; for a list, of the sources of the first
+            block. For `dgl.nn.HeteroGraphConv`, a pair of them and their first `N_dst` rows is
+            accepted too.
         positions : Tensor, optional
-            `(N_src,)`, the position of each node, counted from 1; or `(N_src, k)`, coordinates,
-            each of which uses `d / k` features. Without positions, only the step signal is added.
+            `(N_src,)`, the position of each node, counted from 1; or `(N_src, k)` coordinates, with
+            `d / k` features for each. Without positions, only the step signal is added.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the encoder's nodes, and the encoder's output.
         edge_bias : Tensor or list of Tensor, optional
@@ -211,7 +211,7 @@ class AdaptiveRecurrence(nn.Module):
         Returns
         -------
         Tensor
-            `(N_dst, d)`, output states; for a list those of the destinations of the last block.
+            `(N_dst, d)`, output states; for a list, of the destinations of the last block.
         Ponder
             Steps and remainder of each node, the ponder cost, and the number of operations.
         list of Tensor

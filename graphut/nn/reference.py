@@ -38,7 +38,7 @@ def dense_recurrence(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the results of `layer(graph, feat, ...)` with masks, without dropout.
 
-    The arguments are those of `AdaptiveRecurrence.forward`.
+    See `AdaptiveRecurrence.forward` for the arguments.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def dense_event_driven(
     Returns
     -------
     tuple of Tensor
-        `(N, d)` output; `(N,)` updates; `(N,)` the last round in which each node changed; `(G,)`
+        `(N, d)` output; `(N,)` updates; `(N,)` the last round that changed each node; `(G,)`
         rounds of each graph; `(G,)` whether it is quiescent.
 
     Examples

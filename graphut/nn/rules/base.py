@@ -63,7 +63,7 @@ class StepRows(NamedTuple):
     after: Tensor  #: (A, d) new states
     probability: Tensor | None  #: (A,) halting probability; None if the rule does not read it
     step: int  #: the step, from 1
-    is_last: bool  #: True in step `max_steps`, in which all nodes halt
+    is_last: bool  #: True in step `max_steps`, when all nodes halt
 
 
 class Decision(NamedTuple):
@@ -135,8 +135,8 @@ class HaltingRule(ABC):
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Return the decision and the new memory.
 
-        `memory` is the result of `start` or of the last call, and `measure`, `(A,)`, that of the
-        method `measure`.
+        `memory` is the result of `start` or of the last call, and `measure` `(A,)` the result of
+        the method `measure`.
         """
 
     def for_evaluation(self) -> HaltingRule:

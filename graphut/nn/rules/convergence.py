@@ -26,7 +26,7 @@ class Convergence(HaltingRule):
     tol : float
         The change below which a state counts as converged.
     patience : int
-        Number of successive steps in which the change must be below `tol`.
+        Number of successive steps with a change below `tol`.
     readout : callable, optional
         Maps states `(A, d)`, before the output norm, to logits `(A, classes)`. Its parameters are
         not part of the rule.

@@ -12,7 +12,7 @@ from torch import Tensor
 from graphut.attention.dropout import mix, seed_hash
 from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
 
-_STEP = 0x9E3779B9  # keeps the bits of steps apart from those of positions
+_STEP = 0x9E3779B9  # so that steps and positions give different bits
 
 
 @dataclass(frozen=True)
