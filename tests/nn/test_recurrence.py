@@ -52,7 +52,6 @@ from tests.nn.cases import (
     build_step,
     engine,
 )
-from tests.topology.brute import batches, topologies
 
 ALL_MODES = {**MODES, **SIGNALS}
 
@@ -132,17 +131,6 @@ def test_recurrence_any_graph_and_halting_pattern(
     halting = ScheduledHalting(torch.tensor(steps))
     cap = data.draw(st.integers(1, 5))
     check(build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap))
-
-
-@settings(max_examples=40)
-@given(topologies, batches, st.data())
-def test_recurrence_any_topology_and_lengths(
-    topology: Any, lengths: list[int], data: st.DataObject
-) -> None:
-    modes = {name: data.draw(st.sampled_from(MODES[name])) for name in ("halted", "norm", "form")}
-    case = build_case(**modes, graph=topology.layout(lengths))
-    case.layer.step.attention.allow_zero_in_degree = True
-    check(case)
 
 
 @pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
@@ -507,12 +495,16 @@ def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> No
 # The module.
 
 
-def test_recurrence_parameters_are_drawn_anew() -> None:
-    layer = build_case(form="decoder").layer
+@pytest.mark.parametrize("share_weights", [True, False])
+def test_recurrence_parameters_are_drawn_anew(share_weights: bool) -> None:
+    layer = build_case(form="decoder", share_weights=share_weights).layer
     before = [parameter.clone() for parameter in layer.parameters()]
     layer.reset_parameters()
     assert not any(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
-    assert layer.halting.linear.bias.item() == layer.halting.bias_init
+    if share_weights:
+        assert layer.halting.linear.bias.item() == layer.halting.bias_init
+    else:
+        assert not torch.equal(*(step.attention.query.weight for step in layer.step[:2]))
 
 
 # On graphs that are not sentences.
@@ -531,21 +523,6 @@ def test_recurrence_features_of_edges_act_at_every_step(modes: dict[str, Any]) -
     case = build_case(edge_dim=3, **modes)
     case.arguments["edge_feat"] = normal(case.graph.num_edges, 3, seed=9)
     assert len(check(case).unique()) > 1
-
-
-@pytest.mark.parametrize("halted", HALTED)
-def test_recurrence_attention_weights_of_each_step(halted: str) -> None:
-    case = build_case(halted=halted, topology="rows")
-    out, ponder, weights = case.layer(
-        case.graph, case.feat, positions=case.positions, get_attention=True
-    )
-    assert_same([out], [case.layer(case.graph, case.feat, positions=case.positions)[0]])
-    assert len(weights) == int(ponder.steps.max())
-    row, _, edge = case.graph.in_edges()
-    for step, by_edge in enumerate(weights, 1):
-        total = torch.zeros(case.graph.num_dst, HEADS).double().index_add(0, row, by_edge[edge])
-        seen = ponder.steps >= (1 if halted == "running" else step)
-        assert_same([total], [seen.double()[:, None].expand(-1, HEADS)])
 
 
 @pytest.mark.parametrize("halted", HALTED)
