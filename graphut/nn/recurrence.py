@@ -411,7 +411,7 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(f"max_steps must be a whole number, at least 1; got {steps!r}")
         if isinstance(self.step, nn.ModuleList) and steps != len(self.step):
             raise ValueError(
-                f"max_steps cannot be {steps}: there is a sequence of {len(self.step)} steps with "
+                f"max_steps cannot become {steps}: the sequence has {len(self.step)} steps with "
                 "separate weights (share_weights=False)"
             )
         self._max_steps: int = int(steps)
