@@ -1,20 +1,17 @@
-"""The machine on which something is trained or timed, and the versions of what runs on it."""
+"""Descriptions of the machine, with the versions of packages."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from graphut._version import __version__
 from graphut.attention.autotune import cpu_name
-from graphut.experiments.wording import counted
 
 # NumPy shuffles, and tokenizers makes subwords: results depend on both.
 _PACKAGES = ("torch", "dgl", "numpy", "tokenizers")
@@ -22,13 +19,7 @@ _BENCH_PACKAGES = ("torch_geometric", "triton")
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
-    """Return processors, threads and versions: what a measurement on a device depends on.
-
-    Examples
-    --------
-    >>> list(describe_machine(torch.device("cpu")))
-    ['cpu', 'gpu', 'threads', 'python', 'graphut', 'commit', 'torch', 'dgl', 'numpy', 'tokenizers']
-    """
+    """Return the processors, the number of threads and the versions of packages."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "cpu": cpu_name(),
@@ -42,34 +33,12 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 
 
 def benchmark_machine(device: torch.device) -> dict[str, object]:
-    """Return the description of this machine with vector instructions and more packages."""
+    """Return the description of the machine with vector instructions and more packages."""
     return {
         "vectors": torch.backends.cpu.get_cpu_capability(),
         **describe_machine(device),
         **{package: _version(package) for package in _BENCH_PACKAGES},
     }
-
-
-def machine_name(machines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the processors of descriptions by `describe_machine`, with the threads of a CPU.
-
-    A description by `benchmark_machine` has its vector instructions too.
-
-    Examples
-    --------
-    >>> machine_name([{"cpu": "AMD EPYC", "gpu": None, "threads": 2}])
-    'AMD EPYC, 2 threads'
-    >>> machine_name([{"cpu": "AMD EPYC", "gpu": "NVIDIA H200", "threads": 2}])
-    'NVIDIA H200'
-    >>> machine_name([{"cpu": "AMD EPYC", "vectors": "AVX2", "gpu": None, "threads": 2}])
-    'AMD EPYC, AVX2, 2 threads'
-    """
-    return "; ".join(dict.fromkeys(m["gpu"] or _cpu(m) for m in machines))
-
-
-def _cpu(machine: Mapping[str, Any]) -> str:
-    vectors = [machine["vectors"]] if "vectors" in machine else []
-    return ", ".join([machine["cpu"], *vectors, counted(machine["threads"], "thread")])
 
 
 @cache

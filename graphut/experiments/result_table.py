@@ -1,4 +1,4 @@
-"""CSV tables of results, to which commands append rows."""
+"""CSV tables of results."""
 
 from __future__ import annotations
 
@@ -16,23 +16,9 @@ from graphut._files import explain_write_errors, read_file, reraise_for_file, wr
 def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append rows to a CSV file; create the file with a header if it does not exist.
 
-    A row maps names of columns to values. Floats are written with six significant digits, and
-    `None` as an empty cell. New columns are added at the end of the header. Several processes may
-    append to the same file: a lock beside it, `.NAME.lock`, makes them wait for each other.
-
-    Raise `ValueError`, which names the file, if it exists and is not a CSV table.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "runs.csv")
-    ...     append_rows(path, [{"task": "sort", "steps": 2.25}])
-    ...     append_rows(path, [{"task": "copy", "bleu": None}])
-    ...     print(path.read_text())
-    task,steps,bleu
-    sort,2.25,
-    copy,,
+    Floats have six significant digits, and `None` is an empty cell. New columns are added at the
+    end of the header. Several processes may append to the same file; they use the lock
+    `.NAME.lock`. Raise `ValueError` if the file is not a CSV table.
     """
     path = Path(path).resolve()
     with explain_write_errors(path), FileLock(path.with_name(f".{path.name}.lock")):
@@ -48,7 +34,7 @@ def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_table(path: str | Path) -> None:
-    """Raise `ValueError` or `OSError` if `append_rows` could not write to a file."""
+    """Raise `ValueError` or `OSError` if `append_rows` cannot write to a file."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: make its folder, or name another")

@@ -9,17 +9,9 @@ NOT_MEASURED = "-"
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table for the terminal: the first column flush left, the others flush right.
+    """Return a table for the terminal, with the first column aligned left and the others right.
 
-    The last cell of a row that is shorter than the head may be of any length.
-
-    Examples
-    --------
-    >>> print(plain_table(["who", "ms"], [["a", "10.5"], ["bee", "9"], ["c", "7"]]))
-    who    ms
-    a    10.5
-    bee     9
-    c       7
+    If a row is shorter than the head, its last cell may have any length.
     """
     lines = [head, *rows]
     full = [line for line in lines if len(line) == len(head)]
@@ -35,7 +27,7 @@ def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""Return a Markdown table whose cells are not padded; a pipe in a cell is escaped.
+    r"""Return a Markdown table, with escaped pipes.
 
     Examples
     --------
@@ -49,7 +41,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with three significant digits, and with all digits before the point.
+    """Return a number with three significant digits, but all digits before the point.
 
     Examples
     --------
@@ -61,12 +53,12 @@ def three_digits(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share of one in percent, without the sign: 0.0456 is 4.56."""
+    """Return a share in percent, without the sign: 0.0456 is 4.56."""
     return f"{100 * value:.2f}"
 
 
 def share(value: float) -> str:
-    """Return a share of one with three decimals; only an exact 1 is written as 1.000.
+    """Return a share with three decimals; only an exact 1 is written as 1.000.
 
     Examples
     --------
@@ -92,7 +84,7 @@ def with_prefix(value: float) -> str:
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
-    """Return the mean of some numbers, with the sample's standard deviation if they are several.
+    """Return the mean, with the sample standard deviation if there are several values.
 
     Examples
     --------

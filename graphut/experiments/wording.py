@@ -1,4 +1,4 @@
-"""Small functions for the text of messages; importing this module imports no other package."""
+"""Text of messages; this module imports no other package."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def meaning_of(kind: type) -> str:
 
 
 def flag(name: str) -> str:
-    """Return the name of the command line's option for a field of a dataclass.
+    """Return the command-line option for a field of a dataclass.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def flag(name: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a suggestion for an error about an unknown word; empty if no known word is similar.
+    """Return a suggestion for an unknown word, or an empty text if no known word is similar.
 
     Examples
     --------

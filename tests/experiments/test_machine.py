@@ -5,7 +5,7 @@ import torch
 
 import graphut
 from graphut.experiments import machine
-from graphut.experiments.machine import benchmark_machine, describe_machine, machine_name
+from graphut.experiments.machine import benchmark_machine, describe_machine
 
 CPU = torch.device("cpu")
 
@@ -23,9 +23,3 @@ def test_describe_machine_has_none_for_a_package_that_is_not_installed(
 ) -> None:
     monkeypatch.setattr(machine, "_PACKAGES", ("abacus-nine",))
     assert describe_machine(CPU)["abacus-nine"] is None
-
-
-def test_machine_name_names_each_machine_once() -> None:
-    cpu = {"cpu": "Abacus 9", "gpu": None, "threads": 1}
-    gpu = {**cpu, "gpu": "Loom 1"}
-    assert machine_name([cpu, gpu, cpu]) == "Abacus 9, 1 thread; Loom 1"

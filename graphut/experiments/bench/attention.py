@@ -1,4 +1,4 @@
-"""The benchmark of one attention call: graphut's backends beside other implementations."""
+"""The benchmark of one attention call, for the backends and other implementations."""
 
 from __future__ import annotations
 
@@ -42,19 +42,10 @@ def bench_attention(
 ) -> list[Row]:
     """Compare results, time and memory of different implementations of one attention call.
 
-    An implementation whose output or gradients differ from a float64 reference, or that cannot run,
-    gets a note in place of figures. `backends` are names from `backend_names()`, `others` names
-    from `PEERS`; the default is all of them. With `cold`, the data of a call is in no cache. The
-    last row is a product of 1024 x 1024 float32 matrices, as a measure of the machine.
-
-    Examples
-    --------
-    >>> workload = AttentionWorkload(spec="causal", shape="2x3-5", dim=8, heads=2)
-    >>> rows = bench_attention(workload, backends=["torch"], others=["padded"], repeats=1)
-    >>> [row["contender"] for row in rows]
-    ['torch', 'padded', 'matrix product']
-    >>> fastest_backend(rows)
-    'torch'
+    An implementation that cannot run, or whose output or gradients differ from a float64 reference,
+    has a note instead of figures. `backends` are names from `backend_names()`, and `others` names
+    from `PEERS`; the default is all of them. `cold` clears the caches before each call. The last
+    row is a product of 1024 x 1024 float32 matrices, as a reference for the speed of the machine.
     """
     prepare: dict[str, Prepare] = {
         name: partial(AttentionWorkload.prepare, backend=name)
@@ -84,12 +75,12 @@ def bench_attention(
 
 
 def backend_names() -> list[str]:
-    """Return the names of the backends that take part."""
+    """Return the names of all backends except the reference."""
     return [name for name in BACKENDS if name != REFERENCE]
 
 
 def fastest_backend(rows: Sequence[Row]) -> str | None:
-    """Return the backend with the lowest median time; `None` if no backend was timed."""
+    """Return the backend with the lowest median time, or `None` if no backend was timed."""
     timed = [row for row in rows if row["contender"] in BACKENDS and "ms" in row]
     return min(timed, key=lambda row: row["ms"])["contender"] if timed else None
 
@@ -97,7 +88,7 @@ def fastest_backend(rows: Sequence[Row]) -> str | None:
 def _checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:
-    """Return a contender if it is correct, and its error or a note on why it is left out."""
+    """Return a contender if it is correct, and its error or the reason why it is omitted."""
     try:
         run, unpad = prepare(workload)
         error = largest_error(unpad(run()), expected)

@@ -1,4 +1,4 @@
-"""The workload of the attention benchmark, and what prepares a contender for it."""
+"""The workload of the attention benchmark."""
 
 from __future__ import annotations
 
@@ -23,14 +23,7 @@ Run = Callable[[], list[Tensor]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AttentionWorkload:
-    """One attention call over the edges of a batch of sentences, always with the same numbers.
-
-    Examples
-    --------
-    >>> workload = AttentionWorkload(spec="causal", shape="1x4", dim=8, heads=2)
-    >>> str(workload), workload.flops, workload.kind
-    ('causal, 1x4, 8 features', 1120, 'interval cpu float32 plain')
-    """
+    """One attention call over the edges of a batch of sentences, with fixed random tensors."""
 
     spec: str  # of the topology
     shape: str  # of the batch, such as 64x10-60
@@ -41,13 +34,13 @@ class AttentionWorkload:
     fraction: float = 1.0  # share of the nodes that are active, in `(0, 1]`
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` if the workload is impossible."""
+        """Raise `ValueError` if the sizes are impossible."""
         check_heads(self.dim, self.heads)
         if not 0.0 < self.fraction <= 1.0:
             raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
 
     def __str__(self) -> str:
-        """Return the description in the table of results."""
+        """Return the description for the table of results."""
         active = "" if self.fraction == 1 else f", {self.fraction:.0%} active"
         name = str(self.dtype).removeprefix("torch.")
         dtype = "" if self.dtype == torch.float32 else f", {name}"
@@ -87,17 +80,20 @@ class AttentionWorkload:
 
     @property
     def flops(self) -> int:
-        """Number of useful floating-point operations, forward and backward."""
-        # Per edge and feature: 4 forward (score and sum), 10 backward (score again, 4 products).
+        """Number of floating-point operations, forward and backward.
+
+        Per edge and feature, 4 are forward (score and sum) and 10 backward (recomputed score and
+        four products).
+        """
         return 14 * self.in_edges[0].numel() * self.dim
 
     @property
     def kind(self) -> str:
-        """The kind of call, as `backend="auto"` distinguishes them."""
+        """The kind of call, for the choice of `backend="auto"`."""
         return call_kind(self.layout, self.device.type, self.dtype, biased=False)
 
     def prepare(self, backend: str, dtype: torch.dtype | None = None) -> Prepared:
-        """Return a backend of graphut as a contender, with tensors of another type if given."""
+        """Return a backend of graphut as a contender, optionally with another data type."""
         options: dict[str, Any] = {"frontier": self.frontier, "backend": backend}
         attend = partial(edge_attention, self.layout, **options)
         return Prepared(gradient_run(attend, *(x.to(dtype) for x in self.tensors)))
@@ -109,14 +105,14 @@ class AttentionWorkload:
 
 
 class UnavailableError(Exception):
-    """The reason, in a few words, why an implementation cannot run a workload."""
+    """Raised with a short reason if an implementation cannot run a workload."""
 
 
 class Prepared(NamedTuple):
-    """A contender. Masks and edge lists are made beforehand, as a layout is."""
+    """A contender, whose masks and edge lists are prepared outside the timing, as layouts are."""
 
     run: Run
-    unpad: Callable[[list[Tensor]], list[Tensor]] = list  # from what `run` returns to packed rows
+    unpad: Callable[[list[Tensor]], list[Tensor]] = list  # converts results to packed rows
 
 
 Prepare = Callable[[AttentionWorkload], Prepared]
@@ -130,7 +126,7 @@ def gradient_run(
 
     def run() -> list[Tensor]:
         out = attend(*leaves)
-        # An input that does not reach the output gets a zero gradient, which is then compared.
+        # An input that does not affect the output gets a zero gradient.
         gradients = torch.autograd.grad(out, leaves, upstream, materialize_grads=True)
         return [out.detach(), *gradients]
 

@@ -1,7 +1,7 @@
-"""The driver of all benchmarks: run contenders in turns and tabulate time, memory and error.
+"""The driver of all benchmarks: measure and tabulate time and memory of contenders.
 
-A contender is a function without arguments. A benchmark prepares contenders that solve the same
-workload, compares their results, and passes them to `measure`, which returns one row for each.
+A contender is a function without arguments. A benchmark prepares contenders for the same workload,
+compares their results, and passes them to `measure`, which returns one row for each.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from graphut.experiments.tables import plain_table, three_digits
 from graphut.topology import Topology
 
 Row = dict[str, Any]
-"""The figures of one contender, by the names of columns in the table of results."""
+"""The figures of one contender, by column of the table of results."""
 Contender = Callable[[], object]
 
 CPU = torch.device("cpu")
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 """The largest relative error of a correct result, by data type."""
 WARM_UP = 0.05  # seconds
-LONG = 0.5  # seconds; a contender that takes longer fills the caches by itself
+LONG = 0.5  # seconds; longer contenders need no warm-up
 OTHER_BYTES = 64 << 20  # larger than the caches of most processors
 
 
@@ -46,10 +46,9 @@ def measure(
 ) -> list[Row]:
     """Measure time and peak memory of contenders, and return one row for each.
 
-    The contenders run in turns for `repeats` rounds, so that a slow phase of the machine affects
-    all of them. A short contender first runs for `warm_up` seconds in each round, because a model
-    that repeats one operation would not find the caches full of another contender's data. With
-    `cold`, 64 MB of other data are written before each timed call instead.
+    The contenders take turns for `repeats` rounds, so that a slow phase of the machine affects all
+    of them. In each round, a short contender first runs for `warm_up` seconds, to fill the caches
+    with its data. With `cold`, 64 MB of other data are written before each timed call instead.
     """
     settle_allocator()
     say(f"timing {', '.join(contenders)}")
@@ -62,22 +61,25 @@ def measure(
             if cold:
                 other.add_(1)
             elif first[name] < LONG:
-                _warm_up(run, warm_up)
+                end = timer() + warm_up
+                while timer() < end:  # a GPU would otherwise queue calls for much longer
+                    run()
             times[name].append(_seconds(run))
     rows = []
     for name, run in contenders.items():
         lower, median, upper = (1e3 * np.percentile(times[name], [25, 50, 75])).tolist()
         peak = peak_bytes(run, device)
-        figures = {"ms": median, "lower_ms": lower, "upper_ms": upper}
-        memory = None if peak is None else peak / 2**20
-        rows.append({"workload": workload, "contender": name, **figures, "peak_mib": memory})
+        rows.append(
+            {
+                "workload": workload,
+                "contender": name,
+                "ms": median,
+                "lower_ms": lower,
+                "upper_ms": upper,
+                "peak_mib": None if peak is None else peak / 2**20,
+            }
+        )
     return rows
-
-
-def _warm_up(run: Contender, seconds: float) -> None:
-    end = timer() + seconds
-    while timer() < end:  # a GPU would otherwise queue calls for much longer
-        run()
 
 
 def _seconds(run: Contender) -> float:
@@ -94,16 +96,10 @@ def say(text: str) -> None:
 
 
 def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Return the largest relative error of an output and its gradients, or infinity for NaN.
+    """Return the larger relative error of the output and of the gradients, or infinity for NaN.
 
-    The first tensor is the output. The error of the gradients is that of one vector that contains
-    all of them, because a single gradient may be zero up to rounding.
-
-    Examples
-    --------
-    >>> one = torch.ones(4)
-    >>> largest_error([one, 1.5 * one], [one, one])
-    0.5
+    The first tensor is the output. The gradients are concatenated, because a single gradient may be
+    zero except for rounding.
     """
     differences, norms = [], []
     for a, b in zip(found, expected, strict=True):
@@ -120,14 +116,9 @@ def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 def sentence_lengths(shape: str) -> Tensor:
-    """Draw the lengths of the sentences of a batch uniformly, always the same ones.
+    """Draw the lengths of a batch of sentences uniformly, with a fixed seed.
 
-    `shape` is such as `64x10-60` (64 sentences of 10 to 60 tokens) or `8x400`.
-
-    Examples
-    --------
-    >>> sentence_lengths("4x10-60"), sentence_lengths("2x400")
-    (tensor([51, 13, 39, 43]), tensor([400, 400]))
+    `shape` has the form `64x10-60` (64 sentences of 10 to 60 tokens) or `8x400`.
     """
     parts = re.fullmatch(r"(\d{1,9})x(\d{1,9})(?:-(\d{1,9}))?", shape)
     if parts is None:
@@ -151,6 +142,7 @@ def check_tokens_only(topology: Topology) -> None:
         raise ValueError(f"{topology} has nodes that are not tokens: choose another topology")
 
 
+_QUARTILES = ("lower_ms", "upper_ms")
 _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "ms": ("ms", three_digits),
     "quartiles": ("quartiles", str),
@@ -164,31 +156,23 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def rows_text(rows: Sequence[Row], baselines: Sequence[str] = ()) -> str:
-    """Return a table for each workload, with the speed relative to each baseline.
-
-    Examples
-    --------
-    >>> first, second = {"contender": "a", "ms": 1}, {"contender": "b", "ms": 4}
-    >>> print(rows_text([row | {"workload": "sort"} for row in (first, second)], ["b"]))
-    sort
-    contender    ms   x b
-    a          1.00  4.00
-    b          4.00  1.00
-    """
+    """Return a table for each workload, with the speed relative to each baseline."""
     groups = groupby(rows, key=itemgetter("workload"))
     return "\n\n".join(f"{workload}\n{_table([*group], baselines)}" for workload, group in groups)
 
 
 def _table(rows: Sequence[Row], baselines: Sequence[str]) -> str:
-    rows = [_with_quartiles(row) for row in rows]
+    rows = [
+        {**row, "quartiles": "{}-{}".format(*(three_digits(row[k]) for k in _QUARTILES))}
+        if row.get("lower_ms") is not None
+        else row
+        for row in rows
+    ]
     columns = [name for name in _COLUMNS if any(row.get(name) is not None for row in rows)]
     times = {row["contender"]: row["ms"] for row in rows if row.get("ms") is not None}
     present = [name for name in baselines if name in times]
-    head = [
-        "contender",
-        *(_COLUMNS[name][0] for name in columns),
-        *(f"x {name}" for name in present),
-    ]
+    head = ["contender", *(_COLUMNS[name][0] for name in columns)]
+    head += [f"x {name}" for name in present]
     lines = []
     for row in rows:
         if row.get("note"):
@@ -198,10 +182,3 @@ def _table(rows: Sequence[Row], baselines: Sequence[str]) -> str:
         speeds = [three_digits(times[name] / row["ms"]) for name in present]
         lines.append([row["contender"], *cells, *speeds])
     return plain_table(head, lines)
-
-
-def _with_quartiles(row: Row) -> Row:
-    if row.get("lower_ms") is None:
-        return row
-    lower, upper = three_digits(row["lower_ms"]), three_digits(row["upper_ms"])
-    return {**row, "quartiles": f"{lower}-{upper}"}

@@ -1,4 +1,4 @@
-"""The benchmarks of layers: on random graphs beside DGL's and PyG's, and on long sentences."""
+"""The benchmarks of graph layers, and of attention on long sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphut.nn import DotGATConv, MultiHeadAttention, from_edge_index
 from graphut.topology import parse
 
 PEERS = ("dgl DotGatConv", "dgl GATConv", "pyg TransformerConv")
-_TWINS = {"DotGATConv": PEERS[0], "TransformerConv": PEERS[2]}  # pairs with the same weights
+_TWINS = {"DotGATConv": PEERS[0], "TransformerConv": PEERS[2]}  # layers with equal weights
 
 
 def bench_layers(
@@ -37,14 +37,9 @@ def bench_layers(
 ) -> list[Row]:
     """Measure time and memory of graph layers, forward and backward, on the CPU.
 
-    The layers run on the graphs of `random_blocks`. `DotGATConv` and `TransformerConv` get the
-    weights of DGL's and PyG's layers, and their outputs are compared. Layouts of sampled blocks are
-    made in each run, as in a training loop.
-
-    Examples
-    --------
-    >>> [row["contender"] for row in bench_layers(20, 60, dim=8, heads=2, repeats=1)][:2]
-    ['DotGATConv', 'DotGATConv, own maps']
+    The graphs come from `random_blocks`. `DotGATConv` and `TransformerConv` have the weights of
+    DGL's and PyG's layers, and the outputs are compared. Layouts of sampled blocks are built in
+    each run, as in a training loop.
     """
     check_heads(dim, heads)
     blocks = random_blocks(nodes, edges, power_law=power_law, seeds=seeds)
@@ -59,15 +54,10 @@ def bench_layers(
 def random_blocks(
     nodes: int, edges: int, *, power_law: bool = False, seeds: int | None = None
 ) -> list[DGLGraph]:
-    """Draw a graph with self-loops, or two blocks of 10 in-neighbours per node sampled from it.
+    """Draw a graph with self-loops, or sample two blocks of 10 in-neighbours per node from it.
 
-    `edges` are counted without self-loops. With `power_law`, a few nodes have most of the edges.
-    `seeds` is the number of nodes of the mini-batch. The graphs are always the same.
-
-    Examples
-    --------
-    >>> [block.num_dst_nodes() for block in random_blocks(50, 200, seeds=4)][-1]
-    4
+    `edges` excludes self-loops. With `power_law`, a few nodes have most of the edges. `seeds` is
+    the number of nodes in the mini-batch. The random seed is fixed.
     """
     if edges < 0 or not 1 <= (1 if seeds is None else seeds) <= nodes:
         raise ValueError(f"no graph has {nodes} nodes, {edges} edges and {seeds} seeds")
@@ -85,7 +75,7 @@ def random_blocks(
 
 
 def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callable[[], Tensor]]:
-    """Return the contenders: functions that run one layer per block forward and backward."""
+    """Return the contenders, which run one layer per block, forward and backward."""
     from graphut.nn.pyg_layers import TransformerConv  # PyG is an extra
 
     pyg_layer: type[nn.Module] = TransformerConv.__base__
@@ -143,14 +133,7 @@ def bench_scaling(
     device: torch.device = CPU,
     repeats: int = 5,
 ) -> list[Row]:
-    """Measure one attention layer, forward and with its layout, on sentences of `nodes` tokens.
-
-    Examples
-    --------
-    >>> rows = bench_scaling("window:2", [50, 100], dim=8, heads=2, repeats=1)
-    >>> [row["contender"] for row in rows]
-    ['50 tokens', '100 tokens']
-    """
+    """Measure one attention layer and its layout, forward, on sentences of `nodes` tokens."""
     sizes = sorted(set(nodes))
     if len(sizes) < 2 or sizes[0] < 1:
         raise ValueError(f"a slope needs two different positive numbers of tokens, got {[*nodes]}")
@@ -165,5 +148,5 @@ def bench_scaling(
         return layer(topology.layout([len(feat)]), feat)
 
     runs = {f"{n} tokens": partial(forward, torch.randn(n, dim, device=device)) for n in sizes}
-    # Without warm-up, short sentences find as little of their data in the caches as long ones.
+    # No warm-up, so that the caches hold as little of short sentences as of long ones.
     return measure(f"{spec}, {dim} features", runs, repeats=repeats, device=device, warm_up=0.0)

@@ -1,4 +1,4 @@
-"""Padded batches of sentences, their masks, and a dense model on them."""
+"""Padded batches of sentences, attention masks, and a dense model."""
 
 from __future__ import annotations
 
@@ -14,17 +14,7 @@ from graphut.nn import UniversalTransformerStep, coordinate_signal
 
 @dataclass(frozen=True, eq=False)
 class PaddedBatch:
-    """The places of packed rows in a batch that is padded to its longest sentence.
-
-    Examples
-    --------
-    >>> batch = PaddedBatch.of(torch.tensor([1, 2]))
-    >>> batch.pad(torch.tensor([5, 6, 7]))
-    tensor([[5, 0],
-            [6, 7]])
-    >>> batch.unpad(batch.pad(torch.tensor([5, 6, 7])))
-    tensor([5, 6, 7])
-    """
+    """The positions of packed rows in a batch that is padded to its longest sentence."""
 
     present: Tensor  # (batch, longest) bool, false for padding
 
@@ -61,8 +51,8 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
 def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor, Tensor]) -> Tensor:
     """Return the attention mask of `(row, source)` edges, `(batch, 1, rows, sources)` bool.
 
-    It has a single row if all rows of a sentence attend to the same sources. Padded rows attend to
-    all real sources, because a softmax over no source is undefined.
+    The mask has a single row if all rows of a sentence attend to the same sources. Padded rows
+    attend to all real sources, because a softmax over no source is undefined.
     """
     row, source = in_edges
     (sentence, line), column = rows.index[row].T, sources.index[source, 1]
@@ -74,11 +64,11 @@ def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor,
 
 
 class PaddedModel(nn.Module):
-    """A dense adaptive model, which computes all nodes at every step and masks out halted ones.
+    """A dense adaptive model, which computes all nodes at every step and masks halted nodes.
 
-    Active nodes attend to the last state of a halted node (`halted="copied"`). The weights are
-    those of `step`, which is post-norm with a position-wise feed-forward layer; `mask` comes from
-    `padded_mask`; `share` is the halting probability of a node before its last step.
+    Active nodes attend to the last state of a halted node (`halted="copied"`). `step` must be
+    post-norm with a position-wise feed-forward layer; `mask` comes from `padded_mask`; `share` is
+    the halting probability of a node before its last step.
     """
 
     def __init__(

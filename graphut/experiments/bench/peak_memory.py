@@ -1,7 +1,7 @@
-"""Measure the peak memory of a function above the memory that was in use before.
+"""The peak memory that a function adds to the memory in use.
 
-On a CPU this is the resident memory of the process, on Linux with glibc only. It includes all that
-torch, DGL and kernels allocate.
+On a CPU it is the resident memory of the process, which includes all allocations of torch, DGL and
+kernels. This needs Linux with glibc.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
-    """Return the peak memory of a run, including its results; `None` if it cannot be measured.
+    """Return the peak memory of a run, including its results, or `None` if it is unknown.
 
     The function runs twice. Memory that the first run allocates and keeps is not counted.
     """
@@ -37,8 +37,8 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
         return int(torch.cuda.max_memory_allocated(device) - before)
     if not _is_supported():
         return None
-    # glibc keeps freed blocks, which would hide later allocations. The run therefore gets a thread,
-    # and with it an arena, of its own, and freed blocks go back to the system at once.
+    # glibc keeps freed blocks, which would hide later allocations. Run in a new thread, which has a
+    # new arena, and return freed blocks to the system immediately.
     _set_allocator(64 * _KIB, 64 * _KIB)
     try:
         with ThreadPoolExecutor(1) as thread:
@@ -48,16 +48,16 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
 
 
 def settle_allocator() -> None:
-    """Give glibc's allocator the settings that it reaches after a large tensor was freed.
+    """Set glibc's allocator to the state that it reaches after a large tensor was freed.
 
-    glibc does not adapt settings any more after they were set, as in `peak_bytes`.
+    glibc no longer adapts its settings after `peak_bytes` has changed them.
     """
     if _is_supported():
         _set_allocator(32 * _MIB, 64 * _MIB)
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return how many bytes can still be allocated; `None` if that is unknown."""
+    """Return the number of free bytes, or `None` if it is unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:

@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from graphut.attention.autotune import remember
+from graphut.attention import autotune
 from graphut.experiments.bench import attention, layers
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.run_options import pick_device
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows, check_table
 from graphut.experiments.wording import did_you_mean
 
 
 def main(arguments: Namespace) -> int:
-    """Run a benchmark, print its table, and append its rows to a file if one is named."""
+    """Run a benchmark, print its table, and append its rows to a CSV file if one is named."""
     options = vars(arguments)
     what, command, results = (options.pop(name) for name in ("what", "command", "results"))
     if results is not None:
@@ -44,7 +44,7 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-Found = tuple[list[Row], tuple[str, ...]]
+Result = tuple[list[Row], tuple[str, ...]]
 """The rows of a benchmark, and the contenders that the others are compared with."""
 
 
@@ -53,36 +53,31 @@ def _attention(
     nodes: int | None,
     sentences: int | None,
     lengths: str | None,
+    remember: bool,
     **options: Any,
-) -> Found:
+) -> Result:
     if (nodes is None) == (sentences is None) or (sentences is None) != (lengths is None):
         raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
     how = {name: options.pop(name) for name in ("backends", "others", "repeats", "cold")}
-    _check_known("--backends", how["backends"] or (), attention.backend_names())
-    _check_known("--peers", how["others"] or (), PEERS)
-    keep = options.pop("remember")
+    known = {"backends": attention.backend_names(), "others": [*PEERS]}
+    for name, names in known.items():
+        for unknown in {*(how[name] or ())}.difference(names):
+            advice = f"{did_you_mean(unknown, names)}; choose from {', '.join(names)}"
+            option = "--peers" if name == "others" else "--backends"
+            raise ValueError(f"{option}: unknown {unknown!r}{advice}")
     shape = f"{sentences}x{lengths}" if nodes is None else f"1x{nodes}"
     workload = AttentionWorkload(spec=topology, shape=shape, **options)
     rows = attention.bench_attention(workload, **how)
-    best = attention.fastest_backend(rows)
-    if keep:
+    if remember:
+        best = attention.fastest_backend(rows)
         if best is None:
-            raise ValueError("no backend gave a correct result: there is nothing to remember")
-        path = remember(workload.kind, best)
+            raise ValueError("no backend gave a correct result: nothing was stored")
+        path = autotune.remember(workload.kind, best)
         print(f"{best} is now used for {workload.kind} calls; stored in {path}", file=sys.stderr)
     return rows, attention.BASELINES
 
 
-def _check_known(option: str, names: Iterable[str], known: Iterable[str]) -> None:
-    for name in names:
-        if name not in known:
-            choices = ", ".join(known)
-            raise ValueError(
-                f"{option}: unknown {name!r}{did_you_mean(name, known)}; choose from {choices}"
-            )
-
-
-def _layers(device: torch.device, **options: Any) -> Found:
+def _layers(device: torch.device, **options: Any) -> Result:
     return layers.bench_layers(**options), layers.PEERS
 
 
@@ -92,7 +87,7 @@ def _model(
     dim: list[int] | None,
     nobody_halts: bool,
     **options: Any,
-) -> Found:
+) -> Result:
     rows: list[Row] = []
     cases = product(dim or [128], shape or ["64x10-60", "8x400"], topology or ["complete"])
     for width, batch, spec in cases:
@@ -101,11 +96,11 @@ def _model(
     return rows, ("dense",)
 
 
-def _scaling(topology: str, nodes: list[int], **options: Any) -> Found:
+def _scaling(topology: str, nodes: list[int], **options: Any) -> Result:
     return layers.bench_scaling(topology, nodes, **options), ()
 
 
-_BENCHMARKS: Mapping[str, Callable[..., Found]] = {
+_BENCHMARKS: Mapping[str, Callable[..., Result]] = {
     "attention": _attention,
     "layers": _layers,
     "model": _model,
@@ -116,10 +111,10 @@ _BENCHMARKS: Mapping[str, Callable[..., Found]] = {
 def _gpu(results: Path, minutes: float, tiny: bool) -> int:
     if tiny:
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before the kernels are imported
-        print("these figures are not a measurement: --tiny runs without a GPU", file=sys.stderr)
+        print("--tiny runs without a GPU: these figures are no measurement", file=sys.stderr)
     elif not torch.cuda.is_available():
-        raise ValueError("there is no CUDA device: --tiny runs the program, but measures nothing")
-    whole = measure_missing(TINY if tiny else Plan(), results, minutes, report=print)
-    if not whole:
-        print("time is up: call the command again for the missing sections", file=sys.stderr)
-    return 0 if whole else 3
+        raise ValueError("there is no CUDA device: --tiny tests the program without one")
+    complete = measure_missing(TINY if tiny else Plan(), results, minutes, report=print)
+    if not complete:
+        print("time is up: repeat the command to measure the other sections", file=sys.stderr)
+    return 0 if complete else 3

@@ -1,4 +1,4 @@
-"""The options of `graphut bench`. They are parsed before torch is imported."""
+"""The options of `graphut bench`, which are parsed before torch is imported."""
 
 from __future__ import annotations
 
@@ -10,26 +10,19 @@ from graphut.experiments.cli.options import Parser, add_device
 
 
 def read_bench_options(argv: Sequence[str]) -> Namespace:
-    """Return the options of a benchmark: its name `what`, its `command` line, and its own options.
-
-    The command line is without `--results`.
-    """
-    options: Namespace = _parser().parse_args(argv)
+    """Return the options of a benchmark, its name `what`, and its `command` without `--results`."""
+    parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
+    for name, (add_benchmark, help) in _BENCHMARKS.items():
+        kind = kinds.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+        add_benchmark(kind)
+        results = "append a row for each contender to this CSV file"
+        kind.add_argument("--results", metavar="FILE", required=name == "gpu", help=results)
+    options: Namespace = parser.parse_args(argv)
     left_out = ("--results", options.results, f"--results={options.results}")
     words = ["graphut", "bench", *(word for word in argv if word not in left_out)]
     options.command = shlex.join(words)
     return options
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
-    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
-    for name, (add_options, help) in _BENCHMARKS.items():
-        kind = kinds.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-        add_options(kind)
-        results = "append a row for each contender to this CSV file"
-        kind.add_argument("--results", metavar="FILE", required=name == "gpu", help=results)
-    return parser
 
 
 # fmt: off
@@ -37,22 +30,22 @@ def _add_attention(parser: Parser) -> None:
     option = parser.add_argument
     option("--topology", default="complete", metavar="SPEC",
            help="who attends to whom, such as window:32 (default: complete)")
-    option("--nodes", type=int, metavar="N", help="tokens of the one sentence")
-    option("--sentences", type=int, metavar="N", help="or the number of sentences")
-    option("--lengths", metavar="LOW-HIGH", help="the tokens of each sentence, such as 10-60")
+    option("--nodes", type=int, metavar="N", help="number of tokens of a single sentence")
+    option("--sentences", type=int, metavar="N", help="number of sentences, instead of --nodes")
+    option("--lengths", metavar="LOW-HIGH", help="tokens of each sentence, such as 10-60")
     _add_sizes(parser, dim=128, heads=8, repeats=9)
     add_device(parser)
     option("--frontier", type=float, default=1.0, metavar="X", dest="fraction",
            help="share of the nodes that are active (default: 1)")
     option("--cold", action="store_true",
-           help="write 64 MB of other data before each timed call, so that no cache has its data")
+           help="write 64 MB of other data before each timed call, to clear the caches")
     option("--backends", nargs="+", metavar="NAME",
            help="backends of graphut to measure, such as native, torch and dgl (default: all)")
     option("--peers", nargs="*", metavar="NAME", dest="others",
-           help="other implementations: pyg, padded, sentences, flex; nothing after --peers for "
-           "none (default: all)")
+           help="other implementations: pyg, padded, sentences, flex; --peers without a name "
+           "measures none (default: all)")
     option("--remember", action="store_true",
-           help='let backend="auto" use the fastest one for such calls on this machine; stored in '
+           help='use the fastest backend for such calls with backend="auto" from now on; stored in '
            "$GRAPHUT_CACHE or ~/.cache/graphut")
 
 
@@ -60,7 +53,7 @@ def _add_layers(parser: Parser) -> None:
     option = parser.add_argument
     option("--nodes", type=int, default=100_000, metavar="N", help="default: 100000")
     option("--edges", type=int, default=2_000_000, metavar="N", help="default: 2000000")
-    option("--power-law", action="store_true", help="give a few nodes most of the edges")
+    option("--power-law", action="store_true", help="draw a few nodes with most of the edges")
     option("--seeds", type=int, metavar="N",
            help="two layers on sampled blocks of 10 in-neighbours for this many nodes")
     _add_sizes(parser, dim=128, heads=4, repeats=5)
@@ -76,23 +69,23 @@ def _add_model(parser: Parser) -> None:
            help="features; may be repeated (default: 128)")
     _add_sizes(parser, dim=None, heads=8, repeats=9)
     add_device(parser)
-    option("--nobody-halts", action="store_true", help="measure also without halting")
+    option("--nobody-halts", action="store_true", help="also measure without halting")
 
 
 def _add_scaling(parser: Parser) -> None:
     help = "who attends to whom (default: window:16)"
     parser.add_argument("--topology", default="window:16", metavar="SPEC", help=help)
     nodes = [10_000, 31_623, 100_000, 316_228, 1_000_000]
-    help = "tokens of each sentence (default: from 10 thousand to a million)"
+    help = "numbers of tokens (default: from 10 thousand to a million)"
     parser.add_argument("--nodes", type=int, nargs="+", default=nodes, metavar="N", help=help)
     _add_sizes(parser, dim=64, heads=8, repeats=5)
     add_device(parser)
 
 
 def _add_gpu(parser: Parser) -> None:
-    help = "begin no section later (default: 8)"
+    help = "start no section after this many minutes (default: 8)"
     parser.add_argument("--minutes", type=float, default=8.0, metavar="X", help=help)
-    help = "small sizes without a GPU, to test the program"
+    help = "use small sizes without a GPU, to test the program"
     parser.add_argument("--tiny", action="store_true", help=help)
 
 
@@ -107,8 +100,8 @@ def _add_sizes(parser: Parser, *, dim: int | None, heads: int, repeats: int) -> 
 
 _BENCHMARKS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "attention": (_add_attention, "compare implementations of one attention call"),
-    "layers": (_add_layers, "compare graph layers with those of DGL and PyG, on the CPU"),
-    "model": (_add_model, "compare the recurrence, halting by a schedule, with a padded model"),
-    "scaling": (_add_scaling, "measure one attention layer on longer and longer sentences"),
-    "gpu": (_add_gpu, "measure everything on a GPU; skip sections that FILE already contains"),
+    "layers": (_add_layers, "compare graph layers with DGL's and PyG's, on the CPU"),
+    "model": (_add_model, "compare the recurrence, with scheduled halting, with a padded model"),
+    "scaling": (_add_scaling, "measure one attention layer on sentences of increasing length"),
+    "gpu": (_add_gpu, "measure everything on a GPU, except sections that FILE already contains"),
 }

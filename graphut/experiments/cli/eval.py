@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.options import Parser, add_options, check_options, field_names
+from graphut.experiments.cli.options import Parser, check_options
+from graphut.experiments.cli.run_options import add_generation_options, pick_device, run_parser
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.setup import DATA
 from graphut.experiments.result_table import append_rows, check_table
@@ -18,13 +18,12 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import save_evaluation
 from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
-from graphut.experiments.wording import counted
+from graphut.experiments.wording import pluralize
 from graphut.models.base import AdaptiveModel
 from graphut.nn import EventDriven, parse_rule
 
 
-@dataclass(frozen=True)
-class ResultFiles:
+class ResultFiles(NamedTuple):
     """The CSV files to which evaluations are appended."""
 
     rows: str | None = None  # one row for each test set
@@ -32,21 +31,8 @@ class ResultFiles:
 
     def check(self) -> None:
         """Raise `ValueError` or `OSError` if a file cannot be appended to."""
-        for path in (self.rows, self.curves):
-            if path is not None:
-                check_table(path)
-
-    def append(
-        self, run: Run, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
-    ) -> None:
-        """Append the evaluation of a run on a test set."""
-        if self.rows is None and self.curves is None:
-            return
-        record = RunRecord.of(run)
-        if self.rows is not None:
-            append_rows(self.rows, [record.row(name, options, evaluation)])
-        if self.curves is not None:
-            append_rows(self.curves, record.curve_rows(name, options, evaluation))
+        for path in filter(None, self):
+            check_table(path)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,46 +41,38 @@ def main(argv: Sequence[str]) -> int:
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
     files = ResultFiles(options.pop("results"), options.pop("curves"))
     files.check()
-    settings: tuple[str, ...] = ("max_steps", "evaluation_rule")
+    settings = ("max_steps", "evaluation_rule")
     changed = {key: options.pop(key) for key in settings if key in options}
     target = pick_device(device)
     run = Run.open(folder)
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
-    # Read the digest before the weights: if a run that still trains replaces them in between, the
-    # evaluation is recognised as that of another model.
+    # Read the digest before the weights: if a run that is still training replaces them in between,
+    # the evaluation is recognised as one of another model.
     digest = model_digest(folder) if data is None else None
     model = run.trained_model(target)
     if "evaluation_rule" in changed:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])
     if "max_steps" in changed:
         set_max_steps(model, changed["max_steps"])
-    if data is not None:
-        sets: Mapping[str, Sequence[Any]] = {
-            data: run.learner.read(data, run.vocabularies, model.config, run.task(check_data=False))
-        }
+    if data is None:
+        sets: Mapping[str, Sequence[Any]] = run.task().test_sets
+        if name is not None and name not in sets:
+            known = ", ".join(sets)
+            raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {known}")
+        sets = sets if name is None else {name: sets[name]}
     else:
-        sets = test_sets(run, name)
+        task = run.task(check_data=False)
+        sets = {data: run.learner.read(data, run.vocabularies, model.config, task)}
     for label, examples in sets.items():
         evaluate_set(run, model, label, examples, options, changed, digest=digest, files=files)
     return 0
 
 
 def set_max_steps(model: AdaptiveModel, steps: int) -> None:
-    """Set the limit of steps, or of rounds where the rule of evaluation is `EventDriven`."""
+    """Set the largest number of steps, or of rounds if the evaluation rule is `EventDriven`."""
     model.max_steps = steps
     if isinstance(rule := model.evaluation_rule, EventDriven):
         model.evaluation_rule = replace(rule, max_rounds=steps)
-
-
-def test_sets(run: Run, name: str | None) -> Mapping[str, Sequence[Any]]:
-    """Return the test sets of a run's task, or the one of a name."""
-    sets = run.task().test_sets
-    if name is None:
-        return sets
-    if name not in sets:
-        has = ", ".join(sets)
-        raise ValueError(f"{run.task_name} has no test set {name!r}; it has: {has}")
-    return {name: sets[name]}
 
 
 def evaluate_set(
@@ -108,25 +86,30 @@ def evaluate_set(
     digest: str | None,
     files: ResultFiles,
 ) -> None:
-    """Print the evaluation of a model on a set, write it into the run's folder and append it.
+    """Evaluate a model on a set; print the metrics, write them into the folder, and append them.
 
-    `changed` has the settings of the model that differ from those of the run. The file in the
-    folder names the model by the `digest` of its weights; without a digest it is not written, and
-    rows are appended only if `files` names any.
+    `changed` contains the settings of the model that differ from the run. The file in the folder
+    names the model by the `digest` of its weights; without a digest no file is written there.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
-    print(f"{name}, {counted(len(examples), learner.example)}: {evaluation}", flush=True)
-    if digest is None and files == ResultFiles():
+    print(f"{name}, {pluralize(len(examples), learner.example)}: {evaluation}", flush=True)
+    if digest is None and not any(files):
         return
-    asked = {**changed, **options}
+    options = {**changed, **options}
     details = {**learner.count_flops(model, examples, run.training.batch_size), **details}
-    if digest is not None:
-        known = {"options": asked, "model": digest, **details}
+    if digest is None:
+        name = f"{DATA}{Path(name).name}"
+    else:
+        known = {"options": options, "model": digest, **details}
         save_evaluation(run.folder, name, len(examples), evaluation, known)
-    test_set = name if digest is not None else f"{DATA}{Path(name).name}"
-    numbers = {"examples": len(examples), **evaluation.metrics, **details}
-    files.append(run, test_set, asked, numbers)
+    if any(files):
+        record = RunRecord.of(run)
+        numbers = {"examples": len(examples), **evaluation.metrics, **details}
+        if files.rows is not None:
+            append_rows(files.rows, [record.row(name, options, numbers)])
+        if files.curves is not None:
+            append_rows(files.curves, record.curve_rows(name, options, numbers))
 
 
 def add_results(parser: Parser) -> None:
@@ -139,25 +122,21 @@ def add_results(parser: Parser) -> None:
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog="graphut eval",
-        description="Evaluate the best model of a run: let it answer the test examples and compare "
-        "its answers with the correct ones. The metrics of each test set, as a whole and by "
-        "length, difficulty or group, are also written into the folder: evaluation-NAME.json.",
+    parser = run_parser(
+        "eval",
+        "Evaluate the best model of a run: compare its answers to the test examples with the "
+        "correct ones. The metrics of each test set, in total and by length, difficulty or group, "
+        "are also written to evaluation-NAME.json in the folder.",
     )
-    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
-    help = "pairs, stories, graphs or, of char-lm, a text of one's own, not the test sets"
+    help = "your own pairs, stories, graphs or (char-lm) text, instead of the test sets"
     which.add_argument("--data", metavar="FILE", help=help)
-    help = "steps that a node may take (default: as in training)"
+    help = "largest number of steps of a node (default: as in training)"
     parser.add_argument("--max-steps", type=int, default=SUPPRESS, metavar="N", help=help)
-    help = "when a node halts, such as threshold:threshold=0.8 (default: as the run has it)"
+    help = "when a node halts, such as threshold:threshold=0.8 (default: the rule of the run)"
     parser.add_argument("--evaluation-rule", default=SUPPRESS, metavar="RULE", help=help)
     add_results(parser)
-    add_device(parser)
-    group = parser.add_argument_group("where the model writes")
-    for learner in LEARNERS.values():
-        others = set(field_names(learner.generation_kind)) - set(learner.evaluation_options)
-        add_options(group, learner.generation_kind, others)
+    names = {name for learner in LEARNERS.values() for name in learner.evaluation_options}
+    add_generation_options(parser, names)
     return parser

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a flag that training looks at between updates."""
+"""Ctrl-C and SIGTERM as a flag that training checks between updates."""
 
 from __future__ import annotations
 
@@ -12,17 +12,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """A context in which the first Ctrl-C or SIGTERM is noted, and a second one acts as usual.
+    """A context that records the first Ctrl-C or SIGTERM; a second one acts as usual.
 
-    Of several processes none is ended by a second one: `torchrun` kills what does not end in time.
-    `signal` is its number, or `None`.
-
-    Examples
-    --------
-    >>> with Interruption() as interruption:
-    ...     signal.raise_signal(signal.SIGINT)
-    ...     interruption.signal
-    2
+    In a process group later signals are ignored too, because torchrun forwards signals that the
+    terminal has already sent. It kills a process that does not end in time.
     """
 
     def __init__(self) -> None:
@@ -30,17 +23,16 @@ class Interruption:
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Interruption:
-        """Put the handlers in place."""
-        self._handlers = {number: signal.signal(number, self._note) for number in SIGNALS}
+        """Install the handlers."""
+        self._handlers = {number: signal.signal(number, self._record) for number in SIGNALS}
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Put the handlers of before back."""
+        """Restore the former handlers."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         self.signal = int(number)
-        # torchrun passes on a signal that its processes may have had from the terminal already.
         if num_processes() == 1:
             self.__exit__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import (
     SUPPRESS,
     Action,
@@ -24,18 +25,18 @@ T = TypeVar("T")
 class Parser(ArgumentParser):
     """An `ArgumentParser` with errors of one line, and without abbreviated options.
 
-    Options may stand between the other arguments, unless these begin with a command. An error about
-    an unknown option or choice names the known one that is like it. `place` stands before each
-    error, such as the file that has the options.
+    Options may be mixed with the positional arguments, unless the parser has subcommands. An error
+    about an unknown option or choice suggests a similar known one.
     """
 
-    def __init__(self, *, place: str = "", **options: object) -> None:
+    def __init__(self, **options: object) -> None:
         super().__init__(**options, allow_abbrev=False)  # type: ignore[arg-type]
-        self._place = place
+        # Accept -1e-05 as a value too; argparse takes it for an option.
+        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.I)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with status 2."""
-        self.exit(2, f"graphut: {self._place}{message} (see {self.prog} --help)\n")
+        """Print an error of one line, and exit with status 2."""
+        self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; exit with status 2 if it has unknown arguments."""
@@ -51,7 +52,7 @@ class Parser(ArgumentParser):
         return found
 
     def shown(self) -> Iterator[Action]:
-        """Yield all options that the help shows, those of its commands too."""
+        """Yield the options that the help shows, with those of subcommands."""
         for action in self._actions:
             if isinstance(action, _SubParsersAction):
                 for parser in action.choices.values():
@@ -81,14 +82,12 @@ def add_options(
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     hidden: bool = False,
 ) -> None:
-    """Add an option for each field of a dataclass: its name, type, help and default.
+    """Add an option for each field of a dataclass, except fields that already have one.
 
-    The help is in the metadata of a field. An option that is not given leaves no trace, so that
-    only the dataclass knows defaults. An option that the parser has already stays as it is.
-
-    `presets` are values of fields by the name of a preset, for the help; those of the first are
-    defaults. With `hidden`, options are left out of the help and take any text, only to be
-    recognised.
+    The metadata of a field contains its help. Options that are not given are absent from the
+    result, because the dataclass has their defaults. The help shows the values of `presets`, with
+    the first preset as default. Options that are `hidden` from the help accept any text: they only
+    serve to recognise the options of other tasks.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):
@@ -101,9 +100,9 @@ def add_options(
 
 
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
-    """Return a dataclass, made of the options that are its fields.
+    """Build a dataclass from the options that are its fields.
 
-    Raise `ValueError` if a field without a default is not among them.
+    Raise `ValueError` if a field without a default is missing.
     """
     chosen = {name: options[name] for name in field_names(kind) if name in options} | others
     for field in fields(kind):  # type: ignore[arg-type]
@@ -113,21 +112,14 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
 
 
 def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise `ValueError` if an option is not among the known ones.
-
-    Examples
-    --------
-    >>> check_options(["batch_size"], ["epochs"], "the task sort")
-    Traceback (most recent call last):
-    ValueError: --batch-size is no option of the task sort
-    """
+    """Raise `ValueError` if an option is not among the known ones."""
     for name in options:
         if name not in known:
             raise ValueError(f"{flag(name)} is no option of {owner}")
 
 
 def field_names(kind: type[Any]) -> list[str]:
-    """Return the names of a dataclass's fields."""
+    """Return the names of the fields of a dataclass."""
     return [field.name for field in fields(kind)]
 
 
@@ -136,6 +128,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the help of a field, with its default value and its value in each preset."""
     usual = _default(field)
     values = {name: preset.get(field.name, usual) for name, preset in presets.items()}
     default = next(iter(values.values()), usual)
@@ -150,7 +143,7 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _reader(annotation: Any, any_text: bool) -> dict[str, Any]:
-    """Return the arguments of `add_argument` for values of a type."""
+    """Return the arguments of `add_argument` for a type annotation."""
     if get_origin(annotation) in (Union, UnionType):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     if annotation is bool:

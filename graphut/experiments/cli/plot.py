@@ -13,8 +13,15 @@ from graphut.plotting.figure import check_picture_path, save_figure
 
 
 def main(argv: Sequence[str]) -> int:
-    """Draw the training of runs."""
-    arguments = _parser().parse_args(argv)
+    """Draw the metrics of runs by epoch."""
+    parser = Parser(
+        prog="graphut plot",
+        description="Draw loss, accuracy and steps by epoch, of one run or of several to compare.",
+    )
+    option = parser.add_argument
+    option("folders", nargs="+", metavar="FOLDER", help="the folder of a run")
+    option("--out", metavar="FILE", required=True, help="the picture: .png, .pdf or .svg")
+    arguments = parser.parse_args(argv)
     check_picture_path(arguments.out)
     folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
     names = [folder.name for folder in folders]
@@ -24,22 +31,9 @@ def main(argv: Sequence[str]) -> int:
     runs = {name: read_metrics(file) for name, file in zip(names, files, strict=True)}
     for name, epochs in runs.items():
         if not epochs:
-            raise ValueError(f"no epoch of the run {name} is done: there is nothing to draw")
+            raise ValueError(f"no epoch of the run {name} is complete: there is nothing to draw")
     with reraise_for_file(", ".join(map(str, files))):
         figure = draw_training(runs)
     save_figure(figure, arguments.out)
     print(arguments.out)
     return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="graphut plot",
-        description="Draw the loss, the accuracy and the steps of training, epoch by epoch; of "
-        "several runs together, to compare them.",
-    )
-    option = parser.add_argument
-    option("folders", nargs="+", metavar="FOLDER", help="the folder of a run")
-    help = "the picture: .png, .pdf or .svg"
-    option("--out", metavar="FILE", required=True, help=help)
-    return parser

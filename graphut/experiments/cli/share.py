@@ -19,29 +19,30 @@ def main(argv: Sequence[str]) -> int:
     run, repository = Run.open(arguments.folder), arguments.repository
     card = run.folder / CARD
     if card.exists():
-        print(f"{card} stays as it is: remove it to have it written anew")
+        print(f"{card} is kept: remove it to write a new one")
     else:
         text = run_card(run, repository or Path(arguments.folder).as_posix(), arguments.license)
         write_atomically(card, text.encode())
         print(card)
     if repository is not None:
         files = [*sorted(own_files(run.folder) - {CHECKPOINT}), "evaluation-*.json", CARD]
-        how = {"private": arguments.private, "message": f"Add a run of the task {run.task_name}"}
-        print(push_folder(run.folder, repository, files, **how))
+        message = f"Add a run of the task {run.task_name}"
+        private = arguments.private
+        print(push_folder(run.folder, repository, files, private=private, message=message))
     return 0
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="graphut share",
-        description="Write the model card of a run into its folder, README.md: task, results, "
-        "options, and how to make it again. With a repository, upload the card and all of the run "
-        "but its checkpoint to the Hugging Face hub; run.json has the paths of your data in it.",
+        description="Write the model card of a run, README.md, into its folder: task, results, "
+        "options, and the commands that repeat it. With REPO, upload the card and the run, without "
+        "its checkpoint, to the Hugging Face hub. run.json contains the paths of your data.",
     )
     option = parser.add_argument
     option("folder", metavar="FOLDER", help="the folder of a run")
-    option("repository", nargs="?", metavar="REPO", help="upload it: a name such as name/repo")
-    help = "only you may see a new repository"
+    option("repository", nargs="?", metavar="REPO", help="the repository, such as name/repo")
+    help = "make a new repository private"
     option("--private", action="store_true", default=None, help=help)
-    option("--license", metavar="NAME", help="of the model, such as mit")
+    option("--license", metavar="NAME", help="license of the model, such as mit")
     return parser

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from graphut._files import explain_write_errors
-from graphut.experiments.cli.device import add_device, pick_device
-from graphut.experiments.cli.options import Parser, add_options, build, check_options, field_names
+from graphut.experiments.cli.options import Parser
+from graphut.experiments.cli.run_options import (
+    add_generation_options,
+    generation_options,
+    pick_device,
+    run_parser,
+)
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import (
     AttentionTable,
@@ -18,7 +23,6 @@ from graphut.experiments.training.generation import (
     attention_tables,
     padded,
 )
-from graphut.experiments.training.learners import LEARNERS
 from graphut.plotting import animate_frontier, draw_attention, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import check_picture_path, new_figure, save_figure, shortened
@@ -27,7 +31,6 @@ from graphut.plotting.ponder import ponder_size
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-_WIDEST = 16.0  # inches, of pictures beside each other
 _MOST_STEPS = 16  # of attention
 _TITLE = 0.35  # inches
 _LETTERS = 11  # of the title in an inch
@@ -40,7 +43,7 @@ class _Picture(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Draw how a model thinks about a text."""
+    """Draw the steps and the attention of a model for a text."""
     options = vars(_parser().parse_args(argv))
     folder, text, out, device, what = (
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
@@ -48,32 +51,28 @@ def main(argv: Sequence[str]) -> int:
     check_picture_path(out, "gif")
     animated = Path(out).suffix.lower() == ".gif"
     if animated and what is not None:
-        raise ValueError("--draw is for pictures: a .gif shows who is active in each step")
+        raise ValueError("--draw is for pictures; a .gif shows the active tokens of each step")
     run = Run.open(folder)
-    learner = run.learner
-    check_options(options, field_names(learner.generation_kind), f"the task {run.task_name}")
-    asked = build(learner.generation_kind, options)
+    chosen = generation_options(run, options)
     model = run.trained_model(pick_device(device))
-    [answer] = learner.generate(model, run.vocabularies, [text], asked, get_attention=True)
-    parts, said = answer.parts, answer.text.removeprefix(text)
+    [answer] = run.learner.generate(model, run.vocabularies, [text], chosen, get_attention=True)
+    parts, written = answer.parts, answer.text.removeprefix(text)
     if animated:
         _animate(parts[-1], out)
     else:
-        rows = []
-        if what != "attention":
-            rows += _rows([_ponder_picture(part) for part in parts])
+        pictures = [] if what == "attention" else [*map(_ponder_picture, parts)]
         if what != "ponder":
-            rows += _rows([*map(_attention_picture, attention_tables(parts))])
-        save_figure(_arranged(" ".join(text.split()), said, rows), out)
-    print(f"{out}: the answer is {said}")
+            pictures += map(_attention_picture, attention_tables(parts))
+        save_figure(_stacked(" ".join(text.split()), written, pictures), out)
+    print(f"{out}: the answer is {written}")
     return 0
 
 
 def _animate(part: PonderedPart, out: str) -> None:
-    assert part.ponder.attention is not None
-    graph = part.ponder.attention.layout
-    names = padded(part.names, len(part.ponder.steps))
-    animation = animate_frontier(graph, part.ponder.steps, names=names)
+    ponder = part.ponder
+    assert ponder.attention is not None
+    names = padded(part.names, len(ponder.steps))
+    animation = animate_frontier(ponder.attention.layout, ponder.steps, names=names)
     with explain_write_errors(out):
         animation.save(out, writer="pillow")
 
@@ -98,63 +97,43 @@ def _attention_picture(table: AttentionTable) -> _Picture:
 
 
 def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
-    """Return weights that fit into a picture, and a note on what they are."""
+    """Return weights that fit into a picture, and a note if they are averaged."""
     steps, heads = weights.shape[:2]
     if steps <= _MOST_STEPS and steps * heads <= MAX_PANELS:
         return weights, ""
-    first = f", the first {_MOST_STEPS} steps" if steps > _MOST_STEPS else ""
-    return weights[:_MOST_STEPS].mean(1, keepdim=True), f": mean of the heads{first}"
+    first = f", first {_MOST_STEPS} steps" if steps > _MOST_STEPS else ""
+    return weights[:_MOST_STEPS].mean(1, keepdim=True), f": mean over heads{first}"
 
 
-def _rows(pictures: Sequence[_Picture]) -> list[list[_Picture]]:
-    """Put pictures beside each other, in as many rows as they take."""
-    rows: list[list[_Picture]] = [[]]
-    for picture in pictures:
-        if rows[-1] and _width([*rows[-1], picture]) > _WIDEST:
-            rows.append([])
-        rows[-1].append(picture)
-    return rows
-
-
-def _arranged(text: str, answer: str, rows: Sequence[Sequence[_Picture]]) -> Figure:
-    heights = [max(picture.size[1] for picture in row) + _TITLE for row in rows]
-    width = max(map(_width, rows))
+def _stacked(text: str, answer: str, pictures: Sequence[_Picture]) -> Figure:
+    """Return a figure with the pictures below each other."""
+    width = max(picture.size[0] for picture in pictures)
+    heights = [picture.size[1] + _TITLE for picture in pictures]
     figure = new_figure(width, sum(heights) + _TITLE)
-    room = max(8, int(_LETTERS * width / 2) - 2)  # of each side of the arrow
+    room = max(8, int(_LETTERS * width / 2) - 2)  # for each side of the arrow
     title = f"{shortened(text, room)}  \N{RIGHTWARDS ARROW}  {shortened(answer, room)}"
     figure.suptitle(title, size=10, parse_math=False)
-    lines = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for line, row in zip(lines, rows, strict=True):
-        widths = [picture.size[0] for picture in row]
-        places = line.subfigures(1, len(row), squeeze=False, width_ratios=widths)[0]
-        for place, picture in zip(places, row, strict=True):
-            picture.draw(place)
-            place.suptitle(picture.title, size=9)
+    places = figure.subfigures(len(pictures), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for place, picture in zip(places, pictures, strict=True):
+        picture.draw(place)
+        place.suptitle(picture.title, size=9)
     return figure
 
 
-def _width(row: Sequence[_Picture]) -> float:
-    return sum(picture.size[0] for picture in row)
-
-
 def _parser() -> Parser:
-    parser = Parser(
-        prog="graphut show",
-        description="Draw how a model thinks about a text: the steps of each token with the "
-        "probabilities of halting, and the attention of each step and head.",
+    parser = run_parser(
+        "show",
+        "Draw the steps of each token with the halting probabilities, and the attention of each "
+        "step and head, for one text.",
     )
     option = parser.add_argument
-    option("folder", metavar="FOLDER", help="the folder of a run")
-    option("text", metavar="TEXT", help="what to answer, as for graphut generate")
+    option("text", metavar="TEXT", help="the input, as for graphut generate")
     help = (
-        "the picture: .png, .pdf or .svg; or .gif, an animation of who is active in each step, in "
-        "the decoder if there is one"
+        "the picture: .png, .pdf or .svg; or a .gif, which animates the active tokens of each "
+        "step, in the decoder if there is one"
     )
     option("--out", metavar="FILE", required=True, help=help)
-    help = "what to draw: ponder, attention or all (default: all)"
+    help = "what to draw (default: all)"
     option("--draw", choices=("ponder", "attention", "all"), help=help)
-    add_device(parser)
-    group = parser.add_argument_group("where the model writes")
-    for learner in LEARNERS.values():
-        add_options(group, learner.generation_kind)
+    add_generation_options(parser)
     return parser

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from graphut.experiments.machine import machine_name
 from graphut.experiments.records.record import RunRecord, evaluated_set
 from graphut.experiments.records.setup import DATA
 from graphut.experiments.tables import NOT_MEASURED, markdown_table, three_digits
@@ -14,9 +13,9 @@ from graphut.models.hub import model_card
 _ABOUT = """
 It was trained on the task `{task}`. {meaning}
 
-With the whole folder (`hf download` brings it from the hub) `graphut info`, `graphut eval` and
-`graphut generate` work too. In Python, `Run.open(folder)` of `graphut.experiments.training` has the
-`task()`, the `model()` and the `vocabularies`.
+`graphut info`, `graphut eval` and `graphut generate` need the whole folder, which `hf download`
+copies from the hub. In Python, `graphut.experiments.training.Run.open(folder)` has the methods
+`task()` and `model()`.
 
 ## Results
 
@@ -24,8 +23,8 @@ With the whole folder (`hf download` brings it from the hub) `graphut info`, `gr
 
 {metrics}
 
-The model is that of {chosen}. Training took {updates:,} updates
-and {minutes} minutes on {machine}.
+The model is from {chosen}. Training took {updates:,} updates and {minutes} minutes
+on {machine}.
 
 ## Repeat the run
 
@@ -38,10 +37,9 @@ and {minutes} minutes on {machine}.
 
 
 def run_card(run: Run, name: str, license: str | None = None) -> str:
-    """Return the text of a run's model card.
+    """Return the model card of a run that is loaded from the repository or folder `name`.
 
-    `name` is the repository or the folder from which the model is loaded. Raise `ValueError` if no
-    epoch is complete, or the model was not evaluated on a test set.
+    Raise `ValueError` if no epoch is complete, or the model was not evaluated on a test set.
     """
     record, model = RunRecord.of(run), run.model()
     machines = record.machines
@@ -58,9 +56,9 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
         chosen=record.chosen,
         updates=record.updates,
         minutes=three_digits(record.seconds / 60),
-        machine=machine_name(machines),
+        machine="; ".join(dict.fromkeys(m["gpu"] or m["cpu"] for m in machines)),
         commands="\n".join(record.commands),
-        data=f"`{DATA}` stands for the folder of your copy of the data. " if needs_data else "",
+        data=f"`{DATA}` is the folder of your copy of the data. " if needs_data else "",
         versions=", ".join(f"{key} {versions[key]}" for key in packages if versions[key]),
     )
     return model_card(name, model, model.config, about=about, license=license)

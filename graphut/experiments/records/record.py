@@ -1,4 +1,4 @@
-"""The record of a run: its setup, the cost of its training, and its evaluations."""
+"""The record of a run: setup, cost of training, and evaluations."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, isfinite
-from pathlib import Path
+from math import ceil
 from typing import Any
 
 from graphut._files import read_checked_json, reraise_for_file
 from graphut.experiments.records.setup import (
-    DATA,
     Setup,
     option_words,
-    training_commands,
     without_folders,
 )
 from graphut.experiments.training import Run, run_files
@@ -25,7 +22,7 @@ from graphut.experiments.training.progress import Progress
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What the files of a run say about its training and its evaluations."""
+    """The contents of the files of a run about its training and its evaluations."""
 
     run: Run
     weights: int  # number of learned parameters
@@ -44,7 +41,7 @@ class RunRecord:
         path = run.folder / run_files.METRICS
         lines = run_files.read_metrics(path)
         if not lines:
-            raise ValueError(f"{run.folder}: no epoch is done yet")
+            raise ValueError(f"{run.folder}: no epoch is complete yet")
         with reraise_for_file(path):
             progress = Progress.replayed(lines, run.training, run.learner.evaluation)
             assert progress.best is not None  # there is at least one line
@@ -75,7 +72,7 @@ class RunRecord:
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """The contents of the run's files `evaluation-SET.json`, by test set.
 
-        Raise `ValueError` if there is none, one is damaged, or one is of another model.
+        Raise `ValueError` if there is none, or one is damaged or of another model.
         """
         folder, found = self.run.folder, {}
         again = f"graphut eval {shlex.quote(str(folder))}"
@@ -85,9 +82,7 @@ class RunRecord:
             with reraise_for_file(path):
                 evaluation = _checked(fields, self.run.learner.metric_meanings)
             if evaluation.pop("model", None) != digest:
-                raise ValueError(
-                    f"{path.name} in {folder} is the evaluation of another model: {again}"
-                )
+                raise ValueError(f"{path} is the evaluation of another model: {again}")
             found[evaluation.pop("set")] = evaluation
         if not found:
             raise ValueError(f"{folder} has no evaluation: {again}")
@@ -96,16 +91,15 @@ class RunRecord:
     @property
     def commands(self) -> list[str]:
         """The command lines that train and evaluate the run again."""
-        training = training_commands(self.run.task_name, self.options, self.run.history)
-        evaluating = self._eval_commands()
-        if self.end is None:  # `graphut train` does not evaluate a run that is stopped
-            training[-1] += f" --minutes {ceil(self.seconds / 60)}"
+        training, evaluating = self.setup.command(), self._eval_commands()
+        if self.end is None:  # `graphut train` does not evaluate a stopped run
+            training += f" --minutes {ceil(self.seconds / 60)}"
             evaluating = evaluating or [_eval_command({})]
-        return [*training, *evaluating]
+        return [training, *evaluating]
 
     @property
     def chosen(self) -> str:
-        """A phrase that says which epoch's model was kept, and why."""
+        """A phrase about the epoch whose model was kept."""
         last = self.run.training.choose_by == "last"
         which = "the last one" if last else "the best one on the validation set"
         return f"epoch {self.best_epoch} of {self.epochs}, {which}"
@@ -113,11 +107,7 @@ class RunRecord:
     def row(
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the row of an evaluation for a table of results.
-
-        `name` is the test set, `options` those of `graphut eval`, and `evaluation` has the number
-        of examples, the metrics and their details.
-        """
+        """Return the row of an evaluation of a test set with options of `graphut eval`."""
         numbers = {key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))}
         machines = {
             key: "; ".join(dict.fromkeys(str(m[key]) for m in self.machines if m.get(key)))
@@ -149,23 +139,17 @@ class RunRecord:
         ]
 
     def _key(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        changed = option_words(self.setup.options)
-        for event in self.run.history:  # options alone do not repeat such a run
-            weights = event.get("init_from")
-            changed += (
-                ["--resume"] if weights is None else ["--init-from", f"{DATA}{Path(weights).name}"]
-            )
         return {
             "task": self.setup.task,
             "preset": self.setup.preset,
-            "options": shlex.join(changed),
+            "options": shlex.join(option_words(self.setup.options)),
             "seed": self.setup.seed,
             "set": name,
             "eval_options": shlex.join(option_words(options)),
         }
 
     def _eval_commands(self) -> list[str]:
-        """Return the commands that evaluate; training itself evaluates the set "test"."""
+        """Return the commands that evaluate; training already evaluates the set "test"."""
         by_set = {name: found["options"] for name, found in self.evaluations.items()}
         first = next(iter(by_set.values()))
         if by_set == {"test": {}}:
@@ -176,13 +160,7 @@ class RunRecord:
 
 
 def evaluated_set(name: str, evaluation: Mapping[str, Any]) -> str:
-    """Return the name of a test set, followed by the options of its evaluation.
-
-    Examples
-    --------
-    >>> evaluated_set("test", {"options": {"beam_size": 4}})
-    'test --beam-size 4'
-    """
+    """Return the name of a test set and the options of its evaluation."""
     return shlex.join([name, *option_words(evaluation["options"])])
 
 
@@ -191,29 +169,14 @@ def _eval_command(options: Mapping[str, Any]) -> str:
 
 
 def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:
-    """Return the content of an evaluation's file; metrics that it does not have are `None`.
+    """Return the contents of an evaluation's file; metrics that it does not have are `None`.
 
-    Raise `ValueError` if something in it has a wrong type or is infinite.
+    Raise `ValueError` if a field has a wrong type; files of older versions have no checksum.
     """
-    if not isinstance(evaluation.get("set"), str):
-        raise ValueError("it must have the name of its test set")
     evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
-    if not isinstance(evaluation["options"], dict):
-        raise ValueError(f"options must be an object, got {evaluation['options']!r:.50}")
-    if not isinstance(evaluation.get("examples"), int):
-        raise ValueError(f"examples must be an integer, got {evaluation.get('examples')!r:.50}")
-    numbers = {key: evaluation[key] for key in metrics}
-    numbers |= {key: x for key, x in evaluation.items() if key.startswith("flops_")}
-    for key, value in evaluation.items():
-        if key.startswith("by_"):
-            if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
-                raise ValueError(f"{key} must be a list of objects")
-            if any(part.keys() != value[0].keys() for part in value):
-                raise ValueError(f"the objects of {key} must have the same keys")
-            for part in value:
-                for name, x in part.items():
-                    numbers[f"{key}.{name}"] = None if isinstance(x, str) else x
-    for key, value in numbers.items():
-        if value is not None and (not isinstance(value, (int, float)) or not isfinite(value)):
-            raise ValueError(f"{key} must be a number, got {value!r:.50}")
+    for name, kind in (("set", str), ("examples", int), ("options", dict)):
+        if not isinstance(evaluation.get(name), kind):
+            raise ValueError(
+                f"{name} must be of type {kind.__name__}, got {evaluation.get(name)!r:.50}"
+            )
     return evaluation

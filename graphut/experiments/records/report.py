@@ -32,7 +32,7 @@ from graphut.experiments.wording import flag, meaning_of
 from graphut.models.base import AdaptiveModel
 from graphut.nn.steps_html import steps_html
 from graphut.plotting import draw_attention, draw_frontier, draw_training
-from graphut.plotting.figure import BLUE, new_figure
+from graphut.plotting.figure import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -63,12 +63,6 @@ class _Picture(NamedTuple):
     width: int  # CSS pixels
 
 
-class _Panel(NamedTuple):
-    title: str
-    x: str
-    points: Sequence[tuple[float, float]]
-
-
 class _Example(NamedTuple):
     title: str
     answer: str
@@ -79,7 +73,7 @@ class _Example(NamedTuple):
 
 
 def run_report(run: Run, device: torch.device) -> str:
-    """Return the report of a run as HTML that refers to no other file.
+    """Return the report of a run as one self-contained HTML page.
 
     The model answers the first 100 test examples; all other numbers come from the files of the run.
     Raise `ValueError` if no epoch is complete, the model was not evaluated, or a file is damaged.
@@ -89,28 +83,40 @@ def run_report(run: Run, device: torch.device) -> str:
     evaluations = record.evaluations
     model, task = run.trained_model(device), run.task()
     answered = min(_ANSWERED, len(task.test))
-    depth = [*_depth_panels(run, task, model, answered)]
     examples, verdicts = _examples(run, task, model, answered)
     metrics = [*run.learner.metric_meanings]
-    rows = [
+    results = [
         [evaluated_set(name, found), found["examples"], *(found[metric] for metric in metrics)]
         for name, found in evaluations.items()
     ]
+    groups = [
+        _table(f"{name}, {key.replace('_', ' ')}", [*rows[0]], map(dict.values, rows))
+        for name, found in evaluations.items()
+        for key, rows in found.items()
+        if key.startswith("by_") and rows
+    ]
+    work = [
+        [name, with_prefix(found["flops_per_example"]), f"{percent(found['flops_share'])}%"]
+        for name, found in evaluations.items()
+        if "flops_share" in found
+    ]
+    keys = dict.fromkeys(key for machine in record.machines for key in machine)
+    machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
+    names = [f"machine {number}" for number in range(1, len(record.machines) + 1)]
     return _TEMPLATES.get_template("report.html").render(
         record=record,
         meaning=meaning_of(type(task)),
         minutes=three_digits(record.seconds / 60),
         options=_options(record),
         curves=_curves(run),
-        results=_table("Metrics", ["test set", f"{run.learner.example}s", *metrics], rows),
+        results=_table("Metrics", ["test set", f"{run.learner.example}s", *metrics], results),
         meanings=run.learner.metric_meanings,
-        groups=[_table(name, [*rows[0]], map(dict.values, rows)) for name, rows in _parts(record)],
+        groups=groups,
         examples=examples,
         verdicts=verdicts,
-        depth=_chart(depth, f"of {answered} test examples"),
-        depth_numbers=[_table(p.title, [p.x, "value"], p.points) for p in depth],
-        work=_work(record),
-        machines=_machines(record),
+        depth=[*_depth_tables(run, task, model, answered)],
+        work=_table("Operations", ["test set", "per example", "share without halting"], work),
+        machines=_table("Machines and versions", ["property", *names], machines),
         needs_data=any(DATA in command for command in record.commands),
         version=__version__,
     )
@@ -120,14 +126,14 @@ def _options(record: RunRecord) -> tuple[_Table, _Table]:
     """Return the options that differ from the preset, and all others."""
     setup, fields = record.setup, option_fields(record.setup.task)
     usual = usual_options(setup.task, setup.preset)
-    usual |= {name: "required" for name, value in usual.items() if value is MISSING}
     changed, others = [], []
     for name, value in {**usual, **record.options}.items():
-        meaning = fields[name].metadata["help"]
+        cells, meaning = [flag(name), str(value)], fields[name].metadata["help"]
         if name in setup.options:
-            changed.append([flag(name), str(value), str(usual[name]), meaning])
+            known = "required" if usual[name] is MISSING else str(usual[name])
+            changed.append([*cells, known, meaning])
         else:
-            others.append([flag(name), str(value), meaning])
+            others.append([*cells, meaning])
     preset = f"the preset {setup.preset}" if setup.preset else "the defaults"
     return (
         _Table(f"Options that differ from {preset}", ["option", "value", preset, "help"], changed),
@@ -136,7 +142,7 @@ def _options(record: RunRecord) -> tuple[_Table, _Table]:
 
 
 def _curves(run: Run) -> _Picture:
-    """Return the picture of loss, accuracy and steps by epoch."""
+    """Draw loss, accuracy and steps by epoch."""
     with reraise_for_file(run.folder / METRICS):
         figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
     curves: list[tuple[str, Any]] = [
@@ -146,17 +152,9 @@ def _curves(run: Run) -> _Picture:
     return _picture(figure, f"Curves; after the first and the last epoch: {', '.join(ends)}.")
 
 
-def _parts(record: RunRecord) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield the rows of each evaluation by length, by depth, by group, ..., with a title."""
-    for name, found in record.evaluations.items():
-        for key, rows in found.items():
-            if key.startswith("by_") and rows:
-                yield f"{name}, {key.replace('_', ' ')}", rows
-
-
 @torch.no_grad()
-def _depth_panels(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Panel]:
-    """Yield the share of nodes that halt at each step, and mean steps by position, of each part."""
+def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Table]:
+    """Yield, for each part, the share of nodes that halt at each step, and steps by position."""
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with model.evaluating():
         for batch in in_batches(task.test[:count], run.training.batch_size):
@@ -165,20 +163,19 @@ def _depth_panels(run: Run, task: Task, model: AdaptiveModel, count: int) -> Ite
                 found.setdefault(part, []).append((ponder.steps.cpu(), place))
     for part, pairs in found.items():
         steps, place = (torch.cat(column) for column in zip(*pairs, strict=True))
-        lines = [("where nodes halt", "step", steps.bincount()[1:] / len(steps))]
-        if not isinstance(task, GraphTask):  # whose nodes have no order
-            means = place.bincount(steps.double()) / place.bincount()
-            lines.append(("steps by position", "position", means))
-        for title, x, values in lines:
-            yield _Panel(f"{part}: {title}", x, [*enumerate(values.tolist(), 1)])
+        halted = enumerate((steps.bincount()[1:] / len(steps)).tolist(), 1)
+        yield _table(f"{part}: where nodes halt", ["step", "share of the nodes"], halted)
+        if not isinstance(task, GraphTask):  # nodes of graphs have no order
+            means = enumerate((place.bincount(steps.double()) / place.bincount()).tolist(), 1)
+            yield _table(f"{part}: steps by position", ["position", "mean steps"], means)
 
 
 def _examples(
     run: Run, task: Task, model: AdaptiveModel, count: int
 ) -> tuple[list[_Example], Counter[bool | None]]:
-    """Answer the first test examples; return some of them, and how many answers are correct.
+    """Answer the first test examples; return some of them, and the number of correct answers.
 
-    The shortest, the middle and the longest are returned, of the correct and of the wrong ones.
+    The shortest, the median and the longest are returned, both of correct and of wrong answers.
     """
     lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
@@ -192,12 +189,16 @@ def _examples(
     examples = []
     for index in chosen:  # again, since the attention of all examples takes much memory
         [found] = run.learner.answers(model, task, [task.test[index]])
+        steps = {
+            part.name: (padded(part.names, len(part.ponder.steps)), part.ponder.steps.tolist())
+            for part in found.parts
+        }
         examples.append(
             _Example(
                 f"{_TITLES[found.is_correct]} {index + 1}",
                 found.text,
                 found.correct,
-                Markup(steps_html({part.name: _steps(part) for part in found.parts})),
+                Markup(steps_html(steps)),
                 _draw_graph(found.parts[0]) if isinstance(task, GraphTask) else None,
                 _attention(found.parts),
             )
@@ -205,30 +206,19 @@ def _examples(
     return examples, Counter({verdict: len(each) for verdict, each in lengths.items()})
 
 
-def _steps(part: PonderedPart) -> tuple[list[str], list[int]]:
-    steps = part.ponder.steps.tolist()
-    return padded(part.names, len(steps)), steps
-
-
 def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Picture]]:
-    """Return titled pictures of the attention of each part: first steps, mean of the heads."""
-    return [
-        (
-            f"Attention, {table.title}: mean of the heads",
-            _picture(
-                draw_attention(
-                    table.weights[:_STEPS].mean(1, keepdim=True), table.queries, table.keys
-                ),
-                "Each row of the picture is a step.",
-            ),
-        )
-        for table in attention_tables(parts)
-        if max(len(table.queries), len(table.keys)) <= _LONGEST
-    ]
+    """Draw the attention of each part, averaged over the heads, with titles."""
+    pictures = []
+    for title, weights, queries, keys in attention_tables(parts):
+        if max(len(queries), len(keys)) <= _LONGEST:
+            figure = draw_attention(weights[:_STEPS].mean(1, keepdim=True), queries, keys)
+            picture = _picture(figure, "Each row of the picture is a step.")
+            pictures.append((f"Attention, {title}: mean over the heads", picture))
+    return pictures
 
 
 def _draw_graph(part: PonderedPart) -> _Picture | None:
-    """Return a picture of a graph and its active nodes at each step, if the graph is small."""
+    """Draw a graph and its active nodes at each step, if the graph is small."""
     layout, size = part.ponder.layouts[0].to("cpu"), len(part.names)
     if size > _LARGEST_GRAPH:
         return None
@@ -245,26 +235,8 @@ def _draw_graph(part: PonderedPart) -> _Picture | None:
     return _picture(figure, f"The graph, and its active nodes in blue. {titles}.")
 
 
-def _work(record: RunRecord) -> _Table | None:
-    """Return the operations on each test set; `None` if they were not counted."""
-    rows = []
-    for name, found in record.evaluations.items():
-        count, share = found.get("flops_per_example"), found.get("flops_share")
-        if count is not None and share is not None:
-            rows.append([name, with_prefix(count), f"{percent(share)}%"])
-    head = ["test set", "operations per example", "share of the operations without halting"]
-    return _Table("Operations", head, rows) if rows else None
-
-
-def _machines(record: RunRecord) -> _Table:
-    names = [f"machine {number}" for number in range(1, len(record.machines) + 1)]
-    keys = dict.fromkeys(key for machine in record.machines for key in machine)
-    rows = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
-    return _table("Machines and versions", ["property", *names], rows)
-
-
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Table:
-    """Return a table of values, in which floats have four digits."""
+    """Return a table of values; floats have four digits."""
     cells = [[*map(_text, row)] for row in rows]
     return _Table(caption, [name.replace("_", " ") for name in head], cells)
 
@@ -273,20 +245,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return NOT_MEASURED if value is None else str(value)
-
-
-def _chart(panels: Sequence[_Panel], what: str) -> _Picture:
-    """Return a picture of one chart for each panel."""
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = new_figure(4 * columns, 3 * rows)
-    for number, panel in enumerate(panels, 1):
-        axes = figure.add_subplot(rows, columns, number)
-        axes.plot(*zip(*panel.points, strict=True), "o-", color=BLUE, markersize=4)
-        axes.set(title=panel.title, xlabel=panel.x)
-        axes.set_ylim(bottom=0)
-    titles = "; ".join(panel.title for panel in panels)
-    return _picture(figure, f"Charts {what}; their numbers are in the tables: {titles}.")
 
 
 def _picture(figure: Figure | SubFigure, alt: str) -> _Picture:

@@ -1,7 +1,7 @@
-"""Checkpoints, from which training resumes exactly as if it had not stopped.
+"""Checkpoints, from which training resumes exactly.
 
-A checkpoint is one safetensors file, with the tensors under their names and all other state as JSON
-in the header. Because it is one file, a crash leaves either the old checkpoint or the new one.
+A checkpoint is one safetensors file, with all state that is not a tensor as JSON in the header.
+Because it is one file, a crash leaves either the old checkpoint or the new one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from graphut.models.checked_config import quote
 from graphut.models.tensor_file import read_checked_tensors, write_tensors
 
 _FORMAT = "graphut checkpoint 3"
-_OLD_FORMAT = "graphut checkpoint 2"  # the same, but the first files had no checksum
+_OLD_FORMAT = "graphut checkpoint 2"  # the same format; early files have no checksum
 
 
 class TrainingState(NamedTuple):
-    """The objects that change during training, besides the state of the random generators."""
+    """The objects that change during training, except the random state."""
 
     model: nn.Module
     optimizer: Optimizer
@@ -34,12 +34,12 @@ class TrainingState(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the model."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
 
 def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
-    """Write a checkpoint atomically, with torch's random state and the progress as JSON."""
+    """Write a checkpoint atomically, with the random state of torch and the progress."""
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     if trained.average is not None:
@@ -55,15 +55,15 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
         "scheduler": trained.scheduler.state_dict(),
         "progress": progress,
     }
-    # safetensors refuses tied weights, which share their storage: copy each of them.
+    # safetensors refuses tied weights, which share their storage: copy them.
     copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
     write_tensors(Path(path), copies, format=_FORMAT, state=json.dumps(header))
 
 
 def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
-    """Restore model, optimizer, scheduler and torch's random state; return the progress.
+    """Restore model, optimizer, scheduler and the random state of torch; return the progress.
 
-    Raise `FileNotFoundError` if there is no such file, and `ValueError` if it is damaged, is not a
+    Raise `FileNotFoundError` if the file does not exist, and `ValueError` if it is damaged, is no
     checkpoint, or belongs to another model.
     """
     path = Path(path)
@@ -83,21 +83,21 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
     with reraise_for_file(path):
         header = json.loads(metadata["state"])
         progress: dict[str, Any] = header["progress"]
-        cpu = tensors["random.cpu"]
-    fused = trained.optimizer.param_groups[0]["fused"]  # depends on the device, not on the file
+        random = _under("random.", tensors)
     with reraise_for_file(path, "belongs to another model or optimizer"):
-        groups = [{**group, "fused": fused} for group in header["optimizer"]]
         trained.model.load_state_dict(_under("model.", tensors))
         if trained.average is not None:
             trained.average.load_state_dict(_under("average.", tensors))
+        fused = trained.optimizer.param_groups[0]["fused"]  # depends on the device, not on the file
+        groups = [{**group, "fused": fused} for group in header["optimizer"]]
         trained.optimizer.load_state_dict(
             {"state": _optimizer_state(tensors), "param_groups": groups}
         )
         trained.scheduler.load_state_dict(header["scheduler"])
     with reraise_for_file(path):
-        torch.set_rng_state(cpu)
-        if trained.device.type == "cuda" and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"], trained.device)
+        torch.set_rng_state(random["cpu"])
+        if trained.device.type == "cuda" and "cuda" in random:
+            torch.cuda.set_rng_state(random["cuda"], trained.device)
     return progress
 
 
@@ -113,6 +113,6 @@ def _optimizer_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tenso
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in _under("optimizer.", tensors).items():
         index, _, key = name.partition(".")
-        # Copied, because the tensor is a view of the file and would change with it.
+        # A copy, because the tensor is a view of the file.
         state.setdefault(int(index), {})[key] = value.clone()
     return state

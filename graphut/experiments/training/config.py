@@ -13,8 +13,8 @@ class TrainingConfig(CheckedConfig):
     """The hyperparameters of training, which are also the options of `graphut train`.
 
     An *update* is one step of the optimizer on one batch. An *epoch* is one pass over the training
-    examples; it ends with an evaluation on the validation examples. A value of a wrong type or out
-    of range raises `ValueError`.
+    examples, followed by an evaluation on the validation examples. A wrong value raises
+    `ValueError`.
     """
 
     epochs: int = option(60, "largest number of passes over the training examples", least=1)
@@ -62,30 +62,30 @@ class TrainingConfig(CheckedConfig):
     )
     patience: int = option(
         20,
-        "stop, after the warm-up, when this many epochs in a row were worse than the best one",
+        "stop, after the warm-up, when this many epochs in a row were worse than the best epoch",
         least=1,
     )
     choose_by: Literal["task", "log_probability", "last"] = option(
         "task",
-        "the model to keep: of the epoch that is best on the validation set by the metric of the "
-        "task, or by the mean log-probability of the correct answers; or of the last epoch, and "
-        "then neither target_accuracy nor patience ends the run",
+        "epoch whose model is kept: the best on the validation set by the metric of the task or by "
+        "the mean log-probability of the correct answers; or the last, and then neither "
+        "target_accuracy nor patience ends the run",
     )
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto",
         "precision of the forward pass; weights and gradients are always float32 (auto: bfloat16 "
-        "on a GPU, and on a CPU where graphut train measures that it is faster; else float32)",
+        "on a GPU, float32 on a CPU)",
     )
     seed: int = option(
         0,
-        "seed of the training examples and their order; in graphut train also of the weights and "
-        "of dropout",
+        "seed of the training examples and their order; in graphut train also of weights and "
+        "dropout",
         least=0,
     )
 
     def _check_values(self) -> None:
-        for name in ("learning_rate", "clip_norm"):
-            self._check(name, getattr(self, name) > 0, "positive")
+        self._check("learning_rate", self.learning_rate > 0, "positive")
+        self._check("clip_norm", self.clip_norm > 0, "positive")
         self._check("ponder_wait", self.ponder_wait < self.patience, "less than patience")
         best = self.choose_by != "last" or not self.ponder_wait
         self._check("ponder_wait", best, "0 if choose_by is 'last'")
@@ -95,11 +95,5 @@ class TrainingConfig(CheckedConfig):
         self._check("target_accuracy", 0 < self.target_accuracy <= 1, "in (0, 1]")
 
     def autocasts(self, device: str) -> bool:
-        """Return whether the forward pass uses bfloat16 on a device of this type.
-
-        Examples
-        --------
-        >>> TrainingConfig().autocasts("cuda"), TrainingConfig().autocasts("cpu")
-        (True, False)
-        """
+        """Return whether the forward pass uses bfloat16 on a device type, "cpu" or "cuda"."""
         return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")

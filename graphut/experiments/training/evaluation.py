@@ -1,4 +1,4 @@
-"""Evaluations of a model on sets of examples."""
+"""The evaluation of a model on a set of examples."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Evaluation:
 
     metrics: dict[str, Any]  # by name, in the order of the file
     rank: tuple[float, ...]  # the better of two evaluations has the greater tuple
-    score: float  # is compared with `TrainingConfig.target_accuracy`
+    score: float  # compared with `TrainingConfig.target_accuracy`
     summary: str  # one line of text
 
     def rank_by(self, choice: str) -> tuple[float, ...]:
-        """Return the tuple by which evaluations are compared, for `TrainingConfig.choose_by`."""
+        """Return the tuple that compares evaluations, for `TrainingConfig.choose_by`."""
         return (self["log_probability"],) if choice == "log_probability" else self.rank
 
     def __getitem__(self, name: str) -> Any:
@@ -49,10 +49,10 @@ def score_batches(
     length: Callable[[T], int],
     name: str,
 ) -> list[S]:
-    """Call `score` on batches of examples sorted by length; return the results, shortest first.
+    """Score batches of examples sorted by length, and return the scores, shortest first.
 
-    The batches are divided among the processes of a process group, and each process returns all
-    results. Raise `ValueError` if there are no examples.
+    The processes of a process group share the batches, and each returns all scores. Raise
+    `ValueError` if there are no examples.
 
     Examples
     --------
@@ -71,13 +71,7 @@ def score_batches(
 
 
 def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:
-    """Group items by their keys; the groups are in the order of the keys.
-
-    Examples
-    --------
-    >>> grouped(["one", "two", "three"], [3, 3, 5])
-    {3: ['one', 'two'], 5: ['three']}
-    """
+    """Group items by their keys; the keys of the result are sorted."""
     groups: dict[K, list[T]] = {}
     for item, key in zip(items, keys, strict=True):
         groups.setdefault(key, []).append(item)
@@ -85,7 +79,7 @@ def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:
 
 
 def progress_bar(**options: Any) -> tqdm[Any]:
-    """Return a progress bar of at most 80 columns; only process 0 draws it, and to a terminal."""
+    """Return a progress bar of at most 80 columns, which process 0 draws if it has a terminal."""
     columns = min(get_terminal_size().columns, 80)
     return tqdm(**options, ncols=columns, leave=False, disable=None if is_first() else True)
 
@@ -93,10 +87,7 @@ def progress_bar(**options: Any) -> tqdm[Any]:
 def save_evaluation(
     folder: str | Path, name: str, count: int, evaluation: Evaluation, details: Mapping[str, Any]
 ) -> None:
-    """Write the evaluation on a set of `count` examples into the folder of a run.
-
-    The file `evaluation-<name>.json` has the metrics, the details and a checksum.
-    """
+    """Write metrics, details and a checksum to `evaluation-<name>.json` in the folder of a run."""
     head = {"graphut": __version__, "set": name, "examples": count}
     record = {**head, **evaluation.metrics, **details}
     write_json(Path(folder, f"evaluation-{name}.json"), with_checksum(record))

@@ -13,19 +13,11 @@ LOCK = "lock"
 
 
 class FolderLock:
-    """A lock on the folder of a run, as a context manager that may be entered again inside.
+    """A reentrant lock on the folder of a run, which is created if it does not exist.
 
-    The folder is made if it does not exist. The operating system releases the lock when the process
-    ends.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process has locked the folder.
-    ValueError
-        If the lock's file is a symbolic link or not a plain file.
-    OSError
-        If the folder cannot be written.
+    The operating system releases the lock when the process ends. Entering raises `BlockingIOError`
+    if another process holds the lock, `ValueError` if the lock file is not a plain file, and
+    `OSError` if the folder cannot be written.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -45,7 +37,7 @@ class FolderLock:
                 self._lock.acquire(timeout=0)
         except Timeout:
             raise BlockingIOError(
-                f"another process is training in {self.folder}: wait for it, or give another folder"
+                f"another process is training in {self.folder}: wait for it, or use another folder"
             ) from None
         if self._lock.lock_counter == 1:
             self._locked = self._path.stat()
@@ -56,7 +48,7 @@ class FolderLock:
         self._lock.release()
 
     def check(self) -> None:
-        """Raise `BlockingIOError` if the lock's file was removed: others could lock the folder."""
+        """Raise `BlockingIOError` if the lock file was removed: others could lock the folder."""
         try:
             held = os.path.samestat(self._path.stat(), self._locked)
         except FileNotFoundError:
@@ -64,6 +56,6 @@ class FolderLock:
         if not held:
             gone = self._path if self.folder.is_dir() else f"the folder {self.folder}"
             raise BlockingIOError(
-                f"{gone} was removed during the training: nothing more is written, because another "
+                f"{gone} was removed during training: nothing more is written, because another "
                 "process may train there now; resume the run or begin another"
             )

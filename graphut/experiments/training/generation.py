@@ -1,4 +1,4 @@
-"""Answers of models to texts and examples, with the number of steps of each token."""
+"""Answers of models, with the number of steps of each token."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ class PonderedPart:
     """The nodes of one part of a model for one text: names, steps and attention."""
 
     name: str  # "encoder" or "decoder"
-    label: str  # heading of the names in a table; empty for sentences, one in a line
+    label: str  # heading of the names in a table; empty for sentences, one per line
     names: list[str]  # of tokens or sentences; in a decoder, of the tokens that it writes
-    reads: list[str]  # names of the inputs: a decoder reads the token before the one it writes
+    reads: list[str]  # names of the inputs; those of a decoder begin with <bos>
     steps: list[int]  # of the named nodes
     recorded: Ponder | None = None  # the record of all nodes, if attention was recorded
 
     @property
     def ponder(self) -> Ponder:
-        """Return the record of all nodes, with the attention weights."""
+        """The record of all nodes, with the attention weights."""
         if self.recorded is None:
             raise ValueError("the answer was generated without get_attention=True")
         return self.recorded
 
     def table(self) -> str:
-        """Return the names with their steps, for the terminal."""
+        """Return the names and their steps, for the terminal."""
         if self.label:
             return steps_table(self.label, self.names, self.steps)
-        return steps_list(self.names, self.steps)
+        lines = [f"{n:6}  {text}" for text, n in zip(self.names, self.steps, strict=True)]
+        return "\n".join(["steps", *lines])
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Answer:
     note: str = ""  # last lines of the description
 
     def __str__(self) -> str:
-        """Return a description: the steps of each part, and the note."""
+        """Return the steps of each part, and the note."""
         return "\n".join([*(part.table() for part in self.parts), *filter(None, [self.note])])
 
 
@@ -74,7 +75,7 @@ def decoder_part(
     steps: Sequence[int],
     ponder: Ponder | None,
 ) -> PonderedPart:
-    """Return the part of a decoder that writes these tokens, each in some number of steps."""
+    """Return the part of a decoder that writes these tokens."""
     written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
     return PonderedPart("decoder", label, written, fed, list(steps), ponder)
 
@@ -102,29 +103,31 @@ def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
 
 
 def padded(names: Sequence[str], nodes: int) -> list[str]:
-    """Return the names of all nodes: the given ones, and a star for each extra node."""
+    """Return the given names, and a star for each extra node."""
     return [*names, *["*"] * (nodes - len(names))]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoOptions:
-    """Options of a model that does not generate text (none)."""
+    """The empty options of a model that does not generate text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationOptions:
-    """Options of a model that generates text; by default it decodes greedily."""
+    """The options of a model that generates text; the default is greedy decoding."""
 
     max_length: int = option(100, "largest number of generated tokens, <eos> included")
     beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding")
-    length_penalty: float = option(0.6, "length penalty of beam search: more favours long outputs")
+    length_penalty: float = option(
+        0.6, "length penalty of beam search; larger values favour long outputs"
+    )
     temperature: float | None = option(
-        None, "draw tokens at this temperature, instead of taking the likeliest token"
+        None, "sample tokens at this temperature, instead of taking the likeliest token"
     )
     top_p: float | None = option(
-        None, "draw only among the likeliest tokens that have this probability together"
+        None, "sample only from the likeliest tokens, up to this cumulative probability"
     )
-    seed: int = option(0, "seed of the draws")
+    seed: int = option(0, "seed for sampling")
 
     def for_model(self) -> dict[str, Any]:
         """Return the keyword arguments of `model.generate`."""
@@ -140,21 +143,14 @@ def generate(
     *,
     get_attention: bool = False,
 ) -> Iterator[tuple[list[int], Generation]]:
-    """Yield each prompt with the generated output, as soon as its batch is complete."""
+    """Yield each prompt with the generated output, batch by batch."""
     arguments = {**options.for_model(), "get_attention": get_attention}
     for batch in in_batches(prompts, _BATCH):
         yield from zip(batch, model.generate(batch, **arguments), strict=True)
 
 
 def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
-    """Return tokens with their steps below them, in rows as wide as the terminal.
-
-    Examples
-    --------
-    >>> print(steps_table("output", ["a", "be", "<eos>"], [2, 12, 1]))
-    output  a be <eos>
-    steps   2 12 1
-    """
+    """Return tokens with their steps below them, in rows as wide as the terminal."""
     columns = list(zip(tokens, map(str, steps), strict=True))
     widths = [max(map(len, column)) for column in columns]
     lines = []
@@ -166,7 +162,7 @@ def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
 
 
 def _rows(widths: Sequence[int], available: int) -> Iterator[range]:
-    """Divide columns into ranges that fit into the available width, each of at least one column."""
+    """Divide columns into ranges that fit into the available width."""
     start = used = 0
     for index, width in enumerate(widths):
         if index > start and used + width > available:
@@ -174,17 +170,3 @@ def _rows(widths: Sequence[int], available: int) -> Iterator[range]:
             start, used = index, 0
         used += width + 1
     yield range(start, len(widths))
-
-
-def steps_list(texts: Sequence[str], steps: Sequence[int]) -> str:
-    """Return one line for each text, with its steps before it.
-
-    Examples
-    --------
-    >>> print(steps_list(["Mary went home.", "Where is Mary?"], [1, 12]))
-    steps
-         1  Mary went home.
-        12  Where is Mary?
-    """
-    lines = [f"{number:6}  {text}" for text, number in zip(texts, steps, strict=True)]
-    return "\n".join(["steps", *lines])

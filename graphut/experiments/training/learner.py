@@ -68,9 +68,9 @@ class Outcome:
     ) -> Tensor:
         """Return the sum of the losses and the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
-        The losses in `late` are multiplied by `late_share`. The ponder cost of each part is the
-        mean over its nodes. If this is a part of a larger batch with these `counts`, return its
-        contribution to the means over the larger batch.
+        `late_share` is the factor of the losses in `late`. The ponder cost of each part is the mean
+        over its nodes. With the `counts` of a larger batch, return the contribution of this part to
+        the means over the larger batch.
         """
         own = self.counts
         share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
@@ -81,15 +81,11 @@ class Outcome:
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
-    """A base class: how a model learns the tasks of one kind, is evaluated, and answers.
-
-    The class variables of a subclass are used by the training loop and by the command line.
-    """
+    """A base class: how a model learns the tasks of one kind, is evaluated, and answers."""
 
     task_kind: ClassVar[type[Task]]  # base class of the tasks; the nearest base decides
-    model_kind: ClassVar[type[AdaptiveModel]]  # class of the model
-    # Dataclass of the options of `generate`, each with a "help" in its metadata.
-    generation_kind: ClassVar[type[Any]] = NoOptions
+    model_kind: ClassVar[type[AdaptiveModel]]
+    generation_kind: ClassVar[type[Any]] = NoOptions  # dataclass of the options of `generate`
     evaluation_options: ClassVar[Sequence[str]] = ()  # those that `evaluate_in_detail` takes
     from_task: ClassVar[Sequence[str]]  # fields of the model's configuration that `sizes` returns
     example: ClassVar[str]  # noun for an example
@@ -100,7 +96,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @property
     def config_kind(self) -> type[ModelConfig]:
-        """Return the class of the model's configuration."""
+        """The class of the model's configuration."""
         return self.model_kind.config_class
 
     @abstractmethod
@@ -111,13 +107,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
         """Run the model on a batch of training examples, and return the losses."""
 
+    @abstractmethod
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
-        """Return the `Outcome.counts` of a batch that is computed in several parts.
-
-        The default runs the model on the whole batch; subclasses count without running it.
-        """
-        with torch.no_grad(), model.evaluating():
-            return self.outcome(model, batch, 0.0).counts
+        """Return the `Outcome.counts` of a batch without running the model."""
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
@@ -143,17 +135,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def evaluate_in_detail(
         self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the evaluation of a model, and details for JSON, such as metrics by length.
+        """Evaluate a model; return also details for JSON, such as metrics by length.
 
-        `vocabularies` are those of the task, whose data is not needed. `options` are named in
-        `evaluation_options`.
+        `options` are named in `evaluation_options`. The data of the task is not needed.
         """
-
-    def evaluate(
-        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example]
-    ) -> Evaluation:
-        """Return the evaluation of a model, without details."""
-        return self.evaluate_in_detail(model, vocabularies, examples)[0]
 
     @abstractmethod
     def generate(
@@ -167,8 +152,8 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     ) -> Iterator[Answer]:
         """Yield the answer to each text; `options` is a `generation_kind`.
 
-        With `get_attention`, the parts of an answer have their attention weights. Raise
-        `ValueError` if the examples of the task are not texts.
+        With `get_attention`, the parts of an answer contain attention weights. Raise `ValueError`
+        if the examples of the task are not texts.
         """
 
     @abstractmethod
@@ -178,7 +163,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
     ) -> list[Example]:
-        """Read the examples in a user's file, for a model with this configuration.
+        """Read examples from a user's file, for a model with this configuration.
 
         The data of the task is not needed. Raise `ValueError` if the examples cannot be read, or if
         one is longer than the model allows.
@@ -190,9 +175,8 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     ) -> dict[str, float]:
         """Count the operations of the forward pass, with teacher forcing.
 
-        Return the operations of an example (without normalisation and activations), their share of
-        the operations without halting, and the accuracy with teacher forcing (`fed_accuracy`). At
-        most 100 examples, and at most four training batches, are run at once.
+        Return the operations per example (without normalisation and activations), their share of
+        the operations without halting, and the accuracy with teacher forcing, `fed_accuracy`.
         """
         done = everything = right = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
@@ -208,7 +192,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
 
 class Reading(NamedTuple):
-    """A text as a model reads it."""
+    """The text that a model reads."""
 
     names: list[str]  # words or sentences
     tokens: list[Any]  # their token ids
@@ -217,7 +201,7 @@ class Reading(NamedTuple):
 class ReadingLearner(Learner[Example, TaskT, ModelT]):
     """A base class for models that read a text and give one answer to it."""
 
-    label: ClassVar[str]  # heading of the table of what was read: see `PonderedPart`
+    label: ClassVar[str]  # heading of the table of steps: see `PonderedPart`
 
     @abstractmethod
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
@@ -248,13 +232,7 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
         return Answer(answer, [part], correct, answer == correct, f"{note}; correct: {correct}")
 
     def generate(
-        self,
-        model: ModelT,
-        vocabularies: Vocabularies,
-        texts: Sequence[str],
-        options: Any,
-        *,
-        get_attention: bool = False,
+        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], *args: Any, **_: Any
     ) -> Iterator[Answer]:
         """Yield the answer to each text."""
         for text in texts:
@@ -270,7 +248,7 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:
-    """Return the number of nodes of sentences with these lengths, with the extra nodes."""
+    """Return the number of nodes of sentences with these lengths, including extra nodes."""
     tokens = torch.tensor(lengths)
     return int((tokens + topology.extra_nodes(tokens)).sum())
 

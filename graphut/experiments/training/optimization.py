@@ -28,22 +28,11 @@ def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) ->
     return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
 
 
-def update_rate(optimizer: Optimizer, schedule: LambdaLR) -> None:
-    """Set the learning rate of the next update from a schedule, whose length may have changed."""
-    for group, base in zip(optimizer.param_groups, schedule.base_lrs, strict=True):
-        group["lr"] = base * schedule.lr_lambdas[0](schedule.last_epoch)
-
-
 def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
-    """Return the learning rate, relative to its largest value, after a number of updates.
+    """Return the learning rate after `done` updates, relative to its largest value.
 
     It rises linearly during `warmup` updates (at most half of all `updates`), and then falls to 0
     along a cosine.
-
-    Examples
-    --------
-    >>> [learning_rate_factor(done, 2, 10) for done in (0, 1, 2, 6, 10)]
-    [0.5, 1.0, 1.0, 0.5, 0.0]
     """
     warmup = min(warmup, updates // 2)
     if done < warmup:
@@ -53,9 +42,9 @@ def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
 
 
 def late_share(done: float) -> float:
-    """Return the share of the weight of late losses, after a share of all updates is `done`.
+    """Return the factor of late losses after the fraction `done` of all updates.
 
-    It is 0 in the first 20% of the updates, and then rises linearly to 1 at 50%.
+    It is 0 in the first 20% of the updates, and rises linearly to 1 at 50%.
 
     Examples
     --------

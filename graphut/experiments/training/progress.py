@@ -1,4 +1,4 @@
-"""The progress of a run: counters that a checkpoint keeps as JSON."""
+"""The progress of a run, which a checkpoint stores as JSON."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Totals:
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
-        """Add the `update_numbers` of one update; `parts` are the names of the model's parts."""
-        loss, right, labels, *sums = numbers[0], *map(int, numbers[1:])
+        """Add the `update_numbers` of one update; `parts` names the parts of the model."""
+        right, labels, *sums = map(int, numbers[1:])
         self.updates += 1
-        self.loss += loss
+        self.loss += numbers[0]
         self.right += right
         self.labels += labels
         width = len(sums) // len(parts)
@@ -65,18 +65,16 @@ class Totals:
     def means(self) -> dict[str, Any]:
         """Return the means of the epoch, for `metrics.jsonl`.
 
-        `flops_share` is the share of the operations that were done, of those without halting.
-        `active` has, for each part, the shares of nodes that took step 1, 2, ...
+        `flops_share` compares the operations with a model without halting. `active` contains, for
+        each part, the shares of nodes that took step 1, 2, ...
         """
-        done, everything = (
-            sum(getattr(part, name) for part in self.parts.values())
-            for name in ("flops", "all_flops")
-        )
+        parts = self.parts.values()
+        share = sum(part.flops for part in parts) / sum(part.all_flops for part in parts)
         return {
             "loss": self.loss / self.updates,
             "accuracy": self.accuracy,
             **{f"{name}_steps": steps for name, steps in self.steps().items()},
-            "flops_share": done / everything,
+            "flops_share": share,
             "active": {
                 name: [round(count / part.active[0], 6) for count in part.active]
                 for name, part in self.parts.items()
@@ -87,14 +85,16 @@ class Totals:
     def __str__(self) -> str:
         """Return loss, accuracy and mean steps as one line."""
         loss = self.loss / self.updates
-        steps = " and ".join(f"{steps:.2f}" for steps in self.steps().values())
-        return f"loss {loss:.4f}, accuracy {self.accuracy:.2%}, mean steps {steps}"
+        steps = "/".join(f"{steps:.2f}" for steps in self.steps().values())
+        return f"loss {loss:.4f}, accuracy {self.accuracy:.2%}, steps {steps}"
 
 
 @torch.no_grad()
 def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
-    """Return the numbers of an update (or of a part of a batch) that `Totals` sums, in float64."""
-    # The counts are exact, because they stay below 2^53.
+    """Return the numbers of an update, or of a part of a batch, that `Totals` sums, in float64.
+
+    The counts are exact, because they are below 2^53.
+    """
     zero = loss.new_zeros(1, dtype=torch.float64)
     numbers: list[Tensor | int] = [loss, outcome.right, outcome.labels]
     for ponder in outcome.ponders.values():
@@ -104,7 +104,7 @@ def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
 
 
 IN_A_ROW = 3
-"""Number of epochs in a row that must reach the target accuracy: a single one may be luck."""
+"""Number of epochs in a row that must reach the target accuracy; a single one may be luck."""
 
 
 @dataclass
@@ -124,9 +124,9 @@ class Progress:
     ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
 
     def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
-        """Take the evaluation of an epoch into account; return whether to keep its model.
+        """Record the evaluation of an epoch; return whether its model is kept.
 
-        The model is kept if no earlier one was better, or if `config` keeps the last one.
+        It is kept if no earlier model was better, or if `config` chooses the last one.
         """
         last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
         best = None if self.best is None else self.best.rank_by(config.choose_by)
@@ -143,7 +143,7 @@ class Progress:
         return True
 
     def ponder_factor(self, config: TrainingConfig) -> float:
-        """Return the share of the ponder weight in the next update, which rises linearly to 1."""
+        """Return the factor of the ponder weight in the next update; it rises linearly to 1."""
         start = self.ponder_start if config.ponder_wait else 0
         if start is None or not config.ponder_warmup:
             return float(start is not None)
@@ -156,10 +156,7 @@ class Progress:
         config: TrainingConfig,
         evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """Rebuild the progress of a run from the lines of its `metrics.jsonl`.
-
-        `evaluation` is the method `evaluation` of the run's learner.
-        """
+        """Rebuild the progress from `metrics.jsonl`; `evaluation` is `Learner.evaluation`."""
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
@@ -167,25 +164,16 @@ class Progress:
         return progress
 
     def end(self, config: TrainingConfig) -> str | None:
-        """Return the reason why the run has ended, or `None` if it has not.
-
-        Examples
-        --------
-        >>> Progress(epoch=3, best_epoch=1, update=400).end(TrainingConfig(patience=2))
-        'no better model in 2 epochs'
-        >>> Progress(epoch=3, best_epoch=1, update=30).end(TrainingConfig(patience=2)) is None
-        True
-        """
+        """Return the reason why the run has ended, or `None` if it has not."""
         if self.on_target >= IN_A_ROW:
             share = f"{config.target_accuracy:.2%}"
             return f"{IN_A_ROW} epochs in a row reached the target accuracy of {share}"
-        # As for the learning rate, the warm-up takes at most half of all updates.
+        # As in the learning rate schedule, the warm-up takes at most half of all updates.
         warm = self.update >= config.warmup or 2 * self.epoch >= config.epochs
         if warm and self.epoch - self.best_epoch >= config.patience:
             return f"no better model in {config.patience} epochs"
         if self.epoch >= config.epochs:
-            several = config.epochs > 1
-            return f"all {config.epochs} epochs are done" if several else "its one epoch is done"
+            return "all epochs are done"
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +182,7 @@ class Progress:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
-        """Rebuild the progress from `to_dict`; `evaluation` is a method of the run's learner."""
+        """Rebuild the progress from `to_dict`; `evaluation` is `Learner.evaluation`."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])

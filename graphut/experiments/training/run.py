@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from graphut._files import (
     is_path,
@@ -18,7 +17,6 @@ from graphut._files import (
     reraise_for_file,
     warn_unchecked,
     with_checksum,
-    write_atomically,
     write_json,
 )
 from graphut._version import __version__
@@ -34,12 +32,7 @@ from graphut.models.base import AdaptiveModel
 from graphut.models.config import upgrade_fields
 from graphut.models.pretrained import read_config
 
-RUN, OPTIONS = "run.json", "options.yaml"
-
-_HEAD = """\
-# The options of this run. To train another one with them:
-# graphut train {task} --config options.yaml --out FOLDER
-"""
+RUN = "run.json"
 
 # Options of older versions, with the only values that this version still supports.
 _RETIRED: dict[str, Any] = {"min_steps": 0}
@@ -50,8 +43,8 @@ _UNKNOWN = object()
 class Run:
     """The description of a training run in a folder: task, data and training options.
 
-    `Run.create` writes the folder and `Run.open` reads it. The folder also has the best model so
-    far, as `save_pretrained` writes it. A `Trainer` adds a checkpoint and the metrics.
+    The folder also contains the best model so far, as `save_pretrained` writes it. A `Trainer` adds
+    a checkpoint and the metrics.
     """
 
     folder: Path
@@ -62,7 +55,6 @@ class Run:
     training: TrainingConfig
     version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
-    history: list[dict[str, Any]]  # the source of the first weights, and each extension of the run
 
     @classmethod
     def create(
@@ -72,11 +64,10 @@ class Run:
         training: TrainingConfig,
         model: AdaptiveModel,
         lock: FolderLock | None = None,
-        history: Sequence[dict[str, Any]] = (),
     ) -> Run:
-        """Write the folder of a new run; raise `FileExistsError` if there is a run in it.
+        """Write a new run; raise `FileExistsError` if the folder already contains one.
 
-        Unless `lock` holds the lock of the folder already, it is locked meanwhile.
+        `lock` is the lock of the folder, if the caller already holds it.
         """
         folder = Path(folder)
         with lock or FolderLock(folder):
@@ -85,7 +76,7 @@ class Run:
             for name, vocabulary in task.vocabularies.items():
                 vocabulary.save(_vocabulary_file(folder, name))
             model.save_pretrained(folder)
-            run = cls(
+            return cls(
                 folder=folder,
                 task_name=task.name,
                 task_options=asdict(task),
@@ -93,34 +84,31 @@ class Run:
                 training=training,
                 version=__version__,
                 digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
-                history=list(history),
-            )
-            return run.write()
+            ).write()
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
-        """Read the folder of a run.
+        """Read the run in a folder.
 
-        Warn if an older version of graphut wrote `run.json`, without a checksum. Raise
-        `FileNotFoundError` if there is no run in the folder, and `ValueError` if `run.json` is
-        damaged or comes from an incompatible version of graphut.
+        Warn if `run.json` has no checksum because an older version of graphut wrote it. Raise
+        `FileNotFoundError` if the folder contains no run, and `ValueError` if `run.json` is damaged
+        or incompatible with this version.
         """
         if not is_run(folder):
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
         path = Path(folder, RUN)
         state, has_checksum = read_checked_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
-            # A new option has its default, which is what older versions did.
+            # Options that did not exist yet have their defaults, as in older versions.
             task = TASKS[state["task"]](**_without_retired(state["task_options"]))
             vocabularies = state["vocabularies"]
             if isinstance(vocabularies, list):  # an older version wrote it
                 vocabularies = dict.fromkeys(vocabularies)
             elif not has_checksum:
                 raise ValueError("its checksum was removed")
-            names = list(vocabularies)
-            needed = task.vocabulary_names
+            names, needed = list(vocabularies), task.vocabulary_names
             if not {*needed} <= {*names} or not all(name.isidentifier() for name in names):
-                raise ValueError(f"its vocabularies are {names}, and should be {[*needed]}")
+                raise ValueError(f"its vocabularies are {names}, but must be {[*needed]}")
             run = cls(
                 Path(folder),
                 state["task"],
@@ -129,47 +117,13 @@ class Run:
                 TrainingConfig(**_without_retired(state["training"])),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
-                list(state.get("history", [])),
             )
         if not has_checksum:
             warn_unchecked(path)
         return run
 
-    @property
-    def learner(self) -> AnyLearner:
-        """Return the learner of the task."""
-        return learner_of(TASKS[self.task_name])
-
-    def task(self, *, check_data: bool = True) -> Task:
-        """Return the task; with `check_data`, also check that its data is the same as at the start.
-
-        Raise `FileNotFoundError` if a file is missing, and `ValueError` if the data has changed.
-        """
-        task = TASKS[self.task_name](**self.task_options)
-        if check_data:
-            self._check_data(task)
-        return task
-
-    @property
-    def has_begun(self) -> bool:
-        """Return whether training has saved anything."""
-        return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Return the options of the task, the training and the model, by name."""
-        model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
-        own = {name: x for name, x in model.items() if name not in self.learner.from_task}
-        return {**self.task_options, **asdict(self.training), **own}
-
     def write(self) -> Run:
-        """Write the options and the description into the folder, and return the run."""
-        weights = next(iter(self.history), {}).get("init_from")
-        options = {"task": self.task_name, **self.options, "init_from": weights}
-        text = yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
-        write_atomically(
-            self.folder / OPTIONS, f"{_HEAD.format(task=self.task_name)}{text}".encode()
-        )
+        """Write `run.json`, with the digests of the vocabularies, and return the run."""
         digests: dict[str, str | None] = {
             name: digest or digest_of(_vocabulary_file(self.folder, name))
             for name, digest in self.vocabulary_digests.items()
@@ -181,35 +135,54 @@ class Run:
             "vocabularies": digests,
             "training": asdict(self.training),
             "digests": self.digests,
-            "history": self.history,
         }
-        # Written last, because this file makes the folder a run.
         write_json(self.folder / RUN, with_checksum(description))
         return replace(self, vocabulary_digests=digests)
 
+    @property
+    def learner(self) -> AnyLearner:
+        """Return the learner of the task."""
+        return learner_of(TASKS[self.task_name])
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether training has saved anything."""
+        return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of the task, the training and the model."""
+        model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
+        own = {name: x for name, x in model.items() if name not in self.learner.from_task}
+        return {**self.task_options, **asdict(self.training), **own}
+
+    def task(self, *, check_data: bool = True) -> Task:
+        """Return the task; with `check_data`, check that its data has not changed.
+
+        Raise `FileNotFoundError` if a file is missing, and `ValueError` if the data has changed.
+        """
+        task = TASKS[self.task_name](**self.task_options)
+        if check_data:
+            self._check_data(task)
+        return task
+
     def _check_data(self, task: Task) -> None:
+        begun = f"since the run in {self.folder} began: restore the data, or begin another run"
         for option, path in asdict(task).items():
             if is_path(path) and not Path(path).exists():
                 raise FileNotFoundError(
                     f"{path}, the data of the run in {self.folder}, does not exist: restore it, or "
-                    f"give its new place: graphut train {self.task_name} --resume "
+                    f"give its new path: graphut train {self.task_name} --resume "
                     f"{flag(option)} PATH --out {shlex.quote(str(self.folder))}"
                 )
         files = task.unchecked_files
-        others = files.keys() ^ self.digests.keys() if self.digests else set()
-        if others:
-            name = min(others)
-            raise ValueError(
-                f"{name} was {'added' if name in files else 'removed'} since the run in "
-                f"{self.folder} began: restore the data, or begin another run"
-            )
-        for name, digest in self.digests.items():
-            path = files[name]
-            if digest_of(path) != digest:
-                raise ValueError(
-                    f"{path} has changed since the run in {self.folder} began: restore it, or "
-                    "begin another run"
-                )
+        for name in sorted({*files, *self.digests}) if self.digests else ():
+            if name not in self.digests:
+                raise ValueError(f"{name} was added {begun}")
+            if name not in files:
+                raise ValueError(f"{name} was removed {begun}")
+            if digest_of(files[name]) != self.digests[name]:
+                raise ValueError(f"{files[name]} has changed {begun}")
         if dict(task.vocabularies) != self.vocabularies:
             raise ValueError(
                 f"the vocabulary of the task {self.task_name} differs from the run in "
@@ -217,7 +190,7 @@ class Run:
             )
 
     def model(self) -> AdaptiveModel:
-        """Return the best model so far on the CPU; before the first epoch, the initial model."""
+        """Return the best model so far, on the CPU; before the first epoch, the initial model."""
         return self.learner.model_kind.from_pretrained(self.folder)
 
     def trained_model(self, device: torch.device) -> AdaptiveModel:
@@ -241,14 +214,14 @@ class Run:
         return found
 
 
+def is_run(folder: str | Path) -> bool:
+    """Return whether a folder contains a run."""
+    return Path(folder, RUN).is_file()
+
+
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: x for name, x in options.items() if _RETIRED.get(name, _UNKNOWN) != x}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:
     return folder / f"{name}_vocabulary.json"
-
-
-def is_run(folder: str | Path) -> bool:
-    """Return whether there is a run in a folder."""
-    return Path(folder, RUN).is_file()

@@ -1,9 +1,8 @@
-"""The files of a training run that record its metrics and the machines it was trained on."""
+"""The files of a run with its metrics and the machines that it was trained on."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -30,11 +29,7 @@ CHECKPOINT = "checkpoint.safetensors"
 MACHINES = "machines.json"
 METRICS = "metrics.jsonl"
 
-_OWN = (
-    r"(run|config|machines|\w+_vocabulary)\.json|options\.yaml|metrics\.jsonl|"
-    r"(model|checkpoint)\.safetensors"
-)
-_TEMPORARY = rf"\.({_OWN}|evaluation-.+\.json)\.(?P<process>\d+)(\.[0-9a-f]+)?\.tmp"
+_OWN = r"(run|config|machines|\w+_vocabulary)\.json|metrics\.jsonl|(model|checkpoint)\.safetensors"
 
 
 def own_files(folder: Path) -> set[str]:
@@ -43,21 +38,10 @@ def own_files(folder: Path) -> set[str]:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files that killed processes have left in the folder of a run."""
-    for path in folder.glob(".*"):
-        found = re.fullmatch(_TEMPORARY, path.name)
-        if found and not _is_alive(int(found["process"])):
+    """Remove temporary files of killed processes; the caller must hold the lock of the folder."""
+    for path in folder.glob(".*.tmp"):
+        if re.fullmatch(rf"\.({_OWN})\.[0-9a-f.]+\.tmp", path.name):
             path.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (OverflowError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return process not in (0, os.getpid())  # 0 is the group of this process
 
 
 def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
@@ -71,11 +55,11 @@ def _metrics_line(metrics: Mapping[str, Any]) -> str:
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
-    """Return the metrics of each epoch from a file; an empty list if there is no file.
+    """Return the metrics of each epoch from a file, or an empty list if it does not exist.
 
-    A last line without its end is left out: the process was killed while it wrote the line. Raise
-    `ValueError` with the number of the line if another line is damaged. Lines of older versions
-    have no checksum.
+    An incomplete last line is skipped: the process was killed while it wrote the line. Raise
+    `ValueError` with the line number if another line is damaged. Lines of older versions have no
+    checksum.
     """
     if not Path(path).exists():
         return []
@@ -94,7 +78,7 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
 def drop_metrics_after(path: str | Path, update: int, epochs: int) -> int:
     """Remove the lines that a resumed run will write again; return the number of kept lines.
 
-    Keep at most `epochs` lines, none of them of an update later than `update`.
+    Keep at most `epochs` lines, and none of a later update.
     """
     kept = [line for line in read_metrics(path) if line["update"] <= update][:epochs]
     write_atomically(path, "".join(map(_metrics_line, kept)).encode())
@@ -102,7 +86,7 @@ def drop_metrics_after(path: str | Path, update: int, epochs: int) -> int:
 
 
 def remember_machine(folder: str | Path, device: torch.device) -> None:
-    """Add this machine to the machines of a run, unless it is there with the same packages."""
+    """Add the description of this machine to a run, unless the run already has it."""
     before = read_machines(folder)
     machine = describe_machine(device)
     if machine not in before:
@@ -115,10 +99,10 @@ def read_machines(folder: str | Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     machines: Any = read_json(path)
-    if not isinstance(machines, list):  # a list has no checksum: an older version wrote it
+    if not isinstance(machines, list):  # older versions wrote a list, without a checksum
         machines = read_checked_json(path)[0].get("machines")
     if not isinstance(machines, list) or not all(isinstance(machine, dict) for machine in machines):
-        raise ValueError(f"{path} is damaged: it must hold a list of machines")
+        raise ValueError(f"{path} is damaged: it must contain a list of machines")
     return machines
 
 

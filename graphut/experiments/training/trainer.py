@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,12 +26,7 @@ from graphut.experiments.training.evaluation import Evaluation, progress_bar
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
-from graphut.experiments.training.optimization import (
-    late_share,
-    make_optimizer,
-    make_schedule,
-    update_rate,
-)
+from graphut.experiments.training.optimization import late_share, make_optimizer, make_schedule
 from graphut.experiments.training.processes import (
     all_reduce_sum,
     barrier,
@@ -45,7 +40,6 @@ from graphut.experiments.training.run_files import (
     METRICS,
     append_metrics,
     drop_metrics_after,
-    own_files,
     remember_machine,
     remove_temporary_files,
 )
@@ -61,15 +55,14 @@ _DIVERGED = 1e6  # absolute value of a weight
 _COLLAPSED = 1.05  # mean steps
 _AT_CAP = 0.005  # a mean closer than this to the cap is printed as the cap
 _LEARNED = 0.98  # accuracy at which a model needs no more steps
-_TO_WARN = 3  # epochs in a row: the first epochs may differ from all later ones
 
 
 class Trainer:
-    """Trainer of a model on a task, which keeps the run in a folder.
+    """Trains a model on a task, and keeps the run in a folder.
 
-    The model is trained on its own device. The folder is made if it does not exist. It gets the
-    best model so far (`save_pretrained`), a checkpoint to resume from, the metrics of each epoch,
-    and a description of this machine.
+    The model is trained on its own device. The folder is created if needed. It receives the best
+    model so far (`save_pretrained`), a checkpoint to resume from, the metrics of each epoch, and a
+    description of this machine.
 
     In a process group of `torch.distributed`, every process makes the same calls, and each computes
     a part of every batch. Only the first process writes files and reports.
@@ -79,7 +72,7 @@ class Trainer:
     report
         Function that is called with a line of text for each epoch and with warnings.
     lock
-        The lock of the folder, if the caller holds it already.
+        The lock of the folder, if the caller already holds it.
     accumulate
         Number of parts into which each process divides its part of a batch, to save memory.
 
@@ -95,7 +88,7 @@ class Trainer:
     ...     trainer = Trainer(model, task, TrainingConfig(epochs=1), folder)
     ...     trainer.fit()  # doctest: +ELLIPSIS
     epoch 1: loss ..., accuracy ...
-    done after 1 epoch: its one epoch is done
+    done after 1 epoch: all epochs are done
     True
     >>> trainer.progress.update
     1
@@ -132,8 +125,6 @@ class Trainer:
         self.saved_update = 0  # number of updates in the last checkpoint
         self._lock = lock or FolderLock(folder)
         self._owns_folder = False
-        self._files: set[str] = set()
-        self._bad_epochs: Counter[str] = Counter()  # epochs in a row, by part of the model
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
         self.updates = len(self._batches())  # in an epoch
@@ -148,17 +139,15 @@ class Trainer:
     def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Train to the end of the run, or until `should_stop` returns True before an update.
 
-        Return whether the run has ended. If not, a `Trainer` can `resume` it and `fit` again. After
-        an error the files that were saved remain.
+        Return whether the run has ended. If not, call `fit` again, or `resume` and `fit` of another
+        `Trainer`. Files that were saved before an error remain.
 
         Raises
         ------
         FileExistsError
             If there is another run in the folder.
-        FileNotFoundError
-            If files of the run are removed during the training.
         BlockingIOError
-            If another process is training in the folder, or could be, because the lock was removed.
+            If another process is training in the folder, or could be because the lock was removed.
         FloatingPointError
             If the gradient is not finite or a weight has diverged.
         """
@@ -166,7 +155,7 @@ class Trainer:
             if is_first():
                 if not self._owns_folder and (self.folder / CHECKPOINT).exists():
                     raise FileExistsError(
-                        f"there is a run in {self.folder}: resume() it, or give another folder"
+                        f"there is a run in {self.folder}: resume() it, or use another folder"
                     )
                 self._owns_folder = True
                 remove_temporary_files(self.folder)
@@ -182,10 +171,40 @@ class Trainer:
                 if finished:
                     self._end_epoch()
             barrier()  # until the last file is written
-        if not finished:
+        if end is None:
             return False
         self.report(f"done after {pluralize(self.progress.epoch, 'epoch')}: {end}")
         return True
+
+    def resume(self) -> None:
+        """Restore the state of the checkpoint in the folder exactly, and report its update.
+
+        Raise `FileNotFoundError` if the folder or the checkpoint does not exist.
+        """
+        if not self.folder.is_dir():  # the lock would create the folder
+            raise FileNotFoundError(f"there is no folder {self.folder}: name the folder of a run")
+        path = self.folder / CHECKPOINT
+        with self._writing():  # another process may be writing these files
+            state = load_checkpoint(path, self._state)
+            with reraise_for_file(path):
+                self.progress = Progress.from_dict(state, self.learner.evaluation)
+            lines = self.progress.epoch
+            if is_first():
+                lines = drop_metrics_after(self.folder / METRICS, self.progress.update, lines)
+        self._owns_folder = True
+        self.saved_update = self.progress.update
+        epochs, batch = pluralize(self.progress.epoch, "epoch"), self.progress.batch
+        lost = "nothing is" if self.progress.stopped else "later updates are"
+        self.report(
+            f"resumed after update {self.progress.update}, {epochs} and "
+            f"{pluralize(batch, 'batch', 'batches')}, saved "
+            f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} lost"
+        )
+        if lines != self.progress.epoch:
+            self.report(f"{METRICS} has only {lines} of {epochs}")
+
+    def _writing(self) -> AbstractContextManager[object]:
+        return self._lock if is_first() else nullcontext()
 
     def _save(self) -> None:
         """Save a checkpoint, unless the weights have diverged."""
@@ -196,53 +215,10 @@ class Trainer:
         self._saved_at = time.monotonic()
         save_checkpoint(self.folder / CHECKPOINT, self._state, self.progress.to_dict())
         self.saved_update = self.progress.update
-        self._check_files()
-
-    def resume(self) -> None:
-        """Restore the state of the checkpoint in the folder exactly, and report its update.
-
-        With more epochs in `config` than before, the learning rate follows the longer schedule.
-        Raise `FileNotFoundError` if there is no folder or no checkpoint in it.
-        """
-        if not self.folder.is_dir():  # the lock would make the folder
-            raise FileNotFoundError(f"there is no folder {self.folder}: name the folder of a run")
-        path = self.folder / CHECKPOINT
-        with self._writing():  # another process may be writing these files
-            state = load_checkpoint(path, self._state)
-            with reraise_for_file(path):
-                self.progress = Progress.from_dict(state, self.learner.evaluation)
-                update_rate(self.optimizer, self.scheduler)
-            lines = self.progress.epoch
-            if is_first():
-                lines = drop_metrics_after(self.folder / METRICS, self.progress.update, lines)
-        self._owns_folder = True
-        self.saved_update = self.progress.update
-        done, batch = pluralize(self.progress.epoch, "epoch"), self.progress.batch
-        lost = "nothing is" if self.progress.stopped else "later updates are"
-        self.report(
-            f"resumed after update {self.progress.update}, {done} and "
-            f"{pluralize(batch, 'batch', 'batches')}, saved "
-            f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} lost"
-        )
-        if lines != self.progress.epoch:
-            self.report(f"{METRICS} has only {lines} of {done}")
-
-    def _writing(self) -> AbstractContextManager[object]:
-        return self._lock if is_first() else nullcontext()
 
     def _check_before_saving(self) -> None:
         self._lock.check()
         self._check_weights("training has diverged")
-
-    def _check_files(self) -> None:
-        """Raise `FileNotFoundError` if files of the run were removed since the last check."""
-        found = own_files(self.folder)
-        if gone := self._files - found:
-            raise FileNotFoundError(
-                f"{', '.join(sorted(gone))} was removed from {self.folder} during the training: "
-                "put it back and resume the run, or begin another"
-            )
-        self._files = found
 
     def _check_weights(self, problem: str) -> None:
         weights = torch.stack([weight.detach().abs().max() for weight in self.model.parameters()])
@@ -271,7 +247,7 @@ class Trainer:
         self._counted_at = now
 
     def _batches(self) -> list[list[Any]]:
-        """Return the batches of this epoch; they are drawn only once, because this is slow."""
+        """Return the batches of this epoch; they are drawn once, because drawing is slow."""
         seed, epoch = self.config.seed, self.progress.epoch
         if self._epoch_batches is None or self._epoch_batches[0] != epoch:
             examples = self.task.train(seed, epoch)
@@ -281,6 +257,7 @@ class Trainer:
         return self._epoch_batches[1]
 
     def _train_epoch(self, should_stop: Callable[[], bool]) -> bool:
+        """Train to the end of the epoch; return False if `should_stop` ended it early."""
         self.model.train()
         for layer in self.model.modules():
             if isinstance(layer, MultiHeadAttention):
@@ -313,7 +290,7 @@ class Trainer:
         )
 
     def _update(self, batch: list[Any]) -> None:
-        if num_processes() > 1:  # a seed for each process, which a resumed run draws again
+        if num_processes() > 1:  # each process has its own seed, which a resumed run draws again
             stream = np.random.SeedSequence([self.config.seed, self.progress.update, rank()])
             torch.manual_seed(int(stream.generate_state(1)[0]))
         self.optimizer.zero_grad()
@@ -328,10 +305,7 @@ class Trainer:
         return self.config.ponder_weight * self.progress.ponder_factor(self.config)
 
     def _step(self, numbers: Tensor) -> list[float]:
-        """Update the weights, and return the numbers as floats.
-
-        This is the only place in an update that waits for a GPU.
-        """
+        """Update the weights, and return the numbers as floats: the only wait for a GPU."""
         norms = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).to(numbers)
         norm, *read = torch.cat([norms[None], numbers]).tolist()
         if not np.isfinite(norm):
@@ -346,6 +320,7 @@ class Trainer:
         return read
 
     def _end_epoch(self) -> None:
+        """Evaluate the model, keep it if it is the best, and log the metrics."""
         progress, totals = self.progress, self.progress.totals
         kept = self.model if self._average is None else self._average.module
         assert isinstance(kept, AdaptiveModel)
@@ -353,13 +328,12 @@ class Trainer:
             evaluation = evaluate(kept, self.task, self.task.validation)
         if is_first():
             self._check_before_saving()
-            self._check_files()
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
-        better = progress.update_best(evaluation, self.config)
+        is_best = progress.update_best(evaluation, self.config)
         if is_first():
-            if better:
+            if is_best:
                 kept.save_pretrained(self.folder)
             self._log(totals, evaluation)
 
@@ -376,41 +350,29 @@ class Trainer:
             "validation": evaluation.metrics,
         }
         append_metrics(self.folder / METRICS, metrics)
-        self.report(f"epoch {progress.epoch}: {totals}; validation: {evaluation}")
-        # While the ponder weight still rises, the number of steps does too.
-        may_halt = not isinstance(self.model.rule, FixedDepth)
-        if may_halt and progress.ponder_factor(self.config) == 1.0:
+        validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
+        self.report(f"epoch {progress.epoch}: {totals}\n{validation}")
+        if progress.end(self.config) is not None and not isinstance(self.model.rule, FixedDepth):
             for part, steps in totals.steps().items():
-                self._warn(part, steps, totals.accuracy)
-
-    def _warn(self, part: str, steps: float, accuracy: float) -> None:
-        """Report a warning about the mean steps once it holds for three epochs in a row."""
-        warning = halting_warning(part, steps, self.model.max_steps, accuracy)
-        self._bad_epochs[part] = self._bad_epochs[part] + 1 if warning else 0
-        if warning and self._bad_epochs[part] == _TO_WARN:
-            self.report(warning)
+                warning = halting_warning(part, steps, self.model.max_steps, totals.accuracy)
+                if warning:
+                    self.report(fill(warning, 80))
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
-    """Return a warning if the mean steps of a part have collapsed to 1 or stay at the cap.
-
-    Examples
-    --------
-    >>> print(halting_warning("decoder", 1.0, 6, 0.5))
-    The decoder takes 1.00 of 6 steps: it halts at once. Turn down ponder_weight, turn up
-    ponder_warmup, make halting_bias more negative, or set halting_gain to 0.
-    """
+    """Return a warning if the mean steps of a part have collapsed to 1 or stay at the cap."""
     if max_steps == 1:
         return None
     if steps <= _COLLAPSED and accuracy < _LEARNED:
         return (
-            f"The {part} takes {steps:.2f} of {max_steps} steps: it halts at once. Turn down "
-            "ponder_weight, turn up ponder_warmup, make halting_bias more negative, or set "
-            "halting_gain to 0."
+            f"The {part} takes {steps:.2f} of {max_steps} steps: it halts at once. Use a lower "
+            "ponder_weight, a longer ponder_warmup, a more negative halting_bias, or halting_gain "
+            "0."
         )
     if steps > max_steps - _AT_CAP:
         return (
             f"The {part} takes {steps:.2f} of {max_steps} steps: it never halts before the cap. "
-            "Turn up ponder_weight, halting_bias or max_steps, or lower the rule's threshold."
+            "Use a higher ponder_weight, halting_bias or max_steps, or a rule with a lower "
+            "threshold."
         )
     return None

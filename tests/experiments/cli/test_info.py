@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -76,9 +77,8 @@ def _states(folder: Path, task: Task) -> dict[str, torch.Tensor]:
 
 
 def test_info_of_a_run_that_has_just_begun(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, tmp_path: Path, output: Callable[..., str]
 ) -> None:
     shutil.copytree(finished_run, tmp_path / "run")
     (tmp_path / "run" / METRICS).unlink()
-    assert main(["info", str(tmp_path / "run")]) == 0
-    assert "progress  no epoch is done yet" in capsys.readouterr().out
+    assert "progress  no epoch is complete yet" in output("info", str(tmp_path / "run"))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from graphut.experiments.cli.options import add_options, build, check_options
+from graphut.experiments.cli.options import add_options, build
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,3 @@ def test_build_takes_the_options_that_are_fields() -> None:
 def test_build_names_what_is_missing() -> None:
     with pytest.raises(ValueError, match="--size is missing: edge, in cm"):
         build(Shape, {"share": 0.25})
-
-
-def test_check_options_quotes_an_option_of_others() -> None:
-    check_options(["long_name"], ["size", "long_name"], "a shape")
-    with pytest.raises(ValueError, match="--long-name is no option of a shape"):
-        check_options({"long_name": "x"}, ["size"], "a shape")

@@ -28,13 +28,12 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_plot_draws_the_metrics_of_runs(
-    finished_run: Path, tmp_path: Path, drawn: list[Any], capsys: pytest.CaptureFixture[str]
+    finished_run: Path, tmp_path: Path, drawn: list[Any], output: Callable[..., str]
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(finished_run, other)
     out = tmp_path / "curves.png"
-    assert main(["plot", str(finished_run), str(other), "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"{out}\n"
+    assert output("plot", str(finished_run), str(other), "--out", str(out)) == f"{out}\n"
     assert out.read_bytes().startswith(b"\x89PNG")
     lines = read_metrics(finished_run / METRICS)
     assert drawn == [{"sort": lines, "other": lines}] and lines[0]["active"]["encoder"][0] == 1
@@ -65,7 +64,7 @@ def test_plot_says_what_is_wrong_in_one_line(
     (copy / METRICS).write_text('{"update": 1}\n')
     assert "metrics.jsonl is damaged: KeyError('validation')" in said(str(copy), "--out", out)
     (copy / METRICS).unlink()
-    assert "no epoch of the run copy is done" in said(str(copy), "--out", out)
+    assert "no epoch of the run copy is complete" in said(str(copy), "--out", out)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert 'pip install "graphut[plot]"' in said(run, "--out", out)
     assert not Path(out).exists()

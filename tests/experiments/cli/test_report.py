@@ -13,12 +13,11 @@ from tests.experiments.cli.damage import damaged
 
 
 def test_report_writes_a_page(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, tmp_path: Path, output: Callable[..., str]
 ) -> None:
     out = tmp_path / "report.html"
     out.write_text("of an older model")
-    assert main(["report", str(finished_run), "--out", str(out), "--device", "cpu"]) == 0
-    assert capsys.readouterr().out == f"{out}\n"
+    assert output("report", str(finished_run), "--out", str(out), "--device", "cpu") == f"{out}\n"
     page = out.read_text()
     assert page.startswith("<!doctype html>") and "Repeat the run" in page
 
@@ -33,7 +32,7 @@ def test_report_says_what_is_wrong_in_one_line(
         return refusal("report", str(folder), "--out", str(tmp_path / out))
 
     assert "there is no run in" in said(tmp_path, "a.html")
-    assert "end with .html" in said(finished_run, "a.png")
+    assert "must end with .html" in said(finished_run, "a.png")
     assert "make its folder" in said(finished_run, "nowhere/a.html")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert 'pip install "graphut[plot]"' in said(finished_run, "a.html")

@@ -21,18 +21,16 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def test_share_writes_the_card_once(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    finished_run: Path, tmp_path: Path, output: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     copytree(finished_run, "runs/sort")
-    assert main(["share", "runs/sort", "--license", "mit"]) == 0
-    assert capsys.readouterr().out == "runs/sort/README.md\n"
+    assert output("share", "runs/sort", "--license", "mit") == "runs/sort/README.md\n"
     card = Path("runs/sort/README.md")
     assert card.read_text() == run_card(Run.open("runs/sort"), "runs/sort", "mit")
     card.write_text("by hand")
-    assert main(["share", "runs/sort"]) == 0
-    assert "README.md stays as it is" in capsys.readouterr().out
+    assert "README.md is kept" in output("share", "runs/sort")
     assert card.read_text() == "by hand"
 
 

@@ -87,7 +87,7 @@ def test_show_cuts_nothing_off(
     argv = ["--out", "a.png", "--draw", what, "--max-length", "20"]
     assert main(["show", str(finished_run), text, *argv]) == 0
     assert_nothing_is_cut_off(figures[0])
-    titles = [part._suptitle.get_text() for line in figures[0].subfigs for part in line.subfigs]
+    titles = [part._suptitle.get_text() for part in figures[0].subfigs]
     assert len(titles) == {"ponder": 2, "attention": 3, "all": 5}[what]
 
 
@@ -103,7 +103,7 @@ def test_few_panels_takes_the_mean_of_many_heads() -> None:
     weights = torch.rand(20, 8, 3, 3)
     few, note = show._few_panels(weights)
     np.testing.assert_allclose(few[:, 0], weights[:16].mean(1))
-    assert note == ": mean of the heads, the first 16 steps"
+    assert note == ": mean over heads, first 16 steps"
     few, note = show._few_panels(weights[:4])
     assert few.shape == (4, 8, 3, 3) and note == ""
 

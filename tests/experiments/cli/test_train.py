@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from graphut.experiments.cli import main, train
+from graphut.experiments.cli import main
+from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks import TASK_PRESETS, Sort
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.run_files import METRICS, model_digest, read_metrics
+from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.tiny import MODEL, TINY, assert_same_run
 
 
@@ -21,57 +23,22 @@ def test_train_ends_with_the_test_set_and_a_few_answers(
     assert main(["train", "copy", "--out", str(tmp_path / "run"), *TINY]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[:8] for line in lines if line.startswith("epoch")] == ["epoch 1:", "epoch 2:"]
-    assert "done after 2 epochs: all 2 epochs are done" in lines
+    assert "done after 2 epochs: all epochs are done" in lines
     test = next(line for line in lines if line.startswith("test"))
     assert re.match(r"test, 4 sequences: sequence accuracy [\d.]+%, token accuracy [\d.]+%", test)
     assert [line.split()[0] for line in lines[-5:] if line] == ["input", "steps", "output", "steps"]
 
 
-def test_train_repeats_a_run_by_its_options(tmp_path: Path) -> None:
-    first, again, other = (str(tmp_path / name) for name in ("first", "again", "other"))
+def test_train_repeats_a_run_by_its_command(tmp_path: Path) -> None:
+    first, again = tmp_path / "first", tmp_path / "again"
     halting = ["--dropout", "0.1", "--halting-bias=-1e-05", "--evaluation-rule", "convergence"]
-    assert main(["train", "sort", *TINY, *halting, "--seed", "3", "--out", first]) == 0
-    argv = ["train", "sort", "--config", f"{first}/options.yaml", "--device", "cpu", "--out"]
-    assert main([*argv, again]) == 0
-    assert_same_run(Path(again), Path(first))
-    for name in ("options.yaml", "run.json", "config.json", "evaluation-test.json"):
-        assert Path(again, name).read_bytes() == Path(first, name).read_bytes()
-    assert main([*argv, other, "--epochs", "1"]) == 0
-    assert Run.open(other).options == Run.open(first).options | {"epochs": 1}
-
-
-@pytest.mark.parametrize(("gain", "taken"), [(2.5, "bfloat16"), (1.05, "float32")])
-def test_train_takes_bfloat16_where_it_is_faster_and_says_so(
-    gain: float,
-    taken: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(train, "multiplies_bfloat16", lambda: True)
-    monkeypatch.setattr(train, "bfloat16_gain", lambda *given: gain)
-    measured, asked = str(tmp_path / "measured"), str(tmp_path / "asked")
-    argv = ["train", "copy", *TINY, "--device", "cpu", "--out"]
-    assert main([*argv, measured]) == 0
-    assert f"precision {taken}: bfloat16 is {gain:.2f} times as fast" in capsys.readouterr().out
-    assert Run.open(measured).training.precision == taken
-    assert main([*argv, asked, "--precision", taken]) == 0
-    assert "times as fast" not in capsys.readouterr().out
-    assert_same_run(Path(measured), Path(asked))
-    monkeypatch.setattr(train, "bfloat16_gain", lambda *given: 1 / gain)
-    assert main([*argv, measured, "--resume", "--epochs", "3"]) == 0
-    assert Run.open(measured).training.precision == taken  # a run stays with what it began with
-
-
-def test_train_repeats_a_run_that_began_with_the_weights_of_another(
-    tmp_path: Path, finished_run: Path
-) -> None:
-    first, again = str(tmp_path / "first"), str(tmp_path / "again")
-    begin = ["train", "sort", *TINY, "--init-from", str(finished_run), "--out"]
-    assert main([*begin, first]) == 0
-    argv = ["train", "sort", "--config", f"{first}/options.yaml", "--device", "cpu", "--out"]
-    assert main([*argv, again]) == 0
-    assert_same_run(Path(again), Path(first))
+    assert main(["train", "sort", *TINY, *halting, "--seed", "3", "--out", str(first)]) == 0
+    [command] = RunRecord.of(Run.open(first)).commands
+    words = shlex.split(command.replace(" RUN", f" {again}"))
+    assert main([*words[1:], "--device", "cpu"]) == 0
+    assert_same_run(again, first)
+    for name in ("run.json", "config.json", "evaluation-test.json"):
+        assert (again / name).read_bytes() == (first / name).read_bytes()
 
 
 def test_train_passes_options_to_the_run(finished_run: Path) -> None:
@@ -97,7 +64,7 @@ def test_train_prefers_an_option_to_a_preset(
 
 
 def test_train_on_pairs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Callable[..., str]
 ) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
@@ -108,8 +75,7 @@ def test_train_on_pairs(
     assert main([*argv, *options[start:]]) == 0
     assert main([*argv, "--resume"]) == 0
     path.unlink()
-    assert main(["generate", str(tmp_path / "run"), "a b b"]) == 0
-    assert "input   a b b" in capsys.readouterr().out
+    assert "input   a b b" in output("generate", str(tmp_path / "run"), "a b b")
 
 
 @pytest.mark.parametrize(
@@ -174,53 +140,7 @@ def test_train_says_that_memory_is_too_little(
 ) -> None:
     monkeypatch.setattr(PairLearner, "outcome", lambda *batch: torch.empty(2**50))
     said = refusal("train", "sort", "--out", str(tmp_path / "run"), *TINY)
-    assert said.startswith("graphut: too little memory: try a smaller batch, model or cap of steps")
-
-
-def test_train_begins_with_the_weights_of_another_run(
-    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "run"
-    begin = ["train", "sort", "--out", str(folder), *TINY, "--minutes", "1e-9"]
-    assert main([*begin, "--init-from", str(finished_run)]) == 0
-    run, other = Run.open(folder), Run.open(finished_run)
-    expected = other.model().state_dict()
-    assert all(torch.equal(v, expected[name]) for name, v in run.model().state_dict().items())
-    digest = model_digest(finished_run)
-    assert run.history == [{"init_from": str(finished_run.resolve()), "model": digest}]
-    assert main(["info", str(folder)]) == 0
-    assert f" --out RUN --init-from DATA/{finished_run.name}\n" in capsys.readouterr().out
-    resume = ["--resume", "--config", str(folder / "options.yaml"), "--device", "cpu"]
-    assert main(["train", "sort", "--out", str(folder), *resume]) == 0
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["sort", *TINY, "--d-model", "16"], "the configuration makes it"),
-        (["algorithmic-addition", "--device", "cpu"], "the symbols of the run in"),
-        (["sort", *TINY, "--resume"], "--init-from begins a run: leave out --resume"),
-        (["sort", *TINY, "--init-from", "nowhere"], "there is no folder nowhere"),
-    ],
-)
-def test_train_refuses_weights_of_another_shape(
-    tmp_path: Path,
-    finished_run: Path,
-    argv: list[str],
-    message: str,
-    refusal: Callable[..., str],
-) -> None:
-    out = ["--out", str(tmp_path / "run"), "--init-from", str(finished_run)]
-    assert message in refusal("train", *out, *argv)
-    assert not (tmp_path / "run").exists()
-
-
-def test_train_says_how_a_model_was_that_it_begins_with(
-    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY, "--num-heads", "4"]
-    assert main([*argv, "--init-from", str(finished_run), "--minutes", "1e-9"]) == 0
-    assert f"the model in {finished_run} had num_heads 2\n" in capsys.readouterr().out
+    assert said.startswith("graphut: out of memory: use a smaller batch, model or max_steps (")
 
 
 def test_train_draws_examples_once_an_epoch(

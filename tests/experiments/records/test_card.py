@@ -43,7 +43,7 @@ def test_run_card_of_data_of_ones_own_names_no_folder(
     write_json(folder / "run.json", with_checksum(state))
     card = run_card(Run.open(folder), "ann/pairs")
     assert "--data DATA/pairs.tsv" in card and str(tmp_path) not in card
-    assert "`DATA/` stands for the folder of your copy" in card
+    assert "`DATA/` is the folder of your copy" in card
 
 
 def test_run_card_of_a_run_without_an_evaluation(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut._files import read_checked_json, with_checksum, write_json
+from graphut._files import read_checked_json, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.records.record import RunRecord
@@ -32,7 +32,7 @@ def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     assert record.commands == ["graphut train sort --preset fixed --max-steps 1 --seed 0 --out RUN"]
     assert record.weights == sum(p.numel() for p in run.model().parameters())
     assert (record.epochs, record.updates) == (2, 4) == (len(lines), lines[-1]["update"])
-    assert record.end == "all 2 epochs are done"
+    assert record.end == "all epochs are done"
     assert record.training_accuracy == lines[-1]["accuracy"]
     assert record.machines == [describe_machine(run.model().device)]
     best = max((line["validation"] for line in lines), key=lambda v: v["token_accuracy"])
@@ -97,7 +97,7 @@ def test_run_record_needs_an_epoch_and_an_evaluation_of_the_model(
     with pytest.raises(ValueError, match=r"has no evaluation: graphut eval '.*my run'"):
         _ = record_of(copied).evaluations
     (copied / METRICS).unlink()
-    with pytest.raises(ValueError, match="no epoch is done yet"):
+    with pytest.raises(ValueError, match="no epoch is complete yet"):
         record_of(copied)
 
 
@@ -123,29 +123,12 @@ def test_run_record_row_has_all_machines(copied: Path) -> None:
     assert (row["eval_options"], row["examples"]) == ("--beam-size 4", 4) and "by_length" not in row
 
 
-def test_run_record_says_why_an_epoch_was_chosen(copied: Path) -> None:
-    record = record_of(copied)
-    best = f"epoch {record.best_epoch} of {record.epochs}, the best one on the validation set"
-    assert record.chosen == best
-    state, _ = read_checked_json(copied / "run.json")
-    state["training"]["choose_by"] = "last"
-    write_json(copied / "run.json", with_checksum(state))
-    assert record_of(copied).chosen == "epoch 2 of 2, the last one"
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"set": None}, "the name of its test set"),
-        ({"options": "x"}, "options must be an object"),
-        ({"token_accuracy": "x"}, "token_accuracy must be a number"),
-        ({"examples": [4]}, "examples must be an integer"),
-        ({"flops_per_example": {}}, "flops_per_example must be a number"),
-        ({"flops_share": float("inf")}, "flops_share must be a number"),
-        ({"flops_share": 10**400}, "too large"),
-        ({"by_length": {}}, "by_length must be a list of objects"),
-        ({"by_length": [{"from": 1}, {"to": 1}]}, "must have the same keys"),
-        ({"by_length": [{"from": [1]}]}, "by_length.from must be a number"),
+        ({"set": None}, "set must be of type str, got None"),
+        ({"options": "x"}, "options must be of type dict, got 'x'"),
+        ({"examples": [4]}, r"examples must be of type int, got \[4\]"),
     ],
 )
 def test_run_record_refuses_a_damaged_evaluation(
@@ -153,5 +136,5 @@ def test_run_record_refuses_a_damaged_evaluation(
 ) -> None:
     path = copied / "evaluation-test.json"
     path.write_text(json.dumps({**read_checked_json(path)[0], **change}))
-    with pytest.raises(ValueError, match=f"evaluation-test.json is damaged: .*{message}"):
+    with pytest.raises(ValueError, match=f"evaluation-test.json is damaged: {message}"):
         _ = record_of(copied).evaluations

@@ -110,7 +110,7 @@ def test_run_report_shows_a_script_in_the_data_as_text(tmp_path: Path) -> None:
     assert "<script" not in html and evil in page.text
     drawn = [picture for picture in page.pictures if "is a step" in str(picture["alt"])]
     assert len(drawn) == 3 * sum(level == 3 for level, _ in page.headings) > 0
-    assert "--data DATA/pairs.tsv" in page.text and "stands for the folder" in page.text
+    assert "--data DATA/pairs.tsv" in page.text and "is the folder of your copy" in page.text
     assert str(tmp_path) not in html
 
 
@@ -138,7 +138,7 @@ def test_run_report_of_graphs(layer: str, tmp_path: Path) -> None:
     drawn = [p for p in page.pictures if str(p["alt"]).startswith("The graph, and its active")]
     examples = [text for level, text in page.headings if level == 3]
     assert len(drawn) == len(examples) > 2
-    assert ("mean of the heads" in html) == (layer == "attention")
+    assert ("mean over the heads" in html) == (layer == "attention")
     assert "encoder: steps by position" not in page.tables
     assert "Spearman" in page.text
 
@@ -148,7 +148,7 @@ def test_run_report_of_a_language_model(tmp_path: Path) -> None:
     argv = ["--data", str(tmp_path / "text.txt"), "--window", "16", "--epoch-size", "8"]
     assert main(["train", "char-lm", *argv, "--out", str(tmp_path / "run"), *TINY]) == 0
     _, page = report_of(tmp_path / "run")
-    assert "each from its beginning" in page.text and "were the likeliest" in page.text
+    assert "each from its start" in page.text and "were the likeliest" in page.text
     assert "test, by surprisal" in page.tables
     assert " wrongly. The shortest" not in page.text
 
@@ -194,7 +194,7 @@ def test_run_report_says_what_it_needs(
     with pytest.raises(ValueError, match="has no evaluation: graphut eval"):
         run_report(Run.open(folder), CPU)
     (folder / "metrics.jsonl").unlink()
-    with pytest.raises(ValueError, match="no epoch is done yet"):
+    with pytest.raises(ValueError, match="no epoch is complete yet"):
         run_report(Run.open(folder), CPU)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r'pip install "graphut\[plot\]"'):

@@ -9,7 +9,7 @@ from graphut.experiments.training.folder_lock import LOCK, FolderLock
 
 
 def test_folder_lock_refuses_a_second_trainer(tmp_path: Path) -> None:
-    message = r"another process is training in .*: wait for it, or give another folder"
+    message = r"another process is training in .*: wait for it, or use another folder"
     with FolderLock(tmp_path):
         with pytest.raises(BlockingIOError, match=message), FolderLock(tmp_path):
             pass
@@ -51,7 +51,7 @@ def test_folder_lock_check_notices_that_the_lock_was_removed(tmp_path: Path, aga
         (tmp_path / LOCK).unlink()
         if again:
             (tmp_path / LOCK).touch()
-        with pytest.raises(BlockingIOError, match=r"lock was removed during the training"):
+        with pytest.raises(BlockingIOError, match=r"lock was removed during training"):
             lock.check()
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +9,11 @@ from torch import Tensor
 
 from graphut.experiments.tasks import Passage, Question, Text
 from graphut.experiments.tasks.graph_problems import GraphDistance
-from graphut.experiments.training import TrainingConfig, gradient
+from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.gradient import (
     BatchGradient,
-    bfloat16_gain,
-    multiplies_bfloat16,
 )
-from graphut.experiments.training.learner import AnyLearner, Learner
+from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.passages import PassageLearner
@@ -151,49 +147,11 @@ def test_counts_equal_the_counts_of_the_outcome(name: str) -> None:
     learner, _, batch = CASES[name]
     model = make_model(name)
     for size in range(1, len(batch) + 1):
-        assert learner.counts(model, batch[:size]) == Learner.counts(learner, model, batch[:size])
+        assert (
+            learner.counts(model, batch[:size]) == learner.outcome(model, batch[:size], 0.0).counts
+        )
 
 
 def test_batch_gradient_refuses_no_parts() -> None:
     with pytest.raises(ValueError, match="accumulate must be at least 1, got 0"):
         BatchGradient(make_model("texts"), TextLearner(), CONFIG, accumulate=0)
-
-
-def test_bfloat16_gain_changes_neither_model_nor_random_state() -> None:
-    learner, config = PairLearner(), replace(CONFIG, precision="auto")
-    torch.manual_seed(5)
-    model = small_model(learner, dropout=0.3)
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    random = torch.get_rng_state()
-    assert bfloat16_gain(model, learner, CASES["pairs"][2], config) > 0
-    assert torch.equal(torch.get_rng_state(), random)
-    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
-    assert all(weight.grad is None for weight in model.parameters())
-
-
-def test_bfloat16_gain_times_both_precisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A clock on which float32 takes a second, and bfloat16 half a second.
-    now = itertools.accumulate(itertools.cycle([0.0, 1.0, 0.0, 0.5]))
-    monkeypatch.setattr(gradient.time, "perf_counter", lambda: next(now))
-    learner = PairLearner()
-    model = small_model(learner)
-    outcome, inside = learner.outcome, list[bool]()
-
-    def watched(*given: Any) -> Any:
-        inside.append(torch.is_autocast_enabled("cpu"))
-        return outcome(*given)
-
-    monkeypatch.setattr(learner, "outcome", watched)
-    assert bfloat16_gain(model, learner, CASES["pairs"][2], CONFIG) == 2.0
-    assert inside == [False, True] * 6
-
-
-def small_model(learner: AnyLearner, **options: Any) -> AdaptiveModel:
-    sizes = {"source_vocab": 9, "target_vocab": 9, "d_model": 8, "num_heads": 2}
-    return learner.model_kind(learner.config_kind(**sizes, **options))
-
-
-@pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16", "avx512_f"])
-def test_multiplies_bfloat16_by_instructions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {name: True}, raising=False)
-    assert multiplies_bfloat16() == ("bf16" in name)

@@ -47,7 +47,7 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
         "flops_share": (8 + 16) / (4 * (4 + 5)),
         "active": {"encoder": [1.0, 0.75, 0.25, 0.0], "decoder": [1.0, 1.0, 0.8, 0.4]},
     }
-    assert str(totals) == "loss 1.5000, accuracy 80.00%, mean steps 2.00 and 3.20"
+    assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20"
 
 
 def test_totals_count_active_nodes_of_updates_with_other_caps() -> None:
@@ -168,7 +168,7 @@ def test_progress_of_an_older_checkpoint() -> None:
         (Progress(epoch=5, best_epoch=2, update=400), "no better model in 3 epochs"),
         (Progress(epoch=5, best_epoch=2, update=399), None),  # still in the warm-up
         (Progress(epoch=6, best_epoch=3, update=30), "no better model in 3 epochs"),  # half of all
-        (Progress(epoch=12, best_epoch=11), "all 12 epochs are done"),
+        (Progress(epoch=12, best_epoch=11), "all epochs are done"),
     ],
 )
 def test_progress_end(progress: Progress, end: str | None) -> None:

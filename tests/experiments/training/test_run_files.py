@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ def test_remember_machine_adds_each_machine_once(
 @pytest.mark.parametrize(
     ("text", "fault"),
     [("[{", "not a JSON file"), ("5", "JSON object")]
-    + [(text, "damaged: it must hold a list") for text in ("{}", "[3]", '{"machines": ["a"]}')],
+    + [(text, "damaged: it must contain a list") for text in ("{}", "[3]", '{"machines": ["a"]}')],
 )
 def test_read_machines_names_a_damaged_file(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / MACHINES).write_text(text)
@@ -81,12 +80,6 @@ def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
     assert read_metrics(path) == lines
 
 
-def test_read_metrics_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / METRICS)
-    with pytest.raises(ValueError, match=r"metrics\.jsonl is not a plain file"):
-        read_metrics(tmp_path / METRICS)
-
-
 def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / METRICS
     append_metrics(path, {"update": 3})
@@ -112,31 +105,17 @@ def test_drop_metrics_after_keeps_lines_up_to_an_update_and_an_epoch(
     assert read_metrics(path) == [*lines[:epochs], lines[2]]
 
 
-def test_remove_temporary_files_of_dead_processes_alone(tmp_path: Path) -> None:
-    dead, alive, token = 2**22 + 1, os.getppid(), "0123456789abcdef"
-    removed = {
-        f".checkpoint.safetensors.{dead}.{token}.tmp",
-        f".run.json.{dead}.{token}.tmp",
-        f".model.safetensors.{dead}.tmp",  # of older versions
-        f".evaluation-test.json.{dead}.{token}.tmp",
-        f".checkpoint.safetensors.{os.getpid()}.{token}.tmp",  # its number is used again
-    }
-    kept = {
-        f".checkpoint.safetensors.{alive}.{token}.tmp",
-        f".model.safetensors.{alive}.tmp",
-        f".note.{dead}.{token}.tmp",
-        "checkpoint.safetensors",
-        ".hidden",
-    }
+def test_own_files_are_the_files_of_a_run(tmp_path: Path) -> None:
+    own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
+    for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
+        (tmp_path / name).touch()
+    assert own_files(tmp_path) == own
+
+
+def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
+    removed = {".checkpoint.safetensors.12.0123456789abcdef.tmp", ".model.safetensors.7.tmp"}
+    kept = {".evaluation-test.json.12.0123.tmp", ".note.12.0123.tmp", "run.json", ".hidden"}
     for name in removed | kept:
         (tmp_path / name).touch()
     remove_temporary_files(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == kept
-
-
-def test_own_files_are_the_files_of_a_run(tmp_path: Path) -> None:
-    own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
-    own.add("options.yaml")
-    for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
-        (tmp_path / name).touch()
-    assert own_files(tmp_path) == own

@@ -1,4 +1,4 @@
-"""Learners: how a model learns the tasks of each kind and is evaluated on them."""
+"""Learners: training and evaluation of a model on the tasks of each kind."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,10 +32,7 @@ LEARNERS: dict[type[Task], AnyLearner] = {
 
 
 def learner_of(task: Task | type[Task]) -> AnyLearner:
-    """Return the learner of a task or of a class of tasks, found by the nearest base class.
-
-    Raise `TypeError` if no base class has a learner.
-    """
+    """Return the learner for the nearest base class of a task; raise `TypeError` without one."""
     kind = task if isinstance(task, type) else type(task)
     for base in kind.__mro__:
         if base in LEARNERS:
@@ -45,15 +42,5 @@ def learner_of(task: Task | type[Task]) -> AnyLearner:
 
 
 def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evaluation:
-    """Evaluate a model on examples of its task, such as `task.validation`.
-
-    Examples
-    --------
-    >>> from graphut.models import UniversalTransformer, UniversalTransformerConfig
-    >>> from graphut.experiments.tasks import Copy
-    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
-    >>> task = Copy(mean_length=2, held_out=4)
-    >>> evaluate(UniversalTransformer(config), task, task.test)["encoder_steps"] >= 1
-    True
-    """
-    return learner_of(task).evaluate(model, task.vocabularies, examples)
+    """Evaluate a model on examples of its task, such as `task.validation`."""
+    return learner_of(task).evaluate_in_detail(model, task.vocabularies, examples)[0]

@@ -1,4 +1,4 @@
-"""Learners of language models that are evaluated on the last word of a text."""
+"""The learners of language models that are evaluated on the last word of a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphut.models.outputs import LMOutput
 
 
 class AgreementLearner(TextLearner):
-    """Learner of agreement: the language model compares two forms of the last word, a verb."""
+    """The learner of agreement: compare the probabilities of both forms of a final verb."""
 
     task_kind = Agreement
     most_shown = None
@@ -31,8 +31,8 @@ class AgreementLearner(TextLearner):
     }
     rank_by = ("accuracy", "log_probability")
     summary = (
-        "accuracy of verbs {accuracy:.2%} ({balanced_accuracy:.2%} balanced); mean steps "
-        "{steps:.2f}, {verb_steps:.2f} before a verb"
+        "verb accuracy {accuracy:.2%} ({balanced_accuracy:.2%} balanced), steps {steps:.2f}, "
+        "{verb_steps:.2f} before a verb"
     )
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
@@ -65,7 +65,7 @@ class AgreementLearner(TextLearner):
 
 
 class LambadaLearner(TextLearner):
-    """Learner of LAMBADA: the language model predicts the last word of each passage."""
+    """The learner of LAMBADA: predict the last word of each passage."""
 
     task_kind = Lambada
     most_shown = None
@@ -81,9 +81,9 @@ class LambadaLearner(TextLearner):
     rank_by = ("word_log_probability",)
     target_metric = "word_accuracy"
     summary = (
-        "accuracy of last words {word_accuracy:.2%}, perplexity {word_perplexity:.1f} (of the "
-        "{known:.2%} in the vocabulary); perplexity of all words {perplexity:.1f}; mean steps "
-        "{steps:.2f}, {word_steps:.2f} before a last word"
+        "last words: accuracy {word_accuracy:.2%}, perplexity {word_perplexity:.1f} of the "
+        "{known:.2%} in the vocabulary, steps {word_steps:.2f}; all words: perplexity "
+        "{perplexity:.1f}, steps {steps:.2f}"
     )
 
     @staticmethod

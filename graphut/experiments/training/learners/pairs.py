@@ -1,9 +1,8 @@
-"""Learner of tasks that answer a sequence with a sequence."""
+"""The learner of sequence-to-sequence tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, count
 from operator import eq
 from typing import Any, ClassVar
@@ -32,22 +31,12 @@ from graphut.sentences import BOS, EOS, target_labels
 _MOST_ROWS = 20
 _LONGER = 10  # extra tokens that an answer to an example may have
 
-
-@dataclass(frozen=True)
-class PairScore:
-    """Counts for one output, compared with its target."""
-
-    source_length: int  # without <eos>
-    target_length: int  # without <eos>
-    correct: bool  # whether the output equals the target
-    correct_tokens: int  # tokens of the target, with <eos>, that the output has at their position
-    output_length: int  # with <eos>, if it was generated
-    encoder_steps: int  # sum over the source tokens
-    decoder_steps: int  # sum over the output tokens
+Answered = tuple[Pair, Generation]
+"""A pair and the output for its source."""
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
-    """Learner of pairs with an encoder and a decoder; it evaluates decoded outputs."""
+    """The learner of pairs with an encoder and a decoder, evaluated by decoding."""
 
     task_kind = PairTask
     model_kind = UniversalTransformer
@@ -64,8 +53,8 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     rank_by: ClassVar[Sequence[str]] = ("sequence_accuracy", "token_accuracy")
     target_metric: ClassVar[str] = "sequence_accuracy"
     summary: ClassVar[str] = (
-        "sequence accuracy {sequence_accuracy:.2%}, token accuracy {token_accuracy:.2%}; mean "
-        "steps {encoder_steps:.2f} in the encoder, {decoder_steps:.2f} in the decoder"
+        "sequence accuracy {sequence_accuracy:.2%}, token accuracy {token_accuracy:.2%}, "
+        "steps {encoder_steps:.2f}/{decoder_steps:.2f}"
     )
 
     def sizes(self, task: PairTask) -> dict[str, int]:
@@ -102,19 +91,25 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Decode the sources, and compare with the targets; the details are metrics by length.
 
-        If the vocabulary has brackets, the details also have metrics by the nesting depth of the
-        source, and by its first operator.
+        If the vocabulary has brackets, the details also contain metrics by the nesting depth and by
+        the first operator of the source.
         """
-        scores = score_pairs(decode(model, examples, **options), examples)
-        sides = ("source_length", "target_length")
-        details = {f"by_{side}": by_length(scores, side) for side in sides}
+        answered = decode(model, examples, **options)
+        details = {
+            "by_source_length": by_number(answered, [len(source) for source, _ in examples]),
+            "by_target_length": by_number(answered, [len(target) for _, target in examples]),
+        }
         symbols = vocabularies["source"]
         if isinstance(symbols, Brackets):
             nesting = [symbols.nesting(source) for source, _ in examples]
-            details["by_nesting"] = by_number(scores, nesting)
+            details["by_nesting"] = by_number(answered, nesting)
             first = ["".join(symbols.decode(source[:1])) for source, _ in examples]
-            details["by_operator"] = by_operator(scores, first)
-        return self.evaluation(**pair_metrics(scores)), details
+            details["by_operator"] = [
+                {"operator": symbol, "examples": len(own), **pair_metrics(own)}
+                for symbol, own in grouped(answered, first).items()
+                if symbol.startswith("[")  # not a single digit
+            ]
+        return self.evaluation(**pair_metrics(answered)), details
 
     def generate(
         self,
@@ -157,7 +152,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         note: str = "",
     ) -> Answer:
         steps = result.source_steps
-        if result.encoder is not None:  # which has <bos> and <eos> too
+        if result.encoder is not None:  # with <bos> and <eos>
             source = [BOS, *source, EOS] if model.config.add_bos_eos else source
             steps = result.encoder.steps[: len(source)].tolist()
         names, target = vocabularies["source"].readable(source), vocabularies["target"]
@@ -188,11 +183,11 @@ def graph_outcome(
 
 def decode(
     model: UniversalTransformer, pairs: Sequence[Pair], *, batch_size: int = 200, **options: Any
-) -> list[Generation]:
-    """Decode the sources of pairs in batches of similar length; return the outputs in order.
+) -> list[Answered]:
+    """Decode the sources of pairs in batches of similar length; return pairs and outputs in order.
 
-    `options` are keyword arguments of `model.generate`. Unless they have a `max_length`, an output
-    is cut off after the length of the longest target.
+    `options` are keyword arguments of `model.generate`. The default `max_length` is the length of
+    the longest target.
     """
     longest = max((len(target) for _, target in pairs), default=0) + 1  # 1 for <eos>
 
@@ -204,67 +199,39 @@ def decode(
     every = range(len(pairs))
     scored = score_batches(generate, every, batch_size, lambda i: len(pairs[i][0]), "pairs")
     found = dict(chain.from_iterable(scored))
-    return [found[index] for index in every]
+    return [(pair, found[index]) for index, pair in enumerate(pairs)]
 
 
-def score_pairs(results: Sequence[Generation], pairs: Sequence[Pair]) -> list[PairScore]:
-    """Compare each output with its target."""
-    return [
-        PairScore(
-            source_length=len(source),
-            target_length=len(target),
-            correct=result.tokens == target,
-            correct_tokens=sum(map(eq, [*result.tokens, EOS], [*target, EOS])),
-            output_length=len(result.steps),
-            encoder_steps=sum(result.source_steps),
-            decoder_steps=sum(result.steps),
-        )
-        for result, (source, target) in zip(results, pairs, strict=True)
-    ]
-
-
-def pair_metrics(scores: Sequence[PairScore]) -> dict[str, float]:
+def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:
     """Return the accuracies and the mean steps."""
-
-    def total(name: str) -> int:
-        return sum(getattr(score, name) for score in scores)
-
+    correct = [result.tokens == target for (_, target), result in answered]
+    tokens = sum(sum(map(eq, [*r.tokens, EOS], [*target, EOS])) for (_, target), r in answered)
+    encoder_steps, decoder_steps = (
+        list(chain.from_iterable(getattr(result, name) for _, result in answered))
+        for name in ("source_steps", "steps")
+    )
     return {
-        "sequence_accuracy": total("correct") / len(scores),
-        "token_accuracy": total("correct_tokens") / (total("target_length") + len(scores)),
-        "encoder_steps": total("encoder_steps") / total("source_length"),
-        "decoder_steps": total("decoder_steps") / total("output_length"),
+        "sequence_accuracy": sum(correct) / len(correct),
+        "token_accuracy": tokens / sum(len(target) + 1 for (_, target), _ in answered),
+        "encoder_steps": sum(encoder_steps) / len(encoder_steps),
+        "decoder_steps": sum(decoder_steps) / len(decoder_steps),
     }
 
 
-def by_length(scores: Sequence[PairScore], length: str) -> list[dict[str, Any]]:
-    """Return the metrics for ranges of "source_length" or "target_length"."""
-    return by_number(scores, [getattr(score, length) for score in scores])
-
-
-def by_operator(scores: Sequence[PairScore], first: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the metrics for each operator; `first` has the first symbol of each source."""
-    return [
-        {"operator": symbol, "examples": len(own), **pair_metrics(own)}
-        for symbol, own in grouped(scores, first).items()
-        if symbol.startswith("[")  # not a single digit
-    ]
-
-
-def by_number(scores: Sequence[PairScore], numbers: Sequence[int]) -> list[dict[str, Any]]:
+def by_number(answered: Sequence[Answered], numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Return the metrics for ranges of a number that each example has, such as its length.
 
     The ranges are 1, 2, 5, 10, 20, 50, ... wide: the smallest width that gives at most 20 of them.
-    A row has the smallest and the largest number in its range. Empty ranges have no row.
+    A row contains the smallest and the largest number in its range. Empty ranges have no row.
     """
     largest = max(numbers)
     widths = (factor * 10**power for power in count() for factor in (1, 2, 5))
     width = next(width for width in widths if width * _MOST_ROWS >= largest)
-    # The length 0 is in the first range.
+    # The number 0 is in the first range.
     ranges = [max(number - 1, 0) // width for number in numbers]
     rows = []
-    for group in grouped([*zip(numbers, scores, strict=True)], ranges).values():
-        own, of_group = zip(*group, strict=True)
+    for group in grouped([*zip(numbers, answered, strict=True)], ranges).values():
+        own, results = zip(*group, strict=True)
         ends = {"from": min(own), "to": max(own), "examples": len(own)}
-        rows.append({**ends, **pair_metrics(of_group)})
+        rows.append({**ends, **pair_metrics(results)})
     return rows

@@ -1,4 +1,4 @@
-"""Learner of tasks whose answer is a word of the passage."""
+"""The learner of passages whose answer is one of their words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PassageScore:
 
 
 class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPointer]):
-    """Learner of passages with a model that points at one of their words."""
+    """The learner of passages with a model that points to one of their words."""
 
     task_kind = PassageTask
     model_kind = UniversalTransformerPointer
@@ -51,8 +51,8 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     rank_by = ("accuracy", "log_probability")
     target_metric = "answerable_accuracy"
     summary = (
-        "accuracy {accuracy:.2%}, {answerable_accuracy:.2%} of the answerable; mean steps "
-        "{steps:.2f} of a word, {last_steps:.2f} of the last"
+        "accuracy {accuracy:.2%} ({answerable_accuracy:.2%} of the answerable), steps "
+        "{steps:.2f}, last word {last_steps:.2f}"
     )
 
     def sizes(self, task: PassageTask) -> dict[str, int]:
@@ -96,7 +96,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         return self.evaluation(**passage_metrics(score_passages(model, examples))), {}
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
-        """Return the words of a text; the letters, if it has no spaces between them."""
+        """Split a text into words, or into letters if it has no spaces."""
         vocabulary = vocabularies["text"]
         names, tokens = text.split(), vocabulary.read(text)
         return Reading(names if len(names) == len(tokens) else vocabulary.readable(tokens), tokens)
@@ -117,7 +117,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
 def score_passages(
     model: UniversalTransformerPointer, passages: Sequence[Passage]
 ) -> list[PassageScore]:
-    """Compare the answers with the correct ones, in the order of the passages' lengths."""
+    """Answer the passages, sorted by length, and score the answers."""
 
     def score(batch: list[Passage]) -> list[PassageScore]:
         found = model.predict([passage.context for passage in batch])

@@ -1,4 +1,4 @@
-"""Learner of questions about facts, with one answer out of a few."""
+"""The learner of questions about facts, which classifies the answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from math import exp
 from statistics import fmean
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
@@ -23,7 +22,7 @@ from graphut.models import UniversalTransformerClassifier
 from graphut.models.outputs import ClassifierOutput
 
 FAILED = 0.05
-"""The error above which a task of bAbI has failed (arXiv 1502.05698, section 5)."""
+"""Error above which a task of bAbI has failed (arXiv 1502.05698, section 5)."""
 
 _BATCH = 200
 
@@ -40,7 +39,7 @@ class QuestionScore:
 
 
 class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
-    """Learner of questions with a classifier, which reads the facts and then the question."""
+    """The learner of questions with a classifier, which reads the facts and then the question."""
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
@@ -56,11 +55,11 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         "question_steps": "mean steps of a question",
     }
     rank_by = ("accuracy", "log_probability")
-    # A geometric mean of probabilities, because an accuracy over 100 questions soon reaches 1.
+    # The geometric mean of probabilities: the accuracy over 100 questions soon reaches 1.
     target_metric = "probability"
     summary = (
-        "error {error:.2%}{failures}; mean steps {steps:.2f} of a sentence, {question_steps:.2f} "
-        "of a question"
+        "error {error:.2%}{failures}, steps {steps:.2f} per sentence, {question_steps:.2f} per "
+        "question"
     )
 
     @staticmethod
@@ -85,9 +84,9 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def outcome(
         self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of the answers, plus `step_loss_weight` times the loss at every step.
+        """Return the loss of the answers, plus `step_loss_weight` times the loss of each step.
 
-        The latter is the sum over the steps in which the question is active, over `max_steps`.
+        The loss of the steps is a sum over the active steps of a question, divided by `max_steps`.
         """
         weight = model.config.step_loss_weight
         output = model([document(question) for question in batch], get_steps=weight > 0)
@@ -116,7 +115,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         examples: Sequence[Question],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Answer the questions; the details are by group and by number of supporting facts."""
+        """Answer the questions; the details are by group and by the number of supporting facts."""
         scores = score_questions(model, examples)
         details = {f"by_{name}": rows_by(scores, name) for name in ("group", "supporting")}
         return self.evaluation(**question_metrics(scores)), details
@@ -169,7 +168,7 @@ def document(question: Question) -> list[list[int]]:
 def score_questions(
     model: UniversalTransformerClassifier, questions: Sequence[Question]
 ) -> list[QuestionScore]:
-    """Compare the answers with the correct ones, in the order of the stories' lengths."""
+    """Answer the questions, sorted by the length of the story, and score the answers."""
 
     def score(batch: list[Question]) -> list[QuestionScore]:
         found = model.predict([document(question) for question in batch])
@@ -205,21 +204,17 @@ def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:
 def rows_by(scores: Sequence[QuestionScore], name: str) -> list[dict[str, Any]]:
     """Return error and steps for each value of "group" or "supporting".
 
-    `steps` and `steps_deviation` are the mean and the standard deviation over all sentences of all
-    stories, questions included. arXiv 1807.03819, section 3.1, calls this mean the average ponder
-    time.
+    `steps` is the mean over all sentences, including questions: the average ponder time of arXiv
+    1807.03819, section 3.1.
     """
-    rows = []
-    for value, group in grouped(scores, (getattr(score, name) for score in scores)).items():
-        steps = np.array([step for score in group for step in score.steps])
-        rows.append(
-            {
-                name: value,
-                "questions": len(group),
-                "error": fmean(not score.correct for score in group),
-                "steps": steps.mean().item(),
-                "steps_deviation": steps.std().item(),
-                "question_steps": fmean(score.steps[-1] for score in group),
-            }
-        )
-    return rows
+    groups = grouped(scores, (getattr(score, name) for score in scores))
+    return [
+        {
+            name: value,
+            "questions": len(group),
+            "error": fmean(not score.correct for score in group),
+            "steps": fmean(chain.from_iterable(score.steps for score in group)),
+            "question_steps": fmean(score.steps[-1] for score in group),
+        }
+        for value, group in groups.items()
+    ]

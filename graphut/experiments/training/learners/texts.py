@@ -1,4 +1,4 @@
-"""Learner of language models."""
+"""The learner of language models."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from graphut.models.outputs import LMOutput
 
 _LENGTH = 60
 _BINS = 10
-# Limits of a batch; so many logits take 128 MiB in float32.
+# Limits of a batch; the logits take 128 MiB in float32.
 _MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
 
 
 @dataclass(frozen=True, eq=False)
 class TextScores:
-    """The scores of a model on N tokens: all tokens of some texts that are not mere context."""
+    """The scores of a model on N tokens: all tokens of some texts except their context."""
 
     texts: list[Text]  # from the shortest to the longest
-    text: Tensor  # (N,) int64: for each token the index of its text, in order
+    text: Tensor  # (N,) int64: index of the text of each token, in order
     nats: Tensor  # (N,) float64: surprisal of each token
     correct: Tensor  # (N,) bool: whether the token was the likeliest
     steps: Tensor  # (N,) int64: steps of the node that predicted the token
@@ -75,10 +75,7 @@ class TextScores:
 
 
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
-    """Learner of texts with a language model.
-
-    A learner with other metrics derives from it and overrides `metrics` and `metric_meanings`.
-    """
+    """The learner of texts with a language model; subclasses have other metrics."""
 
     task_kind = TextTask
     model_kind = UniversalTransformerLM
@@ -94,7 +91,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     rank_by: ClassVar[Sequence[str]] = ("log_probability",)
     target_metric: ClassVar[str] = "accuracy"
     summary: ClassVar[str] = (
-        "perplexity {perplexity:.3f}, {bits:.4f} bits per token, accuracy {accuracy:.2%}; mean "
+        "perplexity {perplexity:.3f}, {bits:.4f} bits per token, accuracy {accuracy:.2%}, "
         "steps {steps:.2f}"
     )
 

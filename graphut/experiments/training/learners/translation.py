@@ -1,4 +1,4 @@
-"""Learner of translation, evaluated by BLEU."""
+"""The learner of translation, evaluated by BLEU."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer
 from graphut.experiments.training.learners.pairs import (
     PairLearner,
-    by_length,
+    by_number,
     decode,
     pair_metrics,
-    score_pairs,
 )
 from graphut.models import UniversalTransformer
 
@@ -28,7 +27,7 @@ _sacrebleu = partial(translation_package, "sacrebleu", "BLEU needs")
 
 
 class TranslationLearner(PairLearner):
-    """Learner of translation: of pairs, whose outputs are evaluated as texts by BLEU.
+    """The learner of translation, which evaluates the texts of decoded outputs by BLEU.
 
     An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
     """
@@ -41,10 +40,7 @@ class TranslationLearner(PairLearner):
     }
     rank_by = ("bleu",)
     target_metric = "bleu_share"
-    summary = (
-        "BLEU {bleu:.2f}; mean steps {encoder_steps:.2f} in the encoder, {decoder_steps:.2f} in "
-        "the decoder"
-    )
+    summary = "BLEU {bleu:.2f}, steps {encoder_steps:.2f}/{decoder_steps:.2f}"
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,20 +59,18 @@ class TranslationLearner(PairLearner):
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Translate the sources, and compare the texts; the details are metrics by length."""
+        """Translate the sources, and compute BLEU; the details are metrics by length."""
         longest = max(len(source) for source, _ in examples) + _LONGER + 1  # 1 for <eos>
         max_length = min(longest, model.config.max_length)
-        results = decode(model, examples, max_length=max_length, **options)
+        answered = decode(model, examples, max_length=max_length, **options)
         subwords = vocabularies["target"]
         assert isinstance(subwords, Subwords)
-        write = subwords.write
-        outputs, references = [write(x.tokens) for x in results], [write(t) for _, t in examples]
-        score, counted = bleu(outputs, references, subwords.tokenized)
-        scores = score_pairs(results, examples)
-        return self.evaluation(bleu=score, **pair_metrics(scores)), {
-            **counted,
-            "by_source_length": by_length(scores, "source_length"),
-        }
+        outputs = [subwords.write(result.tokens) for _, result in answered]
+        references = [subwords.write(target) for _, target in examples]
+        score, details = bleu(outputs, references, subwords.tokenized)
+        lengths = [len(source) for source, _ in examples]
+        details["by_source_length"] = by_number(answered, lengths)
+        return self.evaluation(bleu=score, **pair_metrics(answered)), details
 
     def _answer(self, *args: Any, **options: Any) -> Answer:
         answer = super()._answer(*args, **options)
@@ -89,9 +83,9 @@ def bleu(
 ) -> tuple[float, dict[str, Any]]:
     """Compute the BLEU of a corpus (Papineni et al. 2002), from 0 to 100, with sacreBLEU.
 
-    Return it with the signature of sacreBLEU (arXiv 1804.08771), and half the width of the interval
-    that contains the BLEU of 95% of 1000 bootstrap samples of the sentences. Sentences that are
-    `tokenized` already are not tokenized again.
+    Also return the signature of sacreBLEU (arXiv 1804.08771), and half the width of the 95%
+    confidence interval from 1000 bootstrap samples. Sentences that are already `tokenized` are not
+    tokenized again.
     """
     # `force` suppresses the warning about sentences that look tokenized.
     metric = _sacrebleu().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")

@@ -60,7 +60,7 @@ def test_agreement_evaluate_in_detail_compares_forms_at_the_position_of_the_verb
     assert evaluation["accuracy"] == 0.5 and evaluation["balanced_accuracy"] == 0.5
     likelier = max((SINGULAR, PLURAL), key=lambda form: logits[form])
     [right] = [text for text in texts[::2] if text.tokens[-1] == likelier]
-    assert AGREEMENT.evaluate(model, VOCABULARIES, [right])["accuracy"] == 1.0
+    assert AGREEMENT.evaluate_in_detail(model, VOCABULARIES, [right])[0]["accuracy"] == 1.0
     assert [row["group"] for row in more["by_group"]] == ["a", "b"]
     assert {row["accuracy"] for row in more["by_group"]} == {0.5}
 
@@ -70,9 +70,7 @@ def test_agreement_evaluations_are_ranked_by_accuracy() -> None:
     assert AGREEMENT.evaluation(0.8, 0.9, 1.0, 1.0, 1.0).rank < found.rank
     assert AGREEMENT.evaluation(0.9, 0.9, 2.1, 1.0, 1.0).rank < found.rank
     assert found.score == 0.9
-    assert str(found) == (
-        "accuracy of verbs 90.00% (80.00% balanced); mean steps 3.00, 4.00 before a verb"
-    )
+    assert str(found) == ("verb accuracy 90.00% (80.00% balanced), steps 3.00, 4.00 before a verb")
 
 
 def test_agreement_answers_are_the_likelier_forms() -> None:
@@ -112,9 +110,8 @@ def test_lambada_evaluations_are_ranked_by_perplexity_of_last_words() -> None:
     assert LAMBADA.evaluation(0.2, 5.1, 0.9, 5.0, 2.0, 3.0).rank < found.rank
     assert found.score == 0.1
     assert str(found) == (
-        f"accuracy of last words 10.00%, perplexity {exp(5):.1f} (of the 90.00% in the "
-        "vocabulary); "
-        f"perplexity of all words {exp(6):.1f}; mean steps 2.00, 3.00 before a last word"
+        f"last words: accuracy 10.00%, perplexity {exp(5):.1f} of the 90.00% in the vocabulary, "
+        f"steps 3.00; all words: perplexity {exp(6):.1f}, steps 2.00"
     )
 
 

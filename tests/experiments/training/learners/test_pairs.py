@@ -11,15 +11,12 @@ import torch
 
 from graphut.experiments.tasks import Copy, Pair, Sort
 from graphut.experiments.tasks.listops import ListOps
-from graphut.experiments.tasks.lte import LteProgram
-from graphut.experiments.training import Evaluation, GenerationOptions, evaluate
+from graphut.experiments.training import GenerationOptions, evaluate
 from graphut.experiments.training.learners.pairs import (
     PairLearner,
-    PairScore,
-    by_length,
+    by_number,
     decode,
     pair_metrics,
-    score_pairs,
 )
 from graphut.sentences import target_labels
 from tests.experiments.training.learners.small_models import small_model
@@ -30,15 +27,6 @@ BATCH: list[Pair] = [([2, 3, 4], [2, 3, 4]), ([9], [9, 9])]
 
 
 make_model = partial(small_model, LEARNER, TASK, d_model=8, d_hidden=8)
-
-
-def test_sizes_are_the_sizes_of_the_vocabularies() -> None:
-    program = LteProgram()
-    assert LEARNER.sizes(program) == {
-        "source_vocab": len(program.source_vocabulary),
-        "target_vocab": len(program.target_vocabulary),
-    }
-    assert set(LEARNER.sizes(program)) == set(LEARNER.from_task)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -60,43 +48,30 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
 
 def test_evaluate_in_detail_is_by_length() -> None:
     model = make_model()
-    found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
-    scores = score(model, TASK.test)
-    assert found == summary(scores) == evaluate(model, TASK, TASK.test)
-    assert more == {
-        f"by_{side}": by_length(scores, side) for side in ("source_length", "target_length")
+    found, details = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
+    answered = decode(model, TASK.test)
+    assert found == LEARNER.evaluation(**pair_metrics(answered)) == evaluate(model, TASK, TASK.test)
+    assert details == {
+        f"by_{side}_length": by_number(answered, [len(pair[index]) for pair in TASK.test])
+        for index, side in enumerate(("source", "target"))
     }
 
 
-def test_evaluate_in_detail_of_brackets_is_by_nesting_too() -> None:
+def test_evaluate_in_detail_of_brackets_is_by_nesting_and_operator() -> None:
     task = ListOps(train_size=1, held_out=30, longest=40)
     model = small_model(LEARNER, task, d_model=8, d_hidden=8, max_steps=2)
-    _, more = LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)
+    _, details = LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)
     depths = [nesting_depth(task.source_vocabulary.write(source)) for source, _ in task.test]
-    counts = [(row["from"], row["to"], row["examples"]) for row in more["by_nesting"]]
+    counts = [(row["from"], row["to"], row["examples"]) for row in details["by_nesting"]]
     assert counts == [(depth, depth, depths.count(depth)) for depth in sorted({*depths})]
     assert len(counts) > 1
     first = [task.source_vocabulary.write(source).split()[0] for source, _ in task.test]
-    operators = [(row["operator"], row["examples"]) for row in more["by_operator"]]
+    operators = [(row["operator"], row["examples"]) for row in details["by_operator"]]
     assert operators == [(name, first.count(name)) for name in sorted({*first} - {*digits})]
 
 
 def nesting_depth(text: str) -> int:
     return max(text[:n].count("[") - text[:n].count("]") for n in range(len(text)))
-
-
-def test_evaluate_in_detail_passes_options_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, asked = make_model(), []
-    generate = model.generate
-
-    def spy(*args: Any, **options: Any) -> Any:
-        asked.append(options)
-        return generate(*args, **options)
-
-    monkeypatch.setattr(model, "generate", spy)
-    LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test, beam_size=2, length_penalty=0.1)
-    longest = max(len(target) for _, target in TASK.test)
-    assert asked == [{"max_length": longest + 1, "beam_size": 2, "length_penalty": 0.1}]
 
 
 def test_generate_describes_outputs_with_their_steps() -> None:
@@ -145,9 +120,7 @@ def test_answers_are_compared_with_the_targets() -> None:
     assert [answer.is_correct for answer in found] == [wanted.ended, False]
     assert found[1].correct == TASK.target_vocabulary.write(other) != found[1].text
     for answer in found:
-        encoder, decoder = answer.parts
-        assert encoder.names == ["q", "d", "x"] and decoder.reads[0] == "<bos>"
-        assert [name for name in decoder.names if name != "<eos>"] == answer.text.split()
+        assert answer.parts[0].names == ["q", "d", "x"] and answer.parts[1].reads[0] == "<bos>"
 
 
 def test_read_pairs_of_a_file(tmp_path: Path) -> None:
@@ -158,82 +131,61 @@ def test_read_pairs_of_a_file(tmp_path: Path) -> None:
     assert found == [(letters.encode("ba"), letters.encode("ab"))]
 
 
-def score(model: Any, pairs: list[Pair]) -> list[PairScore]:
-    return score_pairs(decode(model, pairs), pairs)
-
-
-def summary(scores: list[PairScore]) -> Evaluation:
-    return PairLearner.evaluation(**pair_metrics(scores))
-
-
-@pytest.mark.parametrize(
-    ("output", "tokens"),
-    [
-        ([5, 6, 7], 1.0),
-        ([5, 6, 8], 3 / 4),
-        ([5, 6], 2 / 4),
-        ([], 0 / 4),
-        ([5, 6, 7, 7], 3 / 4),
-        ([6, 5, 7, 7, 7, 7], 1 / 4),
-    ],
-)
-def test_pair_metrics_of_one_output(output: list[int], tokens: float) -> None:
-    # The longer second target leaves room for outputs that are too long.
-    pairs = [([2], [5, 6, 7]), ([3], [4] * 9)]
-    [found, _] = score(FixedAnswers({(2,): output, (3,): []}), pairs)
-    result = summary([found])
-    assert (result["sequence_accuracy"], result["token_accuracy"]) == (float(tokens == 1), tokens)
-
-
-def test_pair_metrics_of_an_empty_target() -> None:
-    result = summary(score(FixedAnswers({(2,): []}), [([2], [])]))
-    assert (result["sequence_accuracy"], result["token_accuracy"]) == (1.0, 1.0)
+def result(tokens: list[int], source: list[int], steps: int = 1) -> Any:
+    """Return an output whose source tokens take as many steps as the source is long."""
+    return SimpleNamespace(
+        tokens=tokens,
+        steps=[steps] * (len(tokens) + 1),
+        source_steps=[len(source)] * len(source),
+    )
 
 
 class FixedAnswers:
-    """Model that answers from a table, with as many steps for a token as the source is long."""
+    """Model that answers from a table."""
 
     def __init__(self, table: dict[tuple[int, ...], list[int]]) -> None:
         self.table = table
-        self.batches: list[int] = []
+        self.calls: list[tuple[int, dict[str, Any]]] = []
 
     def generate(self, sources: list[list[int]], *, max_length: int, **options: Any) -> list[Any]:
-        self.batches.append(len(sources))
-        self.options = options
-        return [
-            SimpleNamespace(
-                tokens=(tokens := self.table[tuple(source)][:max_length]),
-                steps=[1] * (len(tokens) + 1),
-                source_steps=[len(source)] * len(source),
-            )
-            for source in sources
-        ]
+        self.calls.append((len(sources), options))
+        return [result(self.table[tuple(source)][:max_length], source) for source in sources]
+
+
+@pytest.mark.parametrize(
+    ("output", "target", "tokens"),
+    [
+        ([5, 6, 7], [5, 6, 7], 1.0),
+        ([5, 6, 8], [5, 6, 7], 3 / 4),
+        ([5, 6], [5, 6, 7], 2 / 4),
+        ([], [5, 6, 7], 0 / 4),
+        ([5, 6, 7, 7], [5, 6, 7], 3 / 4),
+        ([6, 5, 7, 7, 7, 7], [5, 6, 7], 1 / 4),
+        ([], [], 1.0),
+    ],
+)
+def test_pair_metrics_of_one_output(output: list[int], target: list[int], tokens: float) -> None:
+    found = pair_metrics([(([2], target), result(output, [2]))])
+    assert (found["sequence_accuracy"], found["token_accuracy"]) == (float(tokens == 1), tokens)
 
 
 PAIRS: list[Pair] = [([2, 3, 4], [7, 7]), ([2], [8]), ([3], [9, 9])]
 TABLE = {(2, 3, 4): [7, 7], (2,): [8], (3,): [9, 8]}
 
 
-def test_score_pairs_and_their_metrics() -> None:
-    scores = score(FixedAnswers(TABLE), PAIRS)
-    assert scores == [
-        PairScore(3, 2, True, 3, 3, 9, 3),
-        PairScore(1, 1, True, 2, 2, 1, 2),
-        PairScore(1, 2, False, 2, 3, 1, 3),
-    ]
-    assert summary(scores) == PairLearner.evaluation(2 / 3, 7 / 8, (3 * 3 + 1 + 1) / 5, 1.0)
-
-
 def test_decode_keeps_the_order_and_begins_with_the_shortest() -> None:
     model: Any = FixedAnswers(TABLE)
-    found = decode(model, PAIRS, batch_size=2, beam_size=4)
-    assert [result.tokens for result in found] == [[7, 7], [8], [9, 8]]
-    assert (model.batches, model.options) == ([2, 1], {"beam_size": 4})
+    answered = decode(model, PAIRS, batch_size=2, beam_size=4)
+    assert [pair for pair, _ in answered] == PAIRS
+    assert [found.tokens for _, found in answered] == [[7, 7], [8], [9, 8]]
+    assert model.calls == [(2, {"beam_size": 4}), (1, {"beam_size": 4})]
+    assert [*pair_metrics(answered).values()] == [2 / 3, 7 / 8, (3 * 3 + 1 + 1) / 5, 1.0]
 
 
 def test_decode_cuts_off_after_the_longest_target() -> None:
-    [found] = score(FixedAnswers({(2,): [7, 7, 7, 7]}), [([2], [7, 7])])
-    assert (found.correct, found.output_length) == (False, 4)
+    model: Any = FixedAnswers({(2,): [7, 7, 7, 7]})
+    [(_, found)] = decode(model, [([2], [7, 7])])
+    assert found.tokens == [7, 7, 7]
 
 
 def test_evaluations_are_ranked_by_accuracy_of_sequences_and_then_of_tokens() -> None:
@@ -244,37 +196,27 @@ def test_evaluations_are_ranked_by_accuracy_of_sequences_and_then_of_tokens() ->
     assert first.rank < second.rank < PairLearner.evaluation(0.6, 0.9, 1.0, 1.0).rank
     assert second.rank == PairLearner.evaluation(0.6, 0.8, 9.0, 9.0).rank
     assert second.score == 0.6
-    assert str(second) == (
-        "sequence accuracy 60.00%, token accuracy 80.00%; "
-        "mean steps 2.00 in the encoder, 2.00 in the decoder"
-    )
-
-
-def pair_score(length: int, correct: bool = True) -> PairScore:
-    """A target of twice the source's length, 1 step for source tokens, 2 for output tokens."""
-    size = 2 * length
-    right = size + 1 if correct else 0
-    return PairScore(length, size, correct, right, size + 1, length, 2 * (size + 1))
+    assert str(second) == "sequence accuracy 60.00%, token accuracy 80.00%, steps 2.00/2.00"
 
 
 @pytest.mark.parametrize(
     ("longest", "width"), [(1, 1), (20, 1), (21, 2), (41, 5), (400, 20), (1016, 100)]
 )
-def test_by_length_covers_all_lengths_in_at_most_twenty_rows(longest: int, width: int) -> None:
-    rows = by_length([pair_score(length) for length in range(1, longest + 1)], "source_length")
+def test_by_number_covers_all_numbers_in_at_most_twenty_rows(longest: int, width: int) -> None:
+    numbers = range(1, longest + 1)
+    rows = by_number([(([2], []), result([], [2])) for _ in numbers], numbers)
     assert len(rows) <= 20
     assert all(row["to"] - row["from"] + 1 == row["examples"] <= width for row in rows)
     assert [row["from"] for row in rows] == [1 + width * index for index in range(len(rows))]
     assert rows[-1]["to"] == longest
 
 
-def test_by_length_has_the_metrics_of_each_range() -> None:
-    scores = [pair_score(1), pair_score(1, correct=False), pair_score(3)]
-    rows = by_length(scores, "source_length")
+def test_by_number_has_the_metrics_of_each_range() -> None:
+    model: Any = FixedAnswers(TABLE)
+    answered = decode(model, PAIRS)
+    rows = by_number(answered, [3, 0, 1])
     assert [(row.pop("from"), row.pop("to"), row.pop("examples")) for row in rows] == [
-        (1, 1, 2),
+        (0, 1, 2),
         (3, 3, 1),
     ]
-    assert rows == [pair_metrics(scores[:2]), pair_metrics(scores[2:])]
-    [row] = by_length([PairScore(1, 0, True, 1, 1, 1, 1)], "target_length")
-    assert (row["from"], row["to"], row["examples"]) == (0, 0, 1)
+    assert rows == [pair_metrics(answered[1:]), pair_metrics(answered[:1])]

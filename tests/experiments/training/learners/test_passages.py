@@ -33,11 +33,6 @@ def summary(scores: list[PassageScore]) -> Evaluation:
     return LEARNER.evaluation(**passage_metrics(scores))
 
 
-def test_sizes_are_the_size_of_the_vocabulary() -> None:
-    assert LEARNER.sizes(TASK) == {"vocab_size": 10}
-    assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
-
-
 def test_passages_cannot_be_read_from_a_file() -> None:
     with pytest.raises(ValueError, match=r"own\.txt: passages cannot be read from a file"):
         LEARNER.read("own.txt", {}, None, TASK)
@@ -115,9 +110,7 @@ def test_passage_metrics_count_unanswerable_passages_as_wrong() -> None:
         "steps": 2.0,
         "last_steps": 2.5,
     }
-    assert str(found) == (
-        "accuracy 25.00%, 50.00% of the answerable; mean steps 2.00 of a word, 2.50 of the last"
-    )
+    assert str(found) == ("accuracy 25.00% (50.00% of the answerable), steps 2.00, last word 2.50")
     assert found.score == 0.5
     more = LEARNER.evaluation(**{**found.metrics, "log_probability": -0.5})
     assert found.rank < more.rank < LEARNER.evaluation(**{**found.metrics, "accuracy": 0.3}).rank

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from statistics import mean, pstdev
+from statistics import mean
 
 import pytest
 import torch
@@ -36,11 +36,6 @@ make_model = partial(small_model, LEARNER, TASK)
 
 def summary(scores: list[QuestionScore]) -> Evaluation:
     return LEARNER.evaluation(**question_metrics(scores))
-
-
-def test_sizes_are_the_sizes_of_the_vocabularies_and_of_sentences() -> None:
-    assert LEARNER.sizes(TASK) == {"vocab_size": 2 + 9, "classes": 3, "longest_sentence": 4}
-    assert set(LEARNER.sizes(TASK)) == set(LEARNER.from_task)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -102,7 +97,7 @@ def test_question_metrics_have_the_mean_accuracy_of_groups() -> None:
         "question_steps": pytest.approx(8 / 3),
     }
     assert str(found) == (
-        "error 25.00%, 1 of 2 tasks failed; mean steps 2.00 of a sentence, 2.67 of a question"
+        "error 25.00%, 1 of 2 tasks failed, steps 2.00 per sentence, 2.67 per question"
     )
     assert "failed" not in str(summary(SCORES[2:]))
 
@@ -120,7 +115,6 @@ def test_rows_by_supporting_and_by_group() -> None:
     assert (first["supporting"], first["questions"], first["error"]) == (1, 1, 0.0)
     assert (second["supporting"], second["questions"], second["error"]) == (2, 2, 0.5)
     assert second["steps"] == mean([4, 1, 1])
-    assert second["steps_deviation"] == pytest.approx(pstdev([4, 1, 1]))
     assert second["question_steps"] == mean([4, 1])
     assert [row["group"] for row in rows_by(SCORES, "group")] == ["qa1", "qa2"]
 
@@ -138,7 +132,7 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts() -> None:
     model = make_model()
     found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
     scores = score_questions(model, TASK.test)
-    assert found == summary(scores) == LEARNER.evaluate(model, TASK.vocabularies, TASK.test)
+    assert found == summary(scores)
     assert more["by_group"] == rows_by(scores, "group")
     assert more["by_supporting"] == rows_by(scores, "supporting")
     assert {row["group"] for row in more["by_group"]} == {"john", "mary"}
@@ -163,15 +157,6 @@ def test_question_learner_learns_and_answers(tmp_path: Path) -> None:
     assert [line.split(maxsplit=1) for line in lines] == [
         [str(steps), name] for steps, name in zip(part.steps, part.names, strict=True)
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("", "'' has no sentence"), (" . ", "has no sentence"), ("Where is Bill?", "symbol 'bill'")],
-)
-def test_generate_refuses_texts_that_cannot_be_read(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        list(LEARNER.generate(make_model(), TASK.vocabularies, [text], NoOptions()))
 
 
 def test_answers_are_the_predictions() -> None:

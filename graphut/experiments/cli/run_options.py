@@ -1,0 +1,62 @@
+"""Options that the commands about a run share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from graphut.experiments.cli.options import (
+    Parser,
+    add_device,
+    add_options,
+    build,
+    check_options,
+    field_names,
+)
+from graphut.experiments.training import Run
+from graphut.experiments.training.learners import LEARNERS
+
+
+def run_parser(command: str, description: str) -> Parser:
+    """Return a parser with the folder of a run and `--device`."""
+    parser = Parser(prog=f"graphut {command}", description=description)
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
+    add_device(parser)
+    return parser
+
+
+def pick_device(name: str | None) -> torch.device:
+    """Return the device with this name, or the best one; raise `ValueError` if it does not exist.
+
+    Examples
+    --------
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"there is no device {name!r} here: {reason}") from None
+
+
+def add_generation_options(parser: Parser, only: Collection[str] | None = None) -> None:
+    """Add the options of models that generate text, or only those with these names."""
+    group = parser.add_argument_group("options of models that generate text")
+    for learner in LEARNERS.values():
+        names = field_names(learner.generation_kind)
+        skip = [] if only is None else [name for name in names if name not in only]
+        add_options(group, learner.generation_kind, skip)
+
+
+def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
+    """Return the generation options of a run; raise `ValueError` for options it does not have."""
+    kind = run.learner.generation_kind
+    check_options(options, field_names(kind), f"the task {run.task_name}")
+    return build(kind, options)
