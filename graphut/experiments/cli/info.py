@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 from graphut._files import reraise_for_file
@@ -21,12 +22,16 @@ def main(argv: Sequence[str]) -> int:
     run = Run.open(parser.parse_args(argv).folder)
     model = run.model()
     weights = sum(parameter.numel() for parameter in model.parameters())
-    print(f"task      {run.task_name}: {_listing(run.task_options)}")
-    print(f"model     {weights:,} weights: {_listing(model.config.to_dict())}")
-    print(f"training  {_listing(vars(run.training))}")
+    _print("task", f"{run.task_name}: {_listing(run.task_options)}")
+    _print("model", f"{weights:,} weights: {_listing(model.config.to_dict())}")
+    _print("training", _listing(vars(run.training)))
+    _print("progress", _progress(run))
     print(f"command   {Setup.of(run.task_name, without_folders(run.options)).command()}")
-    print(f"progress  {_progress(run)}")
     return 0
+
+
+def _print(name: str, text: str) -> None:
+    print(fill(f"{name:10}{text}", 80, subsequent_indent=10 * " "))
 
 
 def _listing(values: Mapping[str, Any]) -> str:

@@ -15,9 +15,9 @@ ODD: list[Any] = [
 
 def damaged(data: bytes, random: Random) -> bytes:
     """Return the bytes of a file after one accident."""
-    kinds: list[Callable[[bytes, Random], bytes]] = [_flip, _overwrite, _cut, _remove, _repeat]
+    kinds: list[Callable[[bytes, Random], bytes]] = [_flip, _cut, _remove]
     if data[:1] in b"[{" or b"__metadata__" in data[:64]:
-        kinds += [_odd_value] * 5
+        kinds += [_odd_value] * 3
     return random.choice(kinds)(data, random)
 
 
@@ -31,12 +31,6 @@ def _flip(data: bytes, random: Random) -> bytes:
     return data[:start] + bytes([data[start] ^ (1 << random.randrange(8))]) + data[start + 1 :]
 
 
-def _overwrite(data: bytes, random: Random) -> bytes:
-    start, end = _span(data, random)
-    filling = random.choice([random.randbytes(20), bytes(20), b"9" * 20])[: end - start]
-    return (data[:start] + filling + data[end:])[: len(data)]
-
-
 def _cut(data: bytes, random: Random) -> bytes:
     return data[: random.randrange(len(data))]
 
@@ -44,11 +38,6 @@ def _cut(data: bytes, random: Random) -> bytes:
 def _remove(data: bytes, random: Random) -> bytes:
     start, end = _span(data, random)
     return data[:start] + data[end:]
-
-
-def _repeat(data: bytes, random: Random) -> bytes:
-    start, end = _span(data, random)
-    return data[:end] + data[start:]
 
 
 def _odd_value(data: bytes, random: Random) -> bytes:

@@ -17,16 +17,17 @@ from graphut.experiments.training.run_files import METRICS, own_files, read_mach
 from tests.experiments.cli.damage import damaged
 
 
-def test_info_describes_a_run(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(finished_run)]) == 0
-    task, model, training, command, progress = capsys.readouterr().out.splitlines()
-    assert task.startswith("task      sort: mean_length 3.0")
-    assert "weights: " in model and "d_model 8" in model
-    assert "batch_size 8" in training
+def test_info_describes_a_run(finished_run: Path, output: Callable[..., str]) -> None:
+    text = output("info", finished_run)
+    *_, command = text.splitlines()
+    assert all(len(line) <= 80 for line in text.splitlines()[:-1])
+    text = " ".join(text.split())
+    assert text.startswith("task sort: mean_length 3.0")
+    assert " weights: " in text and "d_model 8" in text and "batch_size 8" in text
     changed = "--mean-length 3.0 --length-deviation 1.0 --epoch-size 16 --held-out 4 --epochs 2 "
     assert command.startswith(f"command   graphut train sort --preset small {changed}--batch-size ")
-    assert "norm_eps" in model and "norm-eps" not in command and "evaluation_rule ''," in model
-    assert "2 epochs, 4 updates" in progress and "best on the validation set" in progress
+    assert "norm_eps" in text and "norm-eps" not in command and "evaluation_rule ''," in text
+    assert "2 epochs, 4 updates" in text and "best on the validation set" in text
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.full)])

@@ -54,6 +54,10 @@ def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[
         (["bench", "model", "--repeat=3"], "--repeat=3; did you mean '--repeats'?"),
         (["bench", "layers", "--device", "cpu"], "--device cpu; other commands have --device"),
         (["info", "x", "zzz"], "unrecognized arguments: zzz (see graphut info --help)"),
+        (["bench"], "the following arguments are required: WHAT"),
+        (["bench", "fly"], "argument WHAT: invalid choice: 'fly'"),
+        (["bench", "scaling", "--nodes", "many"], "argument --nodes: invalid int value: 'many'"),
+        (["bench", "gpu"], "the following arguments are required: --results"),
     ],
 )
 def test_main_refuses_a_wrong_command_line_in_one_line(

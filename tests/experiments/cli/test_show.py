@@ -36,15 +36,6 @@ def test_show_writes_a_picture_and_the_answer(
     assert capsys.readouterr().out == f"{out}: the answer is {said.text}\n"
 
 
-@pytest.mark.parametrize("text", ["q d x a", "l e t t e r s", "a"])
-def test_show_has_room_for_all_steps_of_the_model_in_the_examples(
-    text: str, figures: list[Any], tmp_path: Path
-) -> None:
-    example = Path(__file__).parents[3] / "examples" / "sort"
-    assert main(["show", str(example), text, "--out", str(tmp_path / "t.png")]) == 0
-    assert_nothing_is_cut_off(figures[0])  # a warning of matplotlib would be an error
-
-
 def test_show_draws_what_the_model_computes(
     finished_run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -20,27 +20,10 @@ import torch
 
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import TASK_PRESETS
 from graphut.experiments.training import Run, is_run
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.tiny import FLOAT32, TINY, assert_same_run
-
-
-def test_train_refuses_to_resume_with_another_preset(
-    finished_run: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
-) -> None:
-    monkeypatch.setitem(TASK_PRESETS, "sort", {"large": {"d_model": 512}})
-    argv = ["train", "sort", "--out", str(finished_run), "--resume", "--preset", "large"]
-    assert "began with d_model 8 and cannot be resumed with 512" in refusal(*argv)
-
-
-def test_train_removes_a_run_that_learned_nothing(
-    tmp_path: Path, refusal: Callable[..., str]
-) -> None:
-    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
-    assert "the model takes at most 2" in refusal(*argv, "--max-length", "2")
-    assert main(argv) == 0
 
 
 def test_train_removes_a_run_interrupted_at_its_beginning(
@@ -163,16 +146,6 @@ def test_train_goes_on_where_a_file_could_not_be_written(
     assert_same_run(full, straight)
 
 
-def test_train_says_that_the_checkpoint_is_gone(
-    tmp_path: Path, finished_run: Path, refusal: Callable[..., str]
-) -> None:
-    folder = copytree(finished_run, tmp_path / "run")
-    (folder / "checkpoint.safetensors").unlink()
-    assert "checkpoint.safetensors: restore it, or begin in" in refusal(
-        "train", "sort", "--out", str(folder), "--resume"
-    )
-
-
 def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: Path) -> None:
     path = Path(copytree(finished_run, tmp_path / "run"), "run.json")
     state, _ = read_checked_json(path)
@@ -257,21 +230,6 @@ def test_train_stops_after_minutes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert re.fullmatch(r"[\d,]+ weights on \w+; 2 updates per epoch, at most 2 epochs", announced)
     assert stopped.startswith("stopped; to continue: graphut train copy")
     assert not (tmp_path / "run" / METRICS).exists()
-
-
-def test_train_keeps_what_was_saved_before_it_diverged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
-) -> None:
-    argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
-    norms = iter([torch.tensor(1.0), torch.tensor(float("nan"))])
-    with monkeypatch.context() as patched:
-        patched.setattr("graphut.experiments.training.trainer.SAVE_EVERY", 0.0)
-        patched.setattr(
-            "graphut.experiments.training.trainer.clip_grad_norm_", lambda *args: next(norms)
-        )
-        assert "update 1 is saved in" in refusal(*argv)
-    assert main([*argv, "--resume"]) == 0
-    assert main(["info", str(tmp_path / "run")]) == 0
 
 
 def test_train_removes_a_run_that_diverges_at_once(

@@ -86,13 +86,6 @@ def test_setup_of_names_the_nearest_preset() -> None:
     assert (found.preset, found.options) == ("fixed", {"max_steps": 1})
 
 
-def test_setup_of_a_task_without_presets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(TASK_PRESETS, "algorithmic-copy")
-    values = options_of("graphut train algorithmic-copy --out RUN --d-model 8 --seed 3")
-    found = Setup.of("algorithmic-copy", values)
-    assert found.command() == "graphut train algorithmic-copy --d-model 8 --seed 3 --out RUN"
-
-
 def test_setup_of_refuses_an_unknown_option() -> None:
     with pytest.raises(ValueError, match=r"--wings is no option of the task algorithmic-copy"):
         Setup.of("algorithmic-copy", {"seed": 0, "wings": 2})

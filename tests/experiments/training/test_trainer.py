@@ -137,19 +137,6 @@ def test_trainer_resumes_a_killed_run_from_its_last_checkpoint(
     assert_same_end(straight, resumed)
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_trainer_removes_what_killed_saves_left(tmp_path: Path, resume: bool) -> None:
-    if resume:
-        make(tmp_path).fit(StopAfter(1))
-    left = tmp_path / f".{CHECKPOINT}.{2**22 + 1}.tmp"
-    left.write_bytes(b"half")
-    trainer = make(tmp_path)
-    if resume:
-        trainer.resume()
-    trainer.fit(StopAfter(0))
-    assert not left.exists()
-
-
 def test_trainer_resume_reports_where_it_goes_on_and_what_is_lost(tmp_path: Path) -> None:
     first = make(tmp_path)
     first.fit(StopAfter(4))
@@ -258,15 +245,6 @@ def test_trainer_refuses_to_choose_by_a_metric_that_the_task_does_not_have(tmp_p
         ValueError, match=r"choose_by must be 'task' or 'last' for copy, .* sequence_acc"
     ):
         make(tmp_path, TrainingConfig(choose_by="log_probability"))
-
-
-def test_trainer_keeps_the_best_model(tmp_path: Path) -> None:
-    trainer = make(tmp_path)
-    trainer.fit()
-    kept = UniversalTransformer.from_pretrained(tmp_path)
-    result = evaluate(kept, TASK, TASK.validation)
-    assert result == trainer.progress.best
-    assert result.metrics in [line["validation"] for line in metrics(tmp_path)]
 
 
 def test_trainer_validates_and_keeps_the_average_of_the_weights(
