@@ -32,24 +32,12 @@ def meaning_of(kind: type) -> str:
 
 
 def flag(name: str) -> str:
-    """Return the command-line option for a field of a dataclass.
-
-    Examples
-    --------
-    >>> flag("batch_size")
-    '--batch-size'
-    """
+    """Return the command-line option for a field of a dataclass, such as `--batch-size`."""
     return "--" + name.replace("_", "-")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a suggestion for an unknown word, or an empty text if no known word is similar.
-
-    Examples
-    --------
-    >>> did_you_mean("trian", ["train", "eval"])
-    "; did you mean 'train'?"
-    """
+    """Return a suggestion for an unknown word, or an empty text if no known word is similar."""
     from difflib import get_close_matches  # only needed for errors
 
     close = get_close_matches(word, [*known], n=1)

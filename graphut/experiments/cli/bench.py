@@ -111,7 +111,7 @@ _BENCHMARKS: Mapping[str, Callable[..., Result]] = {
 def _gpu(results: Path, minutes: float, tiny: bool) -> int:
     if tiny:
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before the kernels are imported
-        print("--tiny runs without a GPU: these figures are no measurement", file=sys.stderr)
+        print("these figures are not a measurement: --tiny runs without a GPU", file=sys.stderr)
     elif not torch.cuda.is_available():
         raise ValueError("there is no CUDA device: --tiny tests the program without one")
     complete = measure_missing(TINY if tiny else Plan(), results, minutes, report=print)

@@ -11,7 +11,6 @@ import pytest
 from graphut.attention import BACKENDS, autotune
 from graphut.attention.backend import AttentionResult
 from graphut.experiments.cli import main
-from graphut.experiments.cli.bench_options import read_bench_options
 
 SIZES = ["--dim", "8", "--heads", "2", "--repeats", "1", "--device", "cpu"]
 ATTENTION = ["bench", "attention", "--sentences", "2", "--lengths", "2-4", *SIZES]
@@ -52,14 +51,6 @@ def test_bench_attention_prints_a_table_and_appends_rows(
     assert {(row["bench"], row["workload"]) for row in rows} == {("attention", workload)}
     assert {row["command"] for row in rows} == {" ".join(["graphut", *ATTENTION, *options])}
     assert all(row["threads"] and row["vectors"] and row["cpu"] for row in rows)
-
-
-def test_read_bench_options_has_the_command_without_its_table() -> None:
-    words = ["--nodes", "9", "--results", "a.csv", "--peers", "--cold"]
-    options = read_bench_options(["attention", *words])
-    assert options.command == "graphut bench attention --nodes 9 --peers --cold"
-    assert (options.what, options.results, options.others) == ("attention", "a.csv", [])
-    assert read_bench_options(["scaling", "--results=a.csv"]).command == "graphut bench scaling"
 
 
 def test_bench_attention_of_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
