@@ -3,13 +3,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from shutil import copytree
 
 import pytest
-
-from graphut.experiments.cli import main
-from tests.experiments.cli.damage import damaged
 
 
 def test_report_writes_a_page(
@@ -41,19 +37,3 @@ def test_report_says_what_is_wrong_in_one_line(
     (folder / "evaluation-test.json").unlink()
     monkeypatch.undo()
     assert "has no evaluation: graphut eval" in said(folder, "a.html")
-
-
-def test_report_of_a_damaged_evaluation_is_one_line_or_a_page(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = Path(copytree(finished_run, tmp_path / "run"))
-    path, random = folder / "evaluation-test.json", Random(0)
-    data = path.read_bytes()
-    refused = 0
-    for _ in range(12):
-        path.write_bytes(damaged(data, random))
-        if main(["report", str(folder), "--out", str(tmp_path / "a.html"), "--device", "cpu"]):
-            said = capsys.readouterr().err
-            assert said.startswith("graphut: ") and said.count("\n") == 1
-            refused += 1
-    assert refused > 3

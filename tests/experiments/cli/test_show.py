@@ -12,8 +12,6 @@ from PIL import Image
 
 from graphut.experiments.cli import main, show
 from graphut.experiments.training import GenerationOptions, Run
-from graphut.plotting import draw_attention, draw_ponder
-from graphut.sentences import EOS
 from tests.plotting.pictures import assert_nothing_is_cut_off
 
 
@@ -34,40 +32,6 @@ def test_show_writes_a_picture_and_the_answer(
     run = Run.open(finished_run)
     [said] = run.learner.generate(run.model(), run.vocabularies, ["qdxa"], GenerationOptions())
     assert capsys.readouterr().out == f"{out}: the answer is {said.text}\n"
-
-
-def test_show_draws_what_the_model_computes(
-    finished_run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    drawn: list[tuple[Any, ...]] = []
-    for name, draw in (("draw_ponder", draw_ponder), ("draw_attention", draw_attention)):
-
-        def note(*arguments: Any, draw: Any = draw, **where: Any) -> Any:
-            drawn.append(arguments)
-            return draw(*arguments, **where)
-
-        monkeypatch.setattr(show, name, note)
-    out = str(tmp_path / "a.svg")
-    assert main(["show", str(finished_run), "q d x a", "--out", out, "--max-length", "3"]) == 0
-    run = Run.open(finished_run)
-    model, source = run.model(), run.vocabularies["source"].encode("qdxa")
-    [answer] = model.generate([source], max_length=3, get_attention=True)  # type: ignore[operator]
-    written = run.vocabularies["target"].decode([*answer.tokens, EOS][: len(answer.steps)])
-    read, write, *weights = drawn
-    for found, part, names in ((read, answer.encoder, [*"qdxa"]), (write, answer.decoder, written)):
-        assert found[0] == names
-        assert torch.equal(found[1], part.steps)
-        assert torch.equal(found[2].nan_to_num(), part.halting.nan_to_num())
-    records = (answer.encoder.attention, answer.decoder.attention, answer.decoder.cross_attention)
-    for (table, queries, keys), record, sides in zip(
-        weights,
-        records,
-        ([[*"qdxa"]] * 2, [written, ["<bos>", *written[:-1]]], [written, [*"qdxa"]]),
-        strict=True,
-    ):
-        assert torch.equal(table, record.dense()) and [queries, keys] == sides
-        total = table.sum(-1)
-        assert bool(torch.isclose(total, (total > 0).to(total.dtype)).all())
 
 
 @pytest.mark.parametrize("text", ["a", "q d x a", "abcdefghijklmnopqrstuvwxyz" * 2])

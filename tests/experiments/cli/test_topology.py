@@ -15,28 +15,17 @@ from graphut.topology.registry import registry
 from tests.experiments.cli.tiny import TINY
 
 
-def test_topology_show_prints_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["topology", "show", "window:3|global:0"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+def test_topology_show_prints_the_numbers(output: Callable[..., str]) -> None:
+    assert output("topology", "show", "window:3|global:0").splitlines() == [
         "window:3|global:0 over 24 tokens",
         "edges       196, 34.0% of all pairs",
         "in-degrees  5 to 24, 8.17 on average",
         "diameter    2",
         "after 2 steps each token depends on all tokens",
     ]
-
-
-def test_topology_show_counts_other_nodes(output: Callable[..., str]) -> None:
-    assert output("topology", "show", "star", "--nodes", "1").startswith(
-        "star over 1 token and 1 extra node\n"
-    )
-
-
-def test_topology_show_names_tokens_that_never_hear_of_each_other(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["topology", "show", "causal", "--nodes", "4"]) == 0
-    *_, diameter, last = capsys.readouterr().out.splitlines()
+    found = output("topology", "show", "star", "--nodes", "1")
+    assert found.startswith("star over 1 token and 1 extra node\n")
+    *_, diameter, last = output("topology", "show", "causal", "--nodes", "4").splitlines()
     assert diameter == "diameter    1, over the pairs that are connected"
     assert last == "token 0 never depends on token 1"
 

@@ -10,11 +10,10 @@ import torch
 
 from graphut.experiments.cli import main
 from graphut.experiments.records.record import RunRecord
-from graphut.experiments.tasks import TASK_PRESETS, Sort
-from graphut.experiments.training import Run, TrainingConfig
+from graphut.experiments.tasks import TASK_PRESETS
+from graphut.experiments.training import Run
 from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.run_files import METRICS, read_metrics
-from tests.experiments.cli.tiny import MODEL, TINY, assert_same_run
+from tests.experiments.cli.tiny import TINY, assert_same_run
 
 
 def test_train_ends_with_the_test_set_and_a_few_answers(
@@ -41,16 +40,6 @@ def test_train_repeats_a_run_by_its_command(tmp_path: Path) -> None:
         assert (again / name).read_bytes() == (first / name).read_bytes()
 
 
-def test_train_passes_options_to_the_run(finished_run: Path) -> None:
-    run = Run.open(finished_run)
-    assert run.task() == Sort(mean_length=3, length_deviation=1, epoch_size=16, held_out=4)
-    tuned = {
-        name: TASK_PRESETS["sort"]["small"][name] for name in ("learning_rate", "ponder_weight")
-    }
-    assert run.training == TrainingConfig(batch_size=8, epochs=2, **tuned)
-    assert run.model().config.d_model == 8
-
-
 def test_train_prefers_an_option_to_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,21 +50,6 @@ def test_train_prefers_an_option_to_a_preset(
     assert (run.training.patience, run.training.batch_size) == (5, 8)
     assert run.model().config.d_model == 8
     assert run.task_options["short_share"] == 0.5
-
-
-def test_train_on_pairs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Callable[..., str]
-) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
-    options = [text for text in TINY if text != "--held-out"]
-    start = options.index("--batch-size")
-    monkeypatch.chdir(tmp_path)
-    argv = ["train", "pairs", "--data", "pairs.tsv", "--out", str(tmp_path / "run")]
-    assert main([*argv, *options[start:]]) == 0
-    assert main([*argv, "--resume"]) == 0
-    path.unlink()
-    assert "input   a b b" in output("generate", str(tmp_path / "run"), "a b b")
 
 
 @pytest.mark.parametrize(
@@ -128,40 +102,12 @@ def test_train_names_a_line_that_is_too_long(
     assert not (tmp_path / "run").exists()
 
 
-def test_train_takes_lines_as_long_as_the_model(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text(f"{'a ' * 20}\t{'x ' * 19}\n" + "a\t\na a\tx\n")
-    argv = ["train", "pairs", "--data", str(path), "--out", str(tmp_path / "run")]
-    assert main([*argv, *MODEL, "--max-length", "20"]) == 0
-
-
 def test_train_says_that_memory_is_too_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
 ) -> None:
     monkeypatch.setattr(PairLearner, "outcome", lambda *batch: torch.empty(2**50))
     said = refusal("train", "sort", "--out", str(tmp_path / "run"), *TINY)
     assert said.startswith("graphut: out of memory: use a smaller batch, model or max_steps (")
-
-
-def test_train_draws_examples_once_an_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[int] = []
-    draw = Sort.train
-    monkeypatch.setattr(
-        Sort, "train", lambda task, seed, epoch: drawn.append(epoch) or draw(task, seed, epoch)
-    )
-    assert main(["train", "sort", "--out", str(tmp_path / "run"), *TINY, "--epochs", "2"]) == 0
-    assert drawn == [0, 1]
-
-
-def test_train_accumulates(tmp_path: Path) -> None:
-    losses = []
-    for parts in ("1", "3"):
-        folder = tmp_path / parts
-        assert main(["train", "sort", *TINY, "--accumulate", parts, "--out", str(folder)]) == 0
-        losses.append([line["loss"] for line in read_metrics(folder / METRICS)])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 @pytest.mark.parametrize("command", [["eval"], ["generate", "a"]])

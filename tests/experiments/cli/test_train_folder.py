@@ -18,7 +18,7 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from tests.experiments.cli.tiny import FLOAT32, TINY
+from tests.experiments.cli.tiny import TINY
 
 
 def test_train_gives_a_run_a_folder_of_its_own(
@@ -164,7 +164,7 @@ def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
         "BatchGradient.add = add_until_death\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    argv = ["train", "sort", *TINY, *FLOAT32, "--batch-size", "7", "--epochs", "3", "--out"]
+    argv = ["train", "sort", *TINY, "--batch-size", "7", "--epochs", "3", "--out"]
     alone, together = tmp_path / "alone", tmp_path / "together"
     assert main([*argv, str(alone)]) == 0
     found = subprocess.run(
@@ -187,7 +187,7 @@ def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
 
 @pytest.mark.full
 def test_train_with_two_processes_ends_as_with_one(tmp_path: Path) -> None:
-    argv = ["train", "sort", *TINY, *FLOAT32, "--batch-size", "7", "--accumulate", "2", "--out"]
+    argv = ["train", "sort", *TINY, "--batch-size", "7", "--accumulate", "2", "--out"]
     alone, together = tmp_path / "alone", tmp_path / "together"
     assert main([*argv, str(alone)]) == 0
     subprocess.run([*PROCESSES, "-m", "graphut", *argv, str(together)], check=True)

@@ -23,7 +23,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.training import Run, is_run
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from tests.experiments.cli.tiny import FLOAT32, TINY, assert_same_run
+from tests.experiments.cli.tiny import TINY, assert_same_run
 
 
 def test_train_removes_a_run_interrupted_at_its_beginning(
@@ -67,7 +67,7 @@ def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> N
         "from graphut.experiments.training import trainer; trainer.SAVE_EVERY = 0.0\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    begin = ["train", "sort", *TINY, *FLOAT32, "--dropout", "0.1", "--epochs", "40"]
+    begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "40"]
     resume = ["train", "sort", "--device", "cpu", "--resume"]
     random, folder = Random(kills), tmp_path / "killed"
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other numbers sum in another order
@@ -96,7 +96,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 def test_train_goes_on_after_a_signal_at_any_moment(
     tmp_path: Path, numbers: Sequence[signal.Signals], points: int
 ) -> None:
-    begin = ["train", "sort", *TINY, *FLOAT32, "--dropout", "0.1", "--epochs", "12", "--out"]
+    begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "12", "--out"]
     resume = ["train", "sort", "--device", "cpu", "--resume", "--out"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other numbers sum in another order
 

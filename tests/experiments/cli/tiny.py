@@ -17,9 +17,6 @@ TINY = shlex.split(
 
 MODEL = shlex.split("--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu")
 
-FLOAT32 = ["--precision", "float32"]
-"""For processes that would measure which precision is faster: they may find different ones."""
-
 
 def assert_same_run(folder: Path, other: Path) -> None:
     """The same model, training state and metrics, but for the time; and nothing else is left."""

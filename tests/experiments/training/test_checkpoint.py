@@ -83,30 +83,10 @@ def test_load_checkpoint_without_a_file(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "none", make())
 
 
-@pytest.mark.parametrize("size", [0, 7, 100, -1])
-def test_load_checkpoint_refuses_a_truncated_file(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "checkpoint"
-    save_checkpoint(path, make(), {})
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ValueError, match="checkpoint is damaged or not a safetensors file"):
-        load_checkpoint(path, make())
-
-
 def test_load_checkpoint_refuses_a_foreign_file(tmp_path: Path) -> None:
     path = tmp_path / "foreign"
     save_file({"weight": torch.zeros(2)}, path)
     with pytest.raises(ValueError, match="foreign is not a checkpoint of this version: None"):
-        load_checkpoint(path, make())
-
-
-@pytest.mark.parametrize("place", [300, -5])
-def test_load_checkpoint_refuses_other_numbers(tmp_path: Path, place: int) -> None:
-    path = tmp_path / "checkpoint"
-    save_checkpoint(path, make(), {"update": 3})
-    data = bytearray(path.read_bytes())
-    data[place] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"checkpoint is damaged"):
         load_checkpoint(path, make())
 
 
@@ -155,3 +135,17 @@ def test_load_checkpoint_refuses_another_model(tmp_path: Path) -> None:
     save_checkpoint(path, make(width=4), {})
     with pytest.raises(ValueError, match="belongs to another model"):
         load_checkpoint(path, make(width=3))
+
+
+@pytest.mark.parametrize("damage", [slice(0), slice(7), slice(100), slice(-1), 300, -5])
+def test_load_checkpoint_refuses_a_damaged_file(tmp_path: Path, damage: slice | int) -> None:
+    path = tmp_path / "checkpoint"
+    save_checkpoint(path, make(), {"update": 3})
+    data = bytearray(path.read_bytes())
+    if isinstance(damage, slice):
+        data = data[damage]
+    else:
+        data[damage] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="checkpoint is damaged"):
+        load_checkpoint(path, make())

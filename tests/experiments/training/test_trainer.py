@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from tqdm import tqdm
 
 from graphut.experiments.tasks import Copy
-from graphut.experiments.training import Trainer, TrainingConfig, evaluate, evaluation
+from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
 from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
@@ -351,27 +347,6 @@ def test_trainer_reports_epochs_in_80_columns(
     assert max(map(len, shown)) <= 80 and " ".join(summary.split()) in " ".join(
         " ".join(shown).split()
     )
-
-
-def test_trainer_draws_a_bar_that_fits_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Terminal(StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    screen = Terminal()
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr(evaluation, "tqdm", partial(tqdm, mininterval=0, ascii=True))
-    trainer = make(tmp_path)
-    trainer.progress.seconds = 9000.0
-    trainer.fit()
-    lines = [line.strip() for line in re.split(r"[\r\n]", screen.getvalue())]
-    assert max(map(len, lines)) == 80
-    state = r"67%\|[\d# ]+\| epoch 3/3, loss [\d.e-]+, accuracy [\d.]+%, steps [\d.]+/[\d.]+, "
-    [found] = [match for line in lines if (match := re.fullmatch(rf"{state}(.*) left", line))]
-    assert found[1] == "18:45"  # of 2:30:00 for the first 8 of 9 updates
 
 
 def test_trainer_uses_bfloat16_only_in_the_forward_pass(tmp_path: Path) -> None:

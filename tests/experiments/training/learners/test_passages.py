@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from functools import partial
 from math import log
-from pathlib import Path
 
 import pytest
 import torch
 
 from graphut.experiments.tasks import Passage
-from graphut.experiments.training import Evaluation, Trainer, TrainingConfig, evaluate
-from graphut.experiments.training.generation import NoOptions
+from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learners import passages as module
 from graphut.experiments.training.learners.passages import (
     PassageLearner,
@@ -17,7 +15,6 @@ from graphut.experiments.training.learners.passages import (
     passage_metrics,
     score_passages,
 )
-from graphut.models import UniversalTransformerPointer
 from graphut.models.pointer import likeliest
 from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import Repeated
@@ -122,16 +119,10 @@ def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
     assert (found["answerable_accuracy"], found["log_probability"]) == (0.0, 0.0)
 
 
-def test_passage_learner_learns_and_answers(tmp_path: Path) -> None:
-    config = TrainingConfig(epochs=80, batch_size=16, learning_rate=1e-2, warmup=20, patience=80)
-    Trainer(make_model(), TASK, config, tmp_path, lambda line: None).fit()
-    best = UniversalTransformerPointer.from_pretrained(tmp_path)
-    found = evaluate(best, TASK, TASK.test)
-    assert found["answerable"] == 0.75 and found["answerable_accuracy"] > 0.9
-    assert found["accuracy"] == pytest.approx(0.75 * found["answerable_accuracy"])
-    spaced, dense = LEARNER.generate(best, TASK.vocabularies, ["c a b h a", "cabha"], NoOptions())
-    assert str(spaced) == str(dense) and spaced.text == "a"
+def test_generate_reads_words_or_letters() -> None:
+    spaced, dense = LEARNER.generate(make_model(), TASK.vocabularies, ["c a b h a", "cabha"])
+    assert str(spaced) == str(dense)
     asked, steps, answer = str(spaced).splitlines()
     assert asked.split() == ["input", *"cabha"]
     assert steps.split() == ["steps", *map(str, spaced.parts[0].steps)]
-    assert answer.startswith("answer  a (")
+    assert answer.startswith(f"answer  {spaced.text} (")

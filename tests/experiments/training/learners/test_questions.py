@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Question
-from graphut.experiments.training import Evaluation, Trainer, TrainingConfig, evaluate
-from graphut.experiments.training.generation import NoOptions
+from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learners import questions as module
 from graphut.experiments.training.learners.questions import (
     QuestionLearner,
@@ -19,7 +18,6 @@ from graphut.experiments.training.learners.questions import (
     rows_by,
     score_questions,
 )
-from graphut.models import UniversalTransformerClassifier
 from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
 
@@ -138,27 +136,6 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts() -> None:
     assert {row["group"] for row in more["by_group"]} == {"john", "mary"}
 
 
-def test_question_learner_learns_and_answers(tmp_path: Path) -> None:
-    model = make_model()
-    config = TrainingConfig(epochs=60, batch_size=16, learning_rate=1e-2, warmup=20, patience=60)
-    said: list[str] = []
-    assert Trainer(model, TASK, config, tmp_path, said.append).fit()
-    best = UniversalTransformerClassifier.from_pretrained(tmp_path)
-    found = evaluate(best, TASK, TASK.test)
-    assert found["accuracy"] > 0.95
-    assert "error " in said[0]
-    texts = ["John went garden. Mary went hall. Where is Mary?"]
-    [answer] = LEARNER.generate(best, TASK.vocabularies, texts, NoOptions())
-    assert answer.text == "hall"
-    [part] = answer.parts
-    assert part.names == part.reads == ["John went garden.", "Mary went hall.", "Where is Mary?"]
-    heading, *lines, last = str(answer).splitlines()
-    assert (heading, last[:13]) == ("steps", "answer  hall ")
-    assert [line.split(maxsplit=1) for line in lines] == [
-        [str(steps), name] for steps, name in zip(part.steps, part.names, strict=True)
-    ]
-
-
 def test_answers_are_the_predictions() -> None:
     model = make_model()
     found = LEARNER.answers(model, TASK, TASK.test)
@@ -212,3 +189,15 @@ def test_read_refuses_questions_that_are_too_long(tmp_path: Path, facts: int, wo
     )
     with pytest.raises(ValueError, match=message):
         LEARNER.read(str(path), TASK.vocabularies, make_model(max_length=2).config, TASK)
+
+
+def test_generate_lists_the_sentences_with_their_steps() -> None:
+    texts = ["John went garden. Mary went hall. Where is Mary?"]
+    [answer] = LEARNER.generate(make_model(), TASK.vocabularies, texts)
+    [part] = answer.parts
+    assert part.names == part.reads == ["John went garden.", "Mary went hall.", "Where is Mary?"]
+    heading, *lines, last = str(answer).splitlines()
+    assert heading == "steps" and last.startswith(f"answer  {answer.text} (")
+    assert [line.split(maxsplit=1) for line in lines] == [
+        [str(steps), name] for steps, name in zip(part.steps, part.names, strict=True)
+    ]
