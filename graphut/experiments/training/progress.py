@@ -86,7 +86,8 @@ class Totals:
         """Return loss, accuracy and mean steps as one line."""
         loss = self.loss / self.updates
         steps = "/".join(f"{steps:.2f}" for steps in self.steps().values())
-        return f"loss {loss:.4f}, accuracy {self.accuracy:.2%}, steps {steps}"
+        names = f" ({'/'.join(self.parts)})" * (len(self.parts) > 1)
+        return f"loss {loss:.4f}, accuracy {self.accuracy:.2%}, steps {steps}{names}"
 
 
 @torch.no_grad()

@@ -47,7 +47,7 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
         "flops_share": (8 + 16) / (4 * (4 + 5)),
         "active": {"encoder": [1.0, 0.75, 0.25, 0.0], "decoder": [1.0, 1.0, 0.8, 0.4]},
     }
-    assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20"
+    assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20 (encoder/decoder)"
 
 
 def test_totals_count_active_nodes_of_updates_with_other_caps() -> None:
