@@ -12,21 +12,6 @@ import graphut
 from graphut.experiments.cli import COMMANDS, main
 
 
-def test_main_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"graphut {graphut.__version__}\n"
-
-
-def test_main_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
-    assert ended.value.code == 0
-    text = capsys.readouterr().out
-    assert all(f"  {name} " in text for name in COMMANDS)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -110,11 +95,6 @@ def test_main_when_a_reader_goes_away() -> None:
         assert process.stderr.read() == b""
 
 
-def test_main_does_not_import_the_compiler() -> None:
-    code = "import graphut.experiments.cli, sys; sys.exit('torch._dynamo' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
-
-
 QUICK = [
     "--version",
     "--help",
@@ -146,6 +126,7 @@ for line in {QUICK!r}:
     )
     assert found.returncode == 0, found.stderr
     assert found.stdout.startswith(f"graphut {graphut.__version__}\nusage: graphut ")
+    assert all(f"\n  {name} " in found.stdout for name in COMMANDS)
 
 
 def test_main_of_a_process_shows_warnings_as_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

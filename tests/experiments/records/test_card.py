@@ -4,8 +4,6 @@ import shlex
 from pathlib import Path
 from shutil import copytree
 
-import pytest
-
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.records.card import run_card
 from graphut.experiments.records.record import RunRecord
@@ -44,10 +42,3 @@ def test_run_card_of_data_of_ones_own_names_no_folder(
     card = run_card(Run.open(folder), "ann/pairs")
     assert "--data DATA/pairs.tsv" in card and str(tmp_path) not in card
     assert "`DATA/` is the folder of your copy" in card
-
-
-def test_run_card_of_a_run_without_an_evaluation(runs: dict[str, Path], tmp_path: Path) -> None:
-    folder = copytree(runs["small"], tmp_path / "run")
-    (folder / "evaluation-test.json").unlink()
-    with pytest.raises(ValueError, match="has no evaluation: graphut eval"):
-        run_card(Run.open(folder), "ann/sort")

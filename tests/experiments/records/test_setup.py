@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.records.setup import Setup, without_folders
+from graphut.experiments.records.setup import Setup, option_words, without_folders
 from graphut.experiments.tasks import TASK_PRESETS, preset_of
 from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
 from graphut.experiments.training import TrainingConfig
@@ -54,18 +54,10 @@ def test_setup_command_has_every_option(preset: str, options: dict[str, Any]) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASK_PRESETS, "algorithmic-copy", PRESETS_OF_COPY)
         asked = ["graphut", "train", "algorithmic-copy", "--out", "RUN", "--preset", preset]
-        values = options_of(shlex.join([*asked, *_words(options)]))
+        values = options_of(shlex.join([*asked, *option_words(options)]))
         found = Setup.of("algorithmic-copy", values)
         assert options_of(found.command()) == values
         assert len(found.options) <= len(options)
-
-
-def _words(options: dict[str, Any]) -> list[str]:
-    words = []
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        words += ["--no-adaptive"] if name == "adaptive" else [f"--{flag}", str(value)]
-    return words
 
 
 def test_setup_of_a_run_older_than_an_option(

@@ -34,18 +34,6 @@ def test_make_schedule_sets_the_rate_of_each_update() -> None:
     assert rates == pytest.approx([1.0, 2.0, 2.0, 1 + 0.5**0.5, 1.0, 1 - 0.5**0.5, 0.0])
 
 
-def test_learning_rate_factor_rises_falls_and_ends_at_zero() -> None:
-    factors = [learning_rate_factor(done, 10, 50) for done in range(51)]
-    assert factors[0] == 0.1
-    assert max(factors) == factors[9] == factors[10] == 1.0
-    assert factors[:10] == sorted(factors[:10])
-    assert factors[10:] == sorted(factors[10:], reverse=True)
-    assert factors[30] == pytest.approx(0.5)
-    assert factors[50] == 0.0 < factors[49]
-
-    assert learning_rate_factor(100, 10, 50) == 0.0
-
-
 def test_learning_rate_factor_warms_up_in_at_most_half_of_training() -> None:
     assert learning_rate_factor(0, 0, 4) == learning_rate_factor(0, 400, 1) == 1.0
     assert [learning_rate_factor(done, 400, 4) for done in range(5)] == [0.5, 1.0, 1.0, 0.5, 0.0]
