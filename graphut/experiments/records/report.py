@@ -115,7 +115,9 @@ def run_report(run: Run, device: torch.device) -> str:
         examples=examples,
         verdicts=verdicts,
         depth=[*_depth_tables(run, task, model, answered)],
-        work=_table("Operations", ["test set", "per example", "share without halting"], work),
+        work=_table(
+            "Operations", ["test set", "per example", "share of a run without halting"], work
+        ),
         machines=_table("Machines and versions", ["property", *names], machines),
         needs_data=any(DATA in command for command in record.commands),
         version=__version__,
