@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError  # Python 3.10 has two
+from contextlib import contextmanager, redirect_stdout, suppress
 from datetime import timedelta
 from itertools import chain, zip_longest
 from math import inf
+from threading import Thread
 from typing import Any, TypeVar
 
 import torch
@@ -26,7 +29,9 @@ T = TypeVar("T")
 # others notice it immediately, without a timeout.
 _TIMEOUT = timedelta(days=1)
 
-_JOIN_TIMEOUT = timedelta(minutes=1)  # in which all processes must start
+# Seconds in which all processes have to start, and after which this is announced.
+_JOIN_TIMEOUT = 60
+_QUIET = 5
 
 
 @contextmanager
@@ -46,15 +51,7 @@ def process_group() -> Iterator[None]:
     if torch.cuda.is_available():
         last_gpu = torch.cuda.device_count() - 1
         torch.cuda.set_device(_number_from_environment("LOCAL_RANK", 0, last_gpu))
-    try:
-        store, _, _ = next(rendezvous("env://", timeout=_JOIN_TIMEOUT))
-    except dist.DistError as error:
-        address = f"{os.environ.get('MASTER_ADDR')}:{os.environ['MASTER_PORT']}"
-        reason = str(error).partition("\n")[0]
-        raise ConnectionError(
-            f"process {own_rank} cannot join the others at {address}: {reason}; start all of them "
-            "with torchrun, or choose another MASTER_PORT"
-        ) from None
+    store = _join_store(own_rank, size)
     with reraise_lost_process(), open(os.devnull, "w") as nowhere:
         dist.init_process_group(store=store, rank=own_rank, world_size=size, timeout=_TIMEOUT)
         with redirect_stdout(sys.stdout if is_first() else nowhere):
@@ -71,6 +68,38 @@ def _number_from_environment(name: str, least: int, most: float = inf) -> int:
         bound = f" and at most {most}" if most < inf else ""
         raise ValueError(f"{name} must be a whole number, at least {least}{bound}; got {text!r}")
     return int(text)
+
+
+def _join_store(own_rank: int, size: int) -> Any:
+    """Return the `Store` of torch in which the processes find each other.
+
+    A second thread opens it, because torch waits for ever for a server that does not speak its
+    protocol.
+    """
+    address = f"{os.environ.get('MASTER_ADDR')}:{os.environ['MASTER_PORT']}"
+    joined: Future[Any] = Future()
+
+    def join() -> None:
+        try:
+            store, _, _ = next(rendezvous("env://", timeout=_TIMEOUT))
+            joined.set_result(store)
+        except Exception as error:
+            joined.set_exception(error)
+
+    Thread(target=join, daemon=True).start()
+    try:
+        with suppress(FutureTimeoutError):
+            return joined.result(_QUIET)
+        print(f"process {own_rank} waits at {address} for {size} processes", file=sys.stderr)
+        return joined.result(_JOIN_TIMEOUT - _QUIET)
+    except FutureTimeoutError:
+        reason = f"the {size} processes did not all start within {_JOIN_TIMEOUT} s"
+    except dist.DistError as error:
+        reason = str(error).partition("\n")[0]
+    raise ConnectionError(
+        f"process {own_rank} cannot join the others at {address}: {reason}; start all of them with "
+        "torchrun, or choose another MASTER_PORT"
+    )
 
 
 def rank() -> int:

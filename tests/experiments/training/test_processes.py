@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from socket import socket
 
@@ -8,6 +10,7 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Copy, Text
+from graphut.experiments.training import processes
 from graphut.experiments.training.learners.pairs import PairLearner, decode
 from graphut.experiments.training.learners.texts import score_texts
 from graphut.experiments.training.processes import (
@@ -114,14 +117,30 @@ def test_process_group_refuses_a_wrong_environment(
         pass
 
 
-def test_process_group_reports_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("own_rank", "message"),
+    [("0", "address already in use"), ("1", "the 2 processes did not all start within 1 s")],
+)
+def test_process_group_does_not_wait_for_ever_at_a_used_port(
+    own_rank: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(processes, "_QUIET", 0.5)
+    monkeypatch.setattr(processes, "_JOIN_TIMEOUT", 1)
+
+    def check() -> None:
+        said = StringIO()
+        error = f"process {own_rank} cannot join the others at {address}: .*{message}"
+        with pytest.raises(ConnectionError, match=error), redirect_stderr(said), process_group():
+            pass
+        waiting = f"process 1 waits at {address} for 2 processes\n" if own_rank == "1" else ""
+        assert said.getvalue() == waiting
+
     with socket() as other:
         other.bind(("localhost", 0))
         other.listen()
-        port = str(other.getsockname()[1])
+        address = f"localhost:{other.getsockname()[1]}"
+        host, _, port = address.partition(":")
         names = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT")
-        for name, value in zip(names, ("2", "0", "localhost", port), strict=True):
+        for name, value in zip(names, ("2", own_rank, host, port), strict=True):
             monkeypatch.setenv(name, value)
-        message = f"process 0 cannot join the others at localhost:{port}: .*address already in use"
-        with pytest.raises(ConnectionError, match=message), process_group():
-            pass
+        run_together(check, tmp_path, count=1)  # in a process of its own, which ends
