@@ -128,7 +128,7 @@ def test_in_transform_layers_are_right_or_refuse(backend: str, name: str, way: s
     layer, graph = layer_of(name, backend), fresh()
     refused = "" if backend in RIGHT else rf"backend '{backend}' .*use backend='torch' or .*'dense'"
     if name in MODES["halted"] and way in ("vmap", "jacfwd"):
-        refused = "vmap halt at steps of their own: .*dgl.batch"
+        refused = "vmap would halt at different steps: .*dgl.batch"
     if refused:
         with pytest.raises(RuntimeError, match=refused):
             WAYS[way](layer, graph)
