@@ -9,7 +9,6 @@ from torch import Tensor
 
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
-from graphut.topology.registry import operators
 
 
 @dataclass(frozen=True)
@@ -176,9 +175,6 @@ class Intersection(_Pair, named=False):
         left = f"({self.left})" if isinstance(self.left, Union) else str(self.left)
         grouped = isinstance(self.right, (Union, Intersection))
         return f"{left}&({self.right})" if grouped else f"{left}&{self.right}"
-
-
-operators.update({"|": Union, "&": Intersection})
 
 
 def _where(condition: Tensor, one: Interval, other: Interval) -> Interval:

@@ -17,7 +17,7 @@ from graphut.attention.layout import EdgeLayout, IntervalLayout, layout_from_edg
 from graphut.attention.ragged import positions, ragged_arange, starts
 from graphut.topology.batch import Interval, Lengths, as_lengths, graph_from_layouts
 from graphut.topology.causality import sees_future
-from graphut.topology.registry import operators, register, registry
+from graphut.topology.registry import register, registry
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -29,20 +29,15 @@ LONGEST = 4096  # tokens of the longest sentence that `is_causal` checks
 class Topology:
     """Base class of topologies: the sources that each destination of a sentence attends to.
 
-    A subclass is a frozen dataclass with a `name` and one of the two methods `interval` and
-    `in_edges`. The base class derives the DGL graph, the dense mask, the layout for the kernels,
-    and the spec string. The fields of a subclass are integers, and the last one may be a `seed`;
-    or the only field is a tuple of integers that `__init__` takes as separate arguments. The
-    keyword `minimum` of the class statement sets minimum values of fields.
+    A subclass is a frozen dataclass with a `name` for spec strings and one of the methods
+    `interval` and `in_edges`. The base class derives the DGL graph, the dense mask, the layout for
+    the kernels, and the spec string. Fields are integers, and the last one may be a `seed`; or the
+    only field is a tuple of integers that `__init__` takes as separate arguments. The keyword
+    `minimum` of the class statement sets minimum values of fields.
 
     The nodes of a sentence are its tokens, followed by its *extra nodes*: relays, virtual nodes or
     spans. A topology with extra nodes defines `extra_nodes`, and also `extra_spans` if an extra
     node represents only some of the tokens.
-
-    Attributes
-    ----------
-    name : str
-        Name of the topology in spec strings.
 
     Raises
     ------
@@ -78,8 +73,6 @@ class Topology:
         # Edges defined in this class take precedence over inherited definitions of edges.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
-        if {"in_edges", "interval"} & cls.__dict__.keys() and "_count_edges" not in cls.__dict__:
-            cls._count_edges = Topology._count_edges  # type: ignore[method-assign]
         if not named:
             return
         if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
@@ -164,19 +157,16 @@ class Topology:
         -------
         tuple of Tensor, or None
             `(lo, hi)`, each `(D,)`: the sources `lo, ..., hi - 1`. Positions outside the sentence
-            are dropped. `None` if the sources are not contiguous.
+            are dropped.
         """
         return None
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the edges into each destination; the arguments are those of `interval`.
 
-        Returns
-        -------
-        tuple of Tensor
-            `(row, source)`, one entry per edge in any order: the index into `dst`, and the position
-            of the source in its sentence. Positions outside the sentence and repeated edges are
-            dropped.
+        The result is `(row, source)`, with one entry per edge in any order: the index into `dst`,
+        and the position of the source in its sentence. Positions outside the sentence and repeated
+        edges are dropped.
         """
         return self.sorted_in_edges(dst, n_dst, n_src)
 
@@ -187,27 +177,18 @@ class Topology:
     def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
         """Return the interval of tokens that each extra node represents.
 
-        An intersection with a topology without extra nodes treats an extra node as the last token
-        of its span: in `causal()`, this token and later ones attend to the span.
-
-        Parameters
-        ----------
-        extra, n : Tensor
-            `(K,)` int64, index of each extra node in its sentence, from 0, and the number of tokens
-            of that sentence.
-
-        Returns
-        -------
-        tuple of Tensor
-            `(lo, hi)`, each `(K,)`: the tokens `lo, ..., hi - 1`; the default is all tokens.
+        The arguments, `(K,)` int64, are the index of each extra node in its sentence, from 0, and
+        the number of tokens of that sentence. The result, `(lo, hi)`, is the tokens
+        `lo, ..., hi - 1`; the default is all tokens. An intersection with a topology without extra
+        nodes treats an extra node as the last token of its span: in `causal()`, this token and
+        later ones attend to the span.
         """
         return torch.zeros_like(n), n
 
     def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the tokens whose mean is the first state of each extra node.
+        """Return the tokens whose mean is the first state of each extra node, zero if none.
 
-        For an empty interval the first state is zero. Arguments and result have the format of
-        `extra_spans`, which is the default.
+        Arguments and result have the format of `extra_spans`, which is the default.
         """
         return self.extra_spans(extra, n)
 
@@ -221,18 +202,9 @@ class Topology:
         """Return the number of nodes in a sentence of `n` tokens, including extra nodes."""
         return n + int(self.extra_nodes(as_lengths([n])))
 
+    @final
     def num_edges(self, n: int) -> int:
-        """Return the number of edges in a sentence of `n` tokens, in closed form where possible.
-
-        Examples
-        --------
-        >>> from graphut.topology import Window
-        >>> Window(16).num_edges(10**12)
-        32999999999728
-        """
-        return self._count_edges(int(as_lengths([n])))
-
-    def _count_edges(self, n: int) -> int:
+        """Return the number of edges in a sentence of `n` tokens."""
         return self.layout([n]).num_edges
 
     @final
@@ -300,8 +272,8 @@ class Topology:
         Raises
         ------
         TypeError, ValueError
-            If the batch is empty, a length is not a positive integer, `lengths` and `src_lengths`
-            differ in number, or `src_lengths` is given for a topology with extra nodes.
+            If a length is not a positive integer, the numbers of lengths differ, or `src_lengths`
+            is given for a topology with extra nodes.
 
         Examples
         --------
@@ -373,8 +345,7 @@ class Topology:
     def sees_future(self, n: int) -> bool:
         """Return True if information from a later token can reach an earlier one of `n` tokens.
 
-        Information travels along edges, through extra nodes, and through the first state of extra
-        nodes.
+        Information also travels through extra nodes and their first states.
 
         Examples
         --------
@@ -389,8 +360,8 @@ class Topology:
         """Return True if `sees_future` is False for all tested lengths.
 
         The tested lengths are 1 to `n`, and the largest integer of the spec plus 2, but at most
-        4096. This is sufficient for the topologies of this package with integers below 4095, but
-        not for every intersection of them: an edge that occurs only in longer sentences is missed.
+        4096. This suffices for the topologies of this package with integers below 4095, but not for
+        every intersection of them.
 
         Examples
         --------
@@ -410,18 +381,21 @@ class Topology:
         >>> str(Window(8).causal())
         'window:8&causal'
         """
-        causal: Topology = registry["causal"]()
-        return self & causal
+        return self & registry["causal"]()
 
     @final
     def __or__(self, other: Topology) -> Topology:
         """Return the union of the edges of both topologies."""
-        return operators["|"](self, other)
+        from graphut.topology.algebra import Union  # a subclass of this class
+
+        return Union(self, other)
 
     @final
     def __and__(self, other: Topology) -> Topology:
         """Return the intersection of the edges of both topologies."""
-        return operators["&"](self, other)
+        from graphut.topology.algebra import Intersection  # a subclass of this class
+
+        return Intersection(self, other)
 
 
 @lru_cache(maxsize=256)

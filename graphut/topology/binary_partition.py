@@ -19,15 +19,10 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     The binary partition transformer (arXiv 1911.04070). The spans of level `l` are the blocks of
     `2^l` tokens. The last block may be shorter; a block without a second half is identical to its
     first half. There are `n - 1` spans in total. A span attends to its tokens, and its first state
-    is their mean. A token attends to itself and, on each side and level, to the next `spans` spans,
-    without gaps or overlaps: if half of a span is already covered, only the other half is used.
-    There are at most `n * (2 * spans + 1) * (log2(n) + 1)` edges, and the diameter is two. In
-    `causal()`, which suits a language model, a token attends to the spans that end before it.
-
-    Parameters
-    ----------
-    spans : int
-        Number of spans on each side and level, at least 1; `k` in the paper.
+    is their mean. A token attends to itself and, on each side and level, to the next `spans` spans
+    (`k` in the paper), without gaps or overlaps: if half of a span is already covered, only the
+    other half is used. There are at most `n * (2 * spans + 1) * (log2(n) + 1)` edges, and the
+    diameter is two. In `causal()` a token attends to the spans that end before it.
 
     Examples
     --------

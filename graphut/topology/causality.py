@@ -17,21 +17,12 @@ def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) 
     """Return True if information from a later token can reach an earlier one in some sentence.
 
     The arguments are `topology.layout(lengths)`, the number of tokens of each sentence, `(batch,)`
-    int64, and `topology.extra_starts`. Without extra nodes it suffices to look at single edges.
-    Extra nodes have no position, so the latest token that can reach each of them is computed.
+    int64, and `topology.extra_starts`. Extra nodes have no position, so the latest token that can
+    reach each of them is computed.
     """
-    if layout.extra_nodes:
-        return _sees_future_through_extras(layout, lengths, extra_starts)
-    if isinstance(layout, IntervalLayout):
+    if isinstance(layout, IntervalLayout) and not layout.extra_nodes:  # fast, in every batch
         last = layout.hi - 1
         return bool(((last > torch.arange(layout.num_dst)) & (last >= layout.lo)).any())
-    row, source, _ = layout.in_edges()
-    return bool((source > row).any())
-
-
-def _sees_future_through_extras(
-    layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts
-) -> bool:
     position = positions(layout.dst_lengths)
     n = torch.repeat_interleave(lengths, layout.dst_lengths)
     extra = position >= n
@@ -40,9 +31,8 @@ def _sees_future_through_extras(
     latest[extra] = torch.where(hi > lo, hi, 0) - 1
     row, source, _ = layout.in_edges()
     into_extra = extra[row]
-    extra_row, extra_source = row[into_extra], source[into_extra]
     while True:
-        updated = latest.scatter_reduce(0, extra_row, latest[extra_source], "amax")
+        updated = latest.scatter_reduce(0, row[into_extra], latest[source[into_extra]], "amax")
         if torch.equal(updated, latest):
             return bool((latest[source] > position[row])[~into_extra].any())
         latest = updated

@@ -13,9 +13,6 @@ from graphut.topology.window import Window
 def longformer(radius: int, global_tokens: int) -> Topology:
     """Return a window whose first tokens are global (arXiv 2004.05150).
 
-    `radius` is the radius of the `Window`, and `global_tokens`, at least 1, is the number of global
-    tokens.
-
     Examples
     --------
     >>> longformer(16, 2).spec()
@@ -30,9 +27,6 @@ def longformer(radius: int, global_tokens: int) -> Topology:
 def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topology:
     """Return a Longformer with random links (arXiv 2007.14062).
 
-    `radius` and `global_tokens` are those of `longformer`; `links` and `seed` are those of
-    `Random`.
-
     Examples
     --------
     >>> bigbird(3, 2, 8, seed=7).spec()
@@ -44,8 +38,6 @@ def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topol
 @register_composition
 def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
     """Return the sentence as a path, an expander and virtual nodes (arXiv 2303.06147).
-
-    `degree` and `seed` are those of `Expander`. `virtual_nodes` must be at least 1.
 
     Examples
     --------

@@ -18,18 +18,9 @@ from graphut.topology.base import Topology
 class Edges(Topology):
     """Explicit list of edges; usually created by `from_edges`, `from_mask` or `from_parents`.
 
-    Every sentence gets the same edges between positions. A shorter sentence lacks the edges beyond
-    its end, and in a longer sentence the tokens without listed edges have no in-edges.
-
-    Parameters
-    ----------
-    *ends : int
-        Alternating positions of the source and the destination of each edge.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a position is not a non-negative integer, or the number of positions is odd.
+    `ends` are the positions of source and destination of each edge, in turn. Every sentence has the
+    same edges between positions. A shorter sentence lacks the edges beyond its end, and in a longer
+    one the tokens without listed edges have no in-edges.
 
     Examples
     --------
@@ -67,11 +58,6 @@ class Edges(Topology):
 def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Tensor) -> Edges:
     """Return the topology of an edge list, given the positions of sources and destinations.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the two differ in number, or a position is not a non-negative integer.
-
     Examples
     --------
     >>> from_edges([0, 0, 2], [0, 1, 1]).spec()
@@ -85,11 +71,6 @@ def from_edges(sources: Sequence[int] | Tensor, destinations: Sequence[int] | Te
 
 def from_mask(mask: Tensor) -> Edges:
     """Return the topology of a bool mask `(n_dst, n_src)`; rows attend to columns.
-
-    Raises
-    ------
-    TypeError
-        If `mask` is not a two-dimensional bool tensor.
 
     Examples
     --------
@@ -122,38 +103,35 @@ def from_parents(parents: Sequence[int] | Tensor, *, ancestors: bool = False) ->
             [0, 1, 1]], dtype=torch.int32)
     """
     parents = _as_list(parents)
-    _check_forest(parents)
-    pairs = [(token, token) for token in range(len(parents))]
     for token, parent in enumerate(parents):
-        while parent != -1:
-            pairs += [(parent, token)] if ancestors else [(parent, token), (token, parent)]
-            parent = parents[parent] if ancestors else -1
+        if not isinstance(parent, Integral):
+            raise TypeError(f"parents[{token}] is {parent!r}: a parent must be an integer position")
+        if not -1 <= parent < len(parents):
+            raise ValueError(
+                f"parents[{token}] is {parent}: a parent must be the position of one of the "
+                f"{len(parents)} tokens, or -1 for a root"
+            )
+    pairs = [(token, token) for token in range(len(parents))]
+    for token in range(len(parents)):
+        above = _ancestors(parents, token)
+        if ancestors:
+            pairs += [(ancestor, token) for ancestor in above]
+        else:
+            pairs += [pair for parent in above[:1] for pair in ((parent, token), (token, parent))]
     return Edges(*(end for pair in pairs for end in pair))
 
 
 def _as_list(numbers: Any) -> list[int]:
-    """Convert a tensor, an array or a sequence to a list."""
     return numbers.tolist() if hasattr(numbers, "tolist") else [*numbers]
 
 
-def _check_forest(parents: Sequence[int]) -> None:
-    """Raise an error if a parent is not a position of a token, or a token is its own ancestor."""
-    rooted: set[int] = set()  # tokens whose ancestors have been checked up to a root
-    for token in range(len(parents)):
-        path: set[int] = set()
-        while token != -1 and token not in rooted:
-            path.add(token)
-            parent = parents[token]
-            if not isinstance(parent, Integral):
-                raise TypeError(
-                    f"parents[{token}] is {parent!r}: a parent must be an integer position"
-                )
-            if not -1 <= parent < len(parents):
-                raise ValueError(
-                    f"parents[{token}] is {parent}: a parent must be the position of one "
-                    f"of the {len(parents)} tokens, or -1 for a root"
-                )
-            if parent in path:
-                raise ValueError(f"parents[{token}] is {parent}, which is one of its descendants")
-            token = parent
-        rooted |= path
+def _ancestors(parents: Sequence[int], token: int) -> list[int]:
+    """Return the ancestors of a token, from near to far; refuse a cycle."""
+    found: list[int] = []
+    parent = parents[token]
+    while parent != -1:
+        found.append(parent)
+        if len(found) == len(parents):
+            raise ValueError(f"parents[{token}] is {parents[token]}: the ancestors form a cycle")
+        parent = parents[parent]
+    return found

@@ -33,11 +33,6 @@ def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -
     of tokens of the sentences. The features of an extra node are the mean of its tokens in
     `topology.extra_starts`, or zero.
 
-    Raises
-    ------
-    ValueError
-        If `feat` does not have one row per token.
-
     Examples
     --------
     >>> with_extra_nodes("star", torch.tensor([[1.0], [3.0], [5.0]]), [2, 1]).flatten()

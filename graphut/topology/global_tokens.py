@@ -16,19 +16,9 @@ from graphut.topology.batch import Interval
 class Global(Topology):
     """Global tokens: they attend to all tokens, and all tokens attend to them.
 
-    The symmetric global attention of Longformer (arXiv 2004.05150) and BigBird (arXiv 2007.14062):
-    `2 * g * n - g^2` edges for `g` global tokens. Positions beyond the end of a sentence are
-    ignored; a sentence without any global token has no edges.
-
-    Parameters
-    ----------
-    *tokens : int
-        Positions of the global tokens in the sentence, from 0.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If no position is given, or a position is not a non-negative integer.
+    `tokens` are the positions of the global tokens, from 0. Positions beyond the end of a sentence
+    are ignored. The symmetric global attention of Longformer (arXiv 2004.05150) and BigBird (arXiv
+    2007.14062): `2 * g * n - g^2` edges for `g` global tokens.
 
     Examples
     --------
@@ -61,10 +51,6 @@ class Global(Topology):
         known = tokens[position.clamp(max=len(tokens) - 1)]
         return row, torch.where(sees_all[row], position, known)
 
-    def _count_edges(self, n: int) -> int:
-        present = sum(token < n for token in self.tokens)
-        return 2 * present * n - present**2
-
 
 @dataclass(frozen=True)
 class Last(Topology):
@@ -96,11 +82,6 @@ class Virtual(Topology, minimum={"nodes": 1}):
     zero. In `causal()` only the last token attends to them and other tokens have no in-edges, so a
     decoder needs a union: `window:8&causal|virtual:1&causal`.
 
-    Parameters
-    ----------
-    nodes : int
-        Number of virtual nodes, at least 1.
-
     Examples
     --------
     >>> Virtual(1).mask(3).int()
@@ -127,9 +108,6 @@ class Virtual(Topology, minimum={"nodes": 1}):
         """Return empty intervals: the first state of a virtual node is zero."""
         return torch.zeros_like(n), torch.zeros_like(n)
 
-    def _count_edges(self, n: int) -> int:
-        return 2 * self.nodes * n
-
 
 @dataclass(frozen=True)
 class Star(Topology):
@@ -138,12 +116,11 @@ class Star(Topology):
     The Star-Transformer (arXiv 1902.09113). Each token attends to itself, to its neighbour on each
     side (the first and the last token are neighbours) and to the relay. The relay attends to all
     tokens and to itself, and its first state is the mean of the tokens. There are `5n + 1` edges
-    for at least 3 tokens; of two tokens each has one neighbour.
+    for at least 3 tokens.
 
-    In `causal()` only the last token attends to the relay. In training this is the end of the
-    sentence, but in generation it is each new token. A decoder should therefore use spans
-    (`binary_partition:1&causal`) or a global token (`window:1&causal|global:0&causal`): their edges
-    do not change when a sentence grows.
+    In `causal()` only the last token attends to the relay: in training the end of the sentence, but
+    in generation each new token. A decoder should therefore use spans (`binary_partition:1&causal`)
+    or a global token (`window:1&causal|global:0&causal`).
 
     Examples
     --------
@@ -153,8 +130,6 @@ class Star(Topology):
             [0, 1, 1, 1, 1],
             [1, 0, 1, 1, 1],
             [1, 1, 1, 1, 1]], dtype=torch.int32)
-    >>> Star().causal().mask(4)[:4, 4]  # the tokens that attend to the relay
-    tensor([False, False, False,  True])
     """
 
     name = "star"
@@ -170,6 +145,3 @@ class Star(Topology):
     def extra_nodes(self, n: Tensor) -> Tensor:
         """Return 1, the relay, for every sentence."""
         return torch.ones_like(n)
-
-    def _count_edges(self, n: int) -> int:
-        return n * (2 + min(n - 1, 2)) + n + 1

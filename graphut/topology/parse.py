@@ -7,8 +7,9 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import NoReturn
 
+from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology
-from graphut.topology.registry import operators, registry
+from graphut.topology.registry import registry
 
 _TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
 
@@ -22,8 +23,6 @@ def parse(spec: str | Topology) -> Topology:
 
     Raises
     ------
-    TypeError
-        If `spec` is neither a string nor a topology.
     ValueError
         If the string is not a valid spec; a caret marks the position.
 
@@ -43,12 +42,12 @@ def parse(spec: str | Topology) -> Topology:
 
 
 def spec_signatures() -> list[str]:
-    """Return the signature of each name in spec strings: its integers and its seed.
+    """Return the integers and the seed of each name in spec strings, as in `random:links@seed`.
 
     Examples
     --------
-    >>> [found for found in spec_signatures() if found[0] in "cgr"]
-    ['causal', 'complete', 'global:tokens,...', 'random:links@seed']
+    >>> spec_signatures()[:3]
+    ['ancestors:arity', 'axial:width', 'bigbird:radius,global_tokens,links@seed']
     """
     found = []
     for name, make in sorted(registry.items()):
@@ -65,10 +64,7 @@ def _parameters(make: Callable[..., Topology]) -> tuple[list[Parameter], bool]:
 
 
 class _Parser:
-    """Recursive descent parser of one spec.
-
-    Python's `ast` module also parses `|` and `&`, but its errors do not say what was expected.
-    """
+    """Recursive descent parser of one spec; unlike `ast`, its errors say what was expected."""
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
@@ -76,25 +72,27 @@ class _Parser:
         self.tokens.append(("", len(spec.rstrip())))
 
     def parse(self) -> Topology:
-        topology = self.joined("|&")
+        topology = self.union()
         if self.tokens[0][0]:
             self.expected("'|', '&' or the end")
         return topology
 
-    def joined(self, symbols: str) -> Topology:
-        """Parse operands joined by the first of these operators, the one of lowest precedence."""
-        if not symbols:
-            return self.operand()
-        symbol, tighter = symbols[0], symbols[1:]
-        topology = self.joined(tighter)
-        while (position := self.take(symbol)) is not None:
-            topology = self.make(position, operators[symbol], topology, self.joined(tighter))
+    def union(self) -> Topology:
+        topology = self.intersection()
+        while (position := self.take("|")) is not None:
+            topology = self.make(position, Union, topology, self.intersection())
+        return topology
+
+    def intersection(self) -> Topology:
+        topology = self.operand()
+        while (position := self.take("&")) is not None:
+            topology = self.make(position, Intersection, topology, self.operand())
         return topology
 
     def operand(self) -> Topology:
         if self.take("(") is None:
             return self.named()
-        topology = self.joined("|&")
+        topology = self.union()
         if self.take(")") is None:
             self.expected("')'")
         return topology

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from graphut.attention.dropout import mix
 from graphut.topology.base import Topology
-from graphut.topology.window import capped_sum
 
 
 @dataclass(frozen=True)
@@ -17,19 +16,11 @@ class Random(Topology, minimum={"links": 1}):
     """Random links: attend to random tokens, half of them before the destination and half after.
 
     The random attention of BigBird (arXiv 2007.14062). BigBird draws from the whole sentence; here
-    half of the sources come from each side, so the sources before a token do not change when the
-    sentence grows: `Random(...).causal()` is stable. The sources are distinct and never include the
-    destination. They are a function of the seed, the position of the destination and, for later
-    sources, the length of the sentence. There are about `n * links` edges: a side with fewer tokens
-    than its share is used completely.
-
-    Parameters
-    ----------
-    links : int
-        Number of sources of each destination, at least 1. If it is odd, one more is before the
-        destination than after it.
-    seed : int
-        Seed of the random sources; any integer.
+    half of the `links` sources come from each side (an odd one from before), so the sources before
+    a token do not change when the sentence grows: `Random(...).causal()` is stable. The sources are
+    distinct and never include the destination. They are a function of the seed, the position of the
+    destination and, for later sources, the length of the sentence. There are about `n * links`
+    edges: a side with fewer tokens than its share is used completely.
 
     Examples
     --------
@@ -56,9 +47,6 @@ class Random(Topology, minimum={"links": 1}):
         source = torch.cat([back, ahead], dim=1)
         return torch.arange(len(dst)).repeat_interleave(source.shape[1]), source.flatten()
 
-    def _count_edges(self, n: int) -> int:
-        return sum(capped_sum(n, half) for half in self._halves)
-
     @property
     def _halves(self) -> tuple[int, int]:
         return self.links - self.links // 2, self.links // 2
@@ -69,17 +57,10 @@ class Expander(Topology, minimum={"degree": 2}):
     """Expander graph: the union of random cycles through all tokens of the sentence.
 
     The expander graph of Exphormer (arXiv 2303.06147): random, symmetric and regular. It is the
-    union of `degree / 2` cycles. Each cycle connects all tokens, and with a degree of at least 4
-    the diameter is small. There are at most `degree * n` edges, fewer where two cycles share an
-    edge or a cycle has fewer than 3 tokens; a single token attends to itself. The edges are a
-    function of the seed and the length of the sentence, so the topology is not stable.
-
-    Parameters
-    ----------
-    degree : int
-        Number of neighbours of a token, even and at least 2.
-    seed : int
-        Seed of the random cycles; any integer.
+    union of `degree / 2` cycles; with a degree of at least 4 the diameter is small. There are at
+    most `degree * n` edges, fewer where two cycles share an edge or a cycle has fewer than 3
+    tokens; a single token attends to itself. The edges are a function of the seed and the length of
+    the sentence, so the topology is not stable.
 
     Examples
     --------
@@ -117,10 +98,7 @@ class Expander(Topology, minimum={"degree": 2}):
 
 
 def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
-    """Return uniform integers in `0, ..., 2^32 - 1` as a function of a seed and of keys.
-
-    The seed is any integer. The keys are integers or tensors, which are broadcast.
-    """
+    """Return uniform integers in `0, ..., 2^32 - 1` as a function of a seed and broadcast keys."""
     low, high = (torch.tensor(half & 0xFFFFFFFF) for half in (seed, seed >> 32))
     bits = mix(low ^ mix(high))
     for key in keys:
@@ -132,8 +110,8 @@ def random_choice(size: Tensor, count: int, seed: int, *keys: Tensor | int) -> T
     """Choose `count` distinct integers below each size, uniformly over all sets.
 
     Floyd's algorithm. `size`, `(D,)` int64, is at most `2^31`. If a size is below `count`, all
-    integers below it are chosen. Seed and keys are those of `random_bits`. The result is
-    `(D, min(count, max(size)))`; missing entries are -1.
+    integers below it are chosen. The result is `(D, min(count, max(size)))`; missing entries are
+    -1.
 
     Examples
     --------

@@ -1,7 +1,4 @@
-"""Registry of the names in spec strings and of the operators.
-
-This module imports no topology, so that `Topology` can look up the classes of its operators.
-"""
+"""Registry of the names in spec strings."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from typing import Any, TypeVar
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 registry: dict[str, Callable[..., Any]] = {}  # by name in spec strings, such as "window"
-operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"
 
 
 def register_composition(make: Maker) -> Maker:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
-from graphut.topology.window import capped_sum
 
 
 @dataclass(frozen=True)
@@ -17,13 +16,7 @@ class Strided(Topology, minimum={"stride": 1}):
     """Strided attention: `j -> i` if `0 <= i - j <= stride` or `stride` divides `i - j >= 0`.
 
     The patterns of both heads of strided attention (Sparse Transformers, arXiv 1904.10509, section
-    4.3) in one causal graph of about `n * stride + n^2 / (2 * stride)` edges. For a sentence of at
-    most `stride + 1` tokens it equals `Causal()`.
-
-    Parameters
-    ----------
-    stride : int
-        Number of preceding tokens without gaps, and distance between the others; at least 1.
+    4.3) in one causal graph of about `n * stride + n^2 / (2 * stride)` edges.
 
     Examples
     --------
@@ -42,9 +35,7 @@ class Strided(Topology, minimum={"stride": 1}):
     stride: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sources at multiples of the stride, and then the preceding tokens."""
-        # First the tokens at a distance of at least two strides, from far to near, then all up to
-        # `i`.
+        """Return the sources two or more strides away, from far to near, then the nearer ones."""
         strides = dst // self.stride
         far = (strides - 1).clamp(min=0)
         first = (dst - self.stride).clamp(min=0)
@@ -53,27 +44,15 @@ class Strided(Topology, minimum={"stride": 1}):
         near = first[row] + position - far[row]
         return row, torch.where(position < far[row], distant, near)
 
-    def _count_edges(self, n: int) -> int:
-        strides = (n - 1) // self.stride
-        far = strides * (strides + 1) // 2 - 1 if strides else 0
-        return n + capped_sum(n, self.stride) + n * max(strides - 1, 0) - self.stride * far
-
 
 @dataclass(frozen=True)
 class Fixed(Topology, minimum={"block": 1, "summary": 1}):
     """Fixed attention: attend to earlier tokens of the block and to the ends of earlier blocks.
 
-    The patterns of both heads of fixed attention (Sparse Transformers, arXiv 1904.10509, section
-    4.3) in one causal graph of about `n * l / 2 + c * n^2 / (2l)` edges, for blocks of `l` tokens
-    of which the last `c` are summaries. For a sentence of at most one block it equals `Causal()`.
-
-    Parameters
-    ----------
-    block : int
-        Number of tokens in a block, at least 1; `l` in the paper.
-    summary : int
-        Number of tokens at the end of a block that all later tokens attend to, 1 to `block`; `c`
-        in the paper.
+    A block has `block` tokens (`l` in the paper), and all later tokens attend to the last `summary`
+    tokens of a block (`c` in the paper). The patterns of both heads of fixed attention (Sparse
+    Transformers, arXiv 1904.10509, section 4.3) in one causal graph of about
+    `n * l / 2 + c * n^2 / (2l)` edges.
 
     Examples
     --------
@@ -110,8 +89,3 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
         earlier = block_end - self.summary + position % self.summary
         own = first[row] + position - summaries[row]
         return row, torch.where(position < summaries[row], earlier, own)
-
-    def _count_edges(self, n: int) -> int:
-        blocks, rest = divmod(n, self.block)
-        own = blocks * self.block * (self.block + 1) // 2 + rest * (rest + 1) // 2
-        return own + self.summary * (self.block * blocks * (blocks - 1) // 2 + rest * blocks)

@@ -36,12 +36,7 @@ class Statistics:
 
 
 def statistics(topology: Topology | str, n: int) -> Statistics:
-    """Return statistics of a topology (or spec string) on a sentence of `n` tokens.
-
-    Raises
-    ------
-    ValueError
-        If `n` is not between 1 and 2048, the largest size for which distances are computed.
+    """Return statistics of a topology (or spec string) on a sentence of `n` tokens, at most 2048.
 
     Examples
     --------

@@ -16,13 +16,7 @@ class Tree(Topology, minimum={"arity": 1}):
     """Complete tree: each token attends to itself, its parent and its children.
 
     The tokens are in breadth-first order: the children of token `i` are `arity * i + 1, ..., arity
-    * i + arity`. There are `3n - 2` edges. A shorter sentence lacks the last leaves. For other
-    trees use `from_parents`.
-
-    Parameters
-    ----------
-    arity : int
-        Number of children of a token, at least 1.
+    * i + arity`. There are `3n - 2` edges. For other trees use `from_parents`.
 
     Examples
     --------
@@ -48,16 +42,13 @@ class Tree(Topology, minimum={"arity": 1}):
         own = torch.arange(len(dst))
         return torch.cat([own, own, row]), torch.cat([parent, dst, first[row] + child])
 
-    def _count_edges(self, n: int) -> int:
-        return 3 * n - 2
-
 
 @dataclass(frozen=True)
 class Ancestors(Topology, minimum={"arity": 1}):
     """Complete tree: each token attends to itself and to all its ancestors.
 
-    The tree is the same as in `Tree(arity)`. Ancestors come before their descendants, so the
-    topology is causal. There are about `n * log(n) / log(arity)` edges.
+    The tree is the same as in `Tree`. Ancestors come before their descendants, so the topology is
+    causal. There are about `n * log(n) / log(arity)` edges.
 
     Examples
     --------
@@ -83,10 +74,3 @@ class Ancestors(Topology, minimum={"arity": 1}):
             sources.append(dst)
             row, dst = row[dst > 0], (dst[dst > 0] - 1) // self.arity
         return torch.cat(rows), torch.cat(sources)
-
-    def _count_edges(self, n: int) -> int:
-        edges, level, depth = 0, 1, 1
-        while n > 0:
-            edges += min(level, n) * depth
-            n, level, depth = n - level, level * self.arity, depth + 1
-        return edges

@@ -32,9 +32,6 @@ class Complete(Topology):
         """Return all sources of the sentence."""
         return torch.zeros_like(dst), n_src
 
-    def _count_edges(self, n: int) -> int:
-        return n * n
-
 
 @dataclass(frozen=True)
 class Causal(Topology):
@@ -57,9 +54,6 @@ class Causal(Topology):
         """Return the sources up to the destination."""
         return torch.zeros_like(dst), dst + 1
 
-    def _count_edges(self, n: int) -> int:
-        return n * (n + 1) // 2
-
 
 @dataclass(frozen=True)
 class Window(Topology, minimum={"radius": 0}):
@@ -67,11 +61,6 @@ class Window(Topology, minimum={"radius": 0}):
 
     There are `n * (2w + 1) - w * (w + 1)` edges for a radius `w < n`. For a shorter sentence it
     equals `Complete()`.
-
-    Parameters
-    ----------
-    radius : int
-        Number of tokens on each side of the destination, at least 0.
 
     Examples
     --------
@@ -91,24 +80,13 @@ class Window(Topology, minimum={"radius": 0}):
         """Return the sources within the radius."""
         return dst - self.radius, dst + self.radius + 1
 
-    def _count_edges(self, n: int) -> int:
-        return count_pairs(n, n, self.radius)
-
 
 @dataclass(frozen=True)
 class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
     """Dilated window: attend to the sources `i + t * dilation` for `abs(t) <= radius`.
 
     The dilated sliding window of Longformer (arXiv 2004.05150): `n * (2w + 1) - d * w * (w + 1)`
-    edges for a radius `w` and a dilation `d` with `w * d < n`. Sources outside the sentence are
-    dropped.
-
-    Parameters
-    ----------
-    radius : int
-        Number of tokens on each side of the destination, at least 0.
-    dilation : int
-        Distance between consecutive sources, at least 1; with 1 it equals `Window(radius)`.
+    edges for a radius `w` and a dilation `d` with `w * d < n`.
 
     Examples
     --------
@@ -132,21 +110,3 @@ class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
         steps = torch.arange(-radius, radius + 1) * min(self.dilation, longest)
         row = torch.arange(len(dst)).repeat_interleave(len(steps))
         return row, (dst[:, None] + steps).flatten()
-
-    def _count_edges(self, n: int) -> int:
-        # The tokens with the same remainder modulo the dilation form a sentence with a window.
-        short, longer = divmod(n, self.dilation)
-        many, few = (count_pairs(size, size, self.radius) for size in (short + 1, short))
-        return longer * many + (self.dilation - longer) * few
-
-
-def capped_sum(n: int, cap: int) -> int:
-    """Return `min(0, cap) + ... + min(n - 1, cap)`, the edges on one side of a window."""
-    rising = min(n, cap + 1)
-    return rising * (rising - 1) // 2 + (n - rising) * cap
-
-
-def count_pairs(short: int, long: int, radius: int) -> int:
-    """Count pairs `(i, j)` at most `radius` apart, `i < short` and `j < long`, `short <= long`."""
-    above = capped_sum(long, radius) - capped_sum(long - short, radius)
-    return short + capped_sum(short, radius) + above

@@ -11,7 +11,7 @@ TOKENS = {
     "fixed:4,2": 9,
     "global:0,5": 6,
     "last": 2,
-    "random:5@7": 6,
+    "random:5@-1099511627783": 6,
     "patch:4,1": 12,
     "axial:4": 8,
     "tree:3": 4,

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 import torch
 
 from graphut._dgl import dgl
 from graphut.attention import as_layout
 from graphut.topology import Causal, Complete
-from graphut.topology.batch import as_lengths, graph_from_layouts
+from graphut.topology.batch import graph_from_layouts
 
 SEES, READS = ("token", "sees", "token"), ("fact", "reads", "token")
 
@@ -35,13 +32,3 @@ def test_graph_from_layouts_copies_lengths() -> None:
     layout = Complete().layout([3, 2])
     graph_from_layouts({SEES: layout}).batch_num_nodes()[0] = 1
     assert layout.dst_lengths.tolist() == [3, 2]
-
-
-@pytest.mark.parametrize(
-    "lengths",
-    [None, map(len, ["ab"]), {2, 3}, [10**19], ["a"]],
-    ids=["none", "map", "set", "huge", "text"],
-)
-def test_as_lengths_refuses_other_types(lengths: Any) -> None:
-    with pytest.raises(TypeError, match="lengths must have one integer per sentence"):
-        as_lengths(lengths)

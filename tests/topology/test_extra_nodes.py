@@ -5,11 +5,9 @@ import torch
 from hypothesis import given
 
 from graphut.topology import (
-    BinaryPartition,
     Complete,
     Star,
     Topology,
-    Virtual,
     node_positions,
     parse,
     token_nodes,
@@ -17,11 +15,6 @@ from graphut.topology import (
 )
 from tests.helpers import assert_same, gradients, normal
 from tests.topology import brute
-
-
-def test_token_nodes_are_first_in_each_sentence() -> None:
-    assert token_nodes(BinaryPartition(1), [2, 1, 3]).tolist() == [0, 1, 3, 4, 5, 6]
-    assert token_nodes(Complete(), [2, 3]).tolist() == list(range(5))
 
 
 @given(brute.with_extra_nodes, brute.batches)
@@ -39,26 +32,14 @@ def test_with_extra_nodes_starts_as_means_of_tokens(topology: Topology, lengths:
                 tokens[first:end].mean(0) if end > first else torch.zeros(2, 3).double()
             )
     assert_same([found], [torch.stack(expected)])
+    assert with_extra_nodes(Complete(), feat, lengths) is feat
     assert torch.equal(found[token_nodes(topology, lengths)], feat)
     assert_same(gradients([found], [feat]), gradients([torch.stack(expected)], [feat]))
-
-
-def test_with_extra_nodes_of_each_topology() -> None:
-    feat = torch.tensor([1.0, 3.0, 8.0])[:, None]
-    assert with_extra_nodes(Star(), feat, [3]).flatten().tolist() == [1, 3, 8, 4]
-    assert with_extra_nodes(Virtual(2), feat, [3]).flatten().tolist() == [1, 3, 8, 0, 0]
-    assert with_extra_nodes(BinaryPartition(1), feat, [3]).flatten().tolist() == [1, 3, 8, 2, 4]
-    assert with_extra_nodes(Complete(), feat, [3]) is feat
 
 
 @given(brute.with_extra_nodes, brute.lengths)
 def test_mask_with_extra_nodes_equals_the_definition(topology: Topology, n: int) -> None:
     assert torch.equal(topology.mask(n), brute.brute_mask(topology, n, n))
-
-
-@given(brute.with_extra_nodes, brute.lengths)
-def test_causal_with_extra_nodes_is_causal(topology: Topology, n: int) -> None:
-    assert not topology.causal().sees_future(n)
 
 
 def test_with_extra_nodes_refuses_another_number_of_features() -> None:

@@ -9,12 +9,15 @@ from hypothesis import given
 from graphut.topology import (
     Causal,
     Complete,
+    Expander,
     Global,
     Random,
     Topology,
+    Virtual,
     Window,
+    longformer,
     parse,
-    spec_signatures,
+    register_composition,
 )
 from tests.topology import brute
 from tests.topology.brute import Back, Comb
@@ -57,11 +60,6 @@ def test_parse_is_the_inverse_of_spec(topology: Topology) -> None:
 )
 def test_parse_reads_specs(spec: str, topology: Topology) -> None:
     assert parse(spec) == topology
-
-
-def test_parse_returns_a_topology_as_it_is() -> None:
-    window = Window(3)
-    assert parse(window) is window
 
 
 @pytest.mark.parametrize(
@@ -110,13 +108,30 @@ def test_parse_refuses_other_types(spec: Any) -> None:
         parse(spec)
 
 
-def test_spec_signatures_show_integers_and_seeds() -> None:
-    signatures = spec_signatures()
-    for expected in ("causal", "dilated:radius,dilation", "edges:ends,...", "expander:degree@seed"):
-        assert expected in signatures
-    assert signatures == sorted(signatures)
-
-
 def test_parse_refuses_too_many_parentheses() -> None:
     with pytest.raises(ValueError, match="parentheses are nested too deeply"):
         parse("(" * 5000 + "causal" + ")" * 5000)
+
+
+def test_compositions_combine_their_parts() -> None:
+    assert longformer(4, 2) == Window(4) | Global(0, 1) == parse("longformer:4,2")
+    assert parse("bigbird:4,2,3@7") == longformer(4, 2) | Random(3, 7)
+    exphormer = Window(1) | Expander(4, 7) | Virtual(2)
+    assert parse("causal & exphormer:4,2@7") == Causal() & exphormer
+    with pytest.raises(ValueError, match="global_tokens must be at least 1, got 0"):
+        longformer(4, 0)
+
+
+def test_register_composition_names_a_function_in_specs() -> None:
+    @register_composition
+    def test_shifted(radius: int, seed: int = 3) -> Topology:
+        return Window(radius + seed)
+
+    assert parse("test_shifted:2") == Window(5)
+    assert parse("test_shifted:2@7|causal").spec() == "window:9|causal"
+
+    def window(radius: int) -> Topology:
+        return Window(radius)
+
+    with pytest.raises(TypeError, match=r"'window', which is the name of .*\.window\.Window"):
+        register_composition(window)
