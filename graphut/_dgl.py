@@ -1,8 +1,6 @@
-"""Import DGL when it is first needed, on current torch releases too.
+"""Import DGL at the first use of a name of `dgl`, on current torch releases too.
 
-`import dgl` takes a second and most uses of graphut need no DGL graph. `dgl` below therefore stands
-in for the package and imports it at the first use of one of its names. The error of a failed import
-says what to install.
+`import dgl` takes a second, and most uses of graphut need no DGL graph.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class _GraphBoltFinder(MetaPathFinder):
     """Let `import dgl` succeed where GraphBolt, its data loader, cannot be loaded.
 
     GraphBolt is compiled for a few torch releases only, and graphut does not use it. On another
-    release an empty module takes its place. This also applies to a user's own `import dgl`.
+    release an empty module replaces it, also for a user's own `import dgl`.
     """
 
     def find_spec(
@@ -60,7 +58,7 @@ class _GraphBoltLoader(Loader):
             _forget(_GRAPHBOLT + ".")
             vars(module).clear()
             vars(module).update(initial)
-            module.__doc__ = "Empty stand-in: the installed GraphBolt does not load on this torch."
+            module.__doc__ = "Empty module: the installed GraphBolt does not load on this torch."
 
 
 sys.meta_path.insert(0, _GraphBoltFinder())
@@ -71,7 +69,11 @@ def _import_dgl() -> Any:
         return importlib.import_module("dgl")
     except Exception as error:
         _forget("dgl.")  # a second attempt then raises the same error
-        raise ImportError(_explain(error)) from error
+        raise ImportError(
+            f"graphut needs DGL, which cannot be imported ({type(error).__name__}: {error}).\n"
+            f"Found Python {platform.python_version()}, torch {_version('torch')}, dgl "
+            f"{_version('dgl')}. {_cure(error)}"
+        ) from error
 
 
 def _forget(prefix: str) -> None:
@@ -79,32 +81,21 @@ def _forget(prefix: str) -> None:
         del sys.modules[name]
 
 
-def _explain(error: Exception) -> str:
-    found = f"Python {platform.python_version()}, torch {_version('torch')}, dgl {_version('dgl')}"
-    reason = f"{type(error).__name__}: {error}"
-    return f"graphut needs DGL, which cannot be imported ({reason}).\nFound {found}. {_cure(error)}"
-
-
-def _cure(error: Exception) -> str:
+def _cure(error: BaseException) -> str:
     if sys.version_info >= (3, 13):
         return "DGL has no wheel for this Python: use 3.10, 3.11 or 3.12."
-    missing = _missing_package(error)
-    if missing is None:
-        return f'Try: pip install --force-reinstall --no-deps "{_REQUIREMENT}"'
-    return f'Try: pip install "{_REQUIREMENT if missing == "dgl" else missing}"'
-
-
-def _missing_package(error: BaseException) -> str | None:
     # The first import that failed counts: dgl 1.1.3 looks for `packaging` and, while
     # handling its absence, fails for good on a copy that setuptools no longer has.
-    chain = [error]
+    chain: list[BaseException] = [error]
     while chain[-1].__context__ is not None:
         chain.append(chain[-1].__context__)
-    for cause in reversed(chain):
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
-            package, _, inner = cause.name.partition(".")
-            return None if package == "dgl" and inner else package
-    return None
+    missing = next(
+        (e.name for e in chain[::-1] if isinstance(e, ModuleNotFoundError) and e.name), ""
+    )
+    package, _, inner = missing.partition(".")
+    if package and (package != "dgl" or not inner):
+        return f'Try: pip install "{_REQUIREMENT if package == "dgl" else package}"'
+    return f'Try: pip install --force-reinstall --no-deps "{_REQUIREMENT}"'
 
 
 def _version(package: str) -> str:
@@ -115,7 +106,7 @@ def _version(package: str) -> str:
 
 
 class _LazyDGL:
-    """Stand-in for the module `dgl`, which is imported when an attribute is read."""
+    """A replacement of the module `dgl`, which it imports when an attribute is read."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -136,4 +127,4 @@ if TYPE_CHECKING:
 else:
 
     class DGLGraph(metaclass=_DGLGraphType):
-        """Stand-in for `dgl.DGLGraph` in annotations and for `isinstance`."""
+        """A replacement of `dgl.DGLGraph` in annotations and for `isinstance`."""

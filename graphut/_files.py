@@ -1,16 +1,13 @@
 """Files that are replaced atomically, checksums of JSON files, and the cache folder.
 
-What the checksums in `config.json`, `run.json` and safetensors files detect: accidents, such as a
-flipped bit, a truncated or partial copy, a slip in an editor, or a file of another model. They are
-no signature: whoever can write a file can also compute its checksum, or imitate a file of an older
-version, which has none. Load models of people you trust, or compare the files with a digest that
-you got in another way.
+The checksums in `config.json`, `run.json` and safetensors files detect accidents: a flipped bit, a
+partial copy, a slip in an editor, or a file of another model. They are no signature, so load models
+of people you trust.
 
 - JSON file: the field `sha256` covers the values of all other fields, but not their layout.
 - Safetensors file: `sha256` in the header covers the tensors and the other texts in the header.
-- Weights of a model: the text `config` in their header is the checksum of the `config.json` that
-  they belong to. It also detects a `config.json` whose checksum was removed, or one that comes
-  from another model. Where `config.json` has a checksum, weights without one are refused.
+- Weights of a model: the text `config` in their header is the checksum of their `config.json`.
+  Where `config.json` has a checksum, weights without one are refused.
 """
 
 from __future__ import annotations
@@ -36,19 +33,7 @@ _CHECKSUM = "sha256"
 
 
 def write_atomically(path: str | Path, *parts: bytes | memoryview) -> None:
-    """Write the parts of a file under a temporary name, flush it to the disk, and rename it.
-
-    Whatever happens on the way, `path` holds either all of them or its former content. An
-    `OSError` names the file and says what to do.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_atomically(Path(folder, "note"), b"kept")
-    ...     Path(folder, "note").read_bytes()
-    b'kept'
-    """
+    """Write the parts of a file; after a failure, `path` still has its former content."""
     with staged_write(path, *parts):
         pass
 
@@ -57,8 +42,7 @@ def write_atomically(path: str | Path, *parts: bytes | memoryview) -> None:
 def staged_write(path: str | Path, *parts: bytes | memoryview) -> Iterator[None]:
     """Write a temporary file, and rename it to `path` if the `with` block raises no error.
 
-    The temporary file lies in the same folder. Its name, `.NAME.PROCESS.RANDOM.tmp`, cannot be
-    predicted; if a file or a symbolic link has that name already, it is not opened.
+    The name of the temporary file, `.NAME.PROCESS.RANDOM.tmp`, cannot be predicted.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{token_hex(8)}.tmp")
@@ -79,15 +63,7 @@ def staged_write(path: str | Path, *parts: bytes | memoryview) -> Iterator[None]
 
 @contextmanager
 def explain_write_errors(path: str | Path) -> Iterator[None]:
-    """Add the path and advice to the message of an `OSError` raised in the `with` block.
-
-    Examples
-    --------
-    >>> with explain_write_errors("run.json"):
-    ...     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    Traceback (most recent call last):
-    OSError: [Errno 28] cannot write run.json: No space left on device: free some
-    """
+    """Add the path and advice to the message of an `OSError` raised in the `with` block."""
     try:
         yield
     except TimeoutError:
@@ -110,10 +86,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def with_checksum(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a JSON object and their checksum, as the field `sha256`.
-
-    `read_checked_json` verifies it.
-    """
+    """Return the fields of a JSON object with their checksum, as the field `sha256`."""
     return {**fields, _CHECKSUM: json_checksum(fields)}
 
 
@@ -167,9 +140,7 @@ def read_json(path: str | Path) -> Any:
 
 @contextmanager
 def reraise_for_file(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
-    """Turn any error in the `with` block into a `ValueError` that names the file and its fault.
-
-    An `OSError`, such as `FileNotFoundError`, is raised unchanged.
+    """Turn any error but an `OSError` into a `ValueError` that names the file and its fault.
 
     Examples
     --------
@@ -189,19 +160,12 @@ def reraise_for_file(path: str | Path, fault: str = "is damaged") -> Iterator[No
 
 
 def is_path(value: object) -> bool:
-    """Return whether the value of an option is an absolute path, as text.
-
-    Examples
-    --------
-    >>> is_path("/data/babi"), is_path("babi"), is_path(3)
-    (True, False, False)
-    """
+    """Return whether the value of an option is an absolute path, as text."""
     return isinstance(value, str) and Path(value).is_absolute()
 
 
 def cache_folder() -> Path:
     """Return `$GRAPHUT_CACHE`, or `graphut` under `$XDG_CACHE_HOME` or `~/.cache`."""
-    folder = os.environ.get("GRAPHUT_CACHE")
-    if folder:
+    if folder := os.environ.get("GRAPHUT_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "graphut")

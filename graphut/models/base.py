@@ -20,13 +20,11 @@ from graphut.models.nodes import draw_positions
 from graphut.models.pretrained import (
     CONFIG,
     WEIGHTS,
-    check_shapes,
     load_weights,
     read_config,
-    read_saved_config,
+    read_weights,
     save_model,
 )
-from graphut.models.tensor_file import read_shapes
 from graphut.nn import AdaptiveRecurrence, FixedDepth, HaltingRule, parse_rule
 
 if TYPE_CHECKING:
@@ -43,22 +41,11 @@ class _SkipNormalInit(TorchFunctionMode):
         return None if func is nn.init.normal_ else func(*args, **(kwargs or {}))
 
 
-def _outline(cls: type[AdaptiveModel], config: ModelConfig) -> AdaptiveModel:
-    """Build a model on the meta device, since a damaged file may ask for any amount of memory."""
-    with _SkipNormalInit(), torch.device("meta"):
-        return cls(config)
-
-
 class AdaptiveModel(nn.Module):
     """A base class of models with adaptive recurrences on embedded tokens or nodes.
 
-    A subclass sets `config_class`. Its `__init__` assigns the recurrences and all other layers to
-    attributes, and calls `reset_parameters` at the end.
-
-    Parameters
-    ----------
-    config : ModelConfig
-        The configuration, an instance of `config_class`.
+    A subclass sets `config_class`, the class of its only argument `config`. Its `__init__` assigns
+    the recurrences and all other layers to attributes, and calls `reset_parameters` at the end.
     """
 
     config_class: ClassVar[type[ModelConfig]]
@@ -156,43 +143,21 @@ class AdaptiveModel(nn.Module):
             rules.
         """
         config = self._config_now()
-        outline = _outline(type(self), config)
+        with _SkipNormalInit(), torch.device("meta"):  # neither memory nor random numbers
+            outline = type(self)(config)
         save_model(folder, type(self).__name__, config.to_dict(), self, outline)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, revision: str | None = None) -> Self:
-        """Load a model of this class, in evaluation mode; see `load`.
-
-        Raises
-        ------
-        ImportError, OSError
-            If there is no such folder, and the repository cannot be downloaded.
-        ValueError
-            If the folder is not a model of this class, or its files are damaged. Files without
-            checksums, from an older version of graphut, are loaded with a warning.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> from graphut import UniversalTransformer, UniversalTransformerConfig
-        >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
-        >>> with TemporaryDirectory() as folder:
-        ...     UniversalTransformer(config).save_pretrained(folder)
-        ...     UniversalTransformer.from_pretrained(folder).config == config
-        True
-        """
+        """Load a model of this class, in evaluation mode; see `load`, also for errors."""
         folder = model_folder(folder, revision)
         saved = read_config(folder, cls.__name__)
-        path = folder / WEIGHTS
-        shapes = read_shapes(path)
         with reraise_for_file(folder / CONFIG, ""):
             config = cls.config_class.from_dict(saved.values)
-            if not config.share_weights and config.max_steps > len(shapes):
-                raise ValueError(f"{path} does not have weights for {config.max_steps} layers")
-            outline = _outline(cls, config)
-        check_shapes(path, shapes, outline)
+        # Before the model is built: a damaged configuration may ask for any amount of memory.
+        weights = read_weights(folder, saved)
         model = cls(config)
-        load_weights(folder, saved, model)
+        load_weights(folder, weights, model)
         return model.eval()
 
     def push_to_hub(
@@ -200,20 +165,9 @@ class AdaptiveModel(nn.Module):
     ) -> str:
         """Upload the model to the Hugging Face hub, and return the URL of its repository.
 
-        Parameters
-        ----------
-        repository : str
-            A name such as "name/repo". The repository is created if it does not exist, and gets a
-            model card if it has none.
-        private : bool, optional
-            Whether a new repository is private.
-        commit_message : str
-            The message of the commit.
-
-        Raises
-        ------
-        ImportError, OSError
-            If `huggingface_hub` is not installed, or the hub cannot be reached or refuses.
+        The repository, such as "name/repo", is created if it does not exist, as a `private` one or
+        not, and gets a model card if it has none. Raises ImportError if `huggingface_hub` is not
+        installed, and OSError if the hub cannot be reached or refuses.
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder)
@@ -224,7 +178,6 @@ class AdaptiveModel(nn.Module):
             )
 
     def _config_now(self) -> ModelConfig:
-        """Return the configuration with the present `max_steps` and rules."""
         for name in ("max_steps", "rule", "evaluation_rule"):
             found = [getattr(recurrence, name) for recurrence in self._recurrences]
             if any(value != found[0] for value in found):
@@ -313,7 +266,8 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     ImportError, OSError
         If there is no such folder, and the repository cannot be downloaded.
     ValueError
-        If it is not a model of graphut, or its files are damaged.
+        If it is not a model of graphut, or its files are damaged. Files without checksums, from an
+        older version of graphut, are loaded with a warning.
 
     Examples
     --------
@@ -326,7 +280,7 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     'UniversalTransformer'
     """
     folder = model_folder(name, revision)
-    kind = read_saved_config(folder).kind
+    kind = read_config(folder).kind
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(
             f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(_KINDS)}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import torch
 from torch import Tensor, nn
 
 from graphut.attention.layout import upload
-from graphut.attention.ragged import ragged_arange, row_sums, starts
+from graphut.attention.ragged import ragged_arange, row_sums
 from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction, StepAnswers
@@ -21,8 +20,7 @@ class UniversalTransformerClassifier(EncoderModel):
 
     The initial state of a sentence is the sum of its word embeddings, each multiplied by a learned
     mask for the position of the word in the sentence (arXiv 1612.03969, Eq. 2). Masks are
-    initialised around one: with all ones, "a is above b" and "b is above a" would have the same
-    initial state, and a model may never learn to distinguish them. One step is repeated over the
+    initialised around one, so that word order matters from the start. One step is repeated over the
     graph of the sentences of a document. The last sentence, usually the question, predicts the
     class. For the variant of tensor2tensor, masks of ones and the mean over sentences, set
     `mask_init` and `readout` in the configuration. To classify a sequence of symbols, pass a
@@ -36,9 +34,6 @@ class UniversalTransformerClassifier(EncoderModel):
     >>> output = model([[*facts, question], [question]])
     >>> output.logits.shape, output.lengths
     (torch.Size([2, 6]), tensor([3, 1]))
-
-    >>> model([[[symbol] for symbol in (2, 5, 3, 4)]]).lengths  # a sequence
-    tensor([4])
     """
 
     config_class = UniversalTransformerClassifierConfig
@@ -76,12 +71,10 @@ class UniversalTransformerClassifier(EncoderModel):
 
         Raises
         ------
-        TypeError
-            If a word is not an integer.
-        ValueError
-            If the batch, a document or a sentence is empty, a word lies outside the vocabulary,
-            a sentence has more words than `config.longest_sentence`, or a document more
-            sentences than `config.max_length`.
+        TypeError, ValueError
+            If a word is not an integer in the vocabulary, a document or a sentence is empty, a
+            sentence has more words than `config.longest_sentence`, or a document has more sentences
+            than `config.max_length`.
         """
         words, sizes, lengths = self._read(documents)
         feat = self._first_states(words, sizes)
@@ -125,25 +118,18 @@ class UniversalTransformerClassifier(EncoderModel):
         """Return all words, the number of words per sentence, and of sentences per document."""
         if not hasattr(documents, "__len__"):
             raise TypeError(f"documents must be a list, got {documents!r}")
+        if len(documents) == 0:
+            raise ValueError("documents is empty: a batch needs at least one document")
+        parts = []
         for index, document in enumerate(documents):
-            if not hasattr(document, "__len__") or isinstance(document, str):
-                raise TypeError(f"documents[{index}] is {document!r}, not a list of sentences")
-        lengths = torch.tensor([len(document) for document in documents], dtype=torch.int64)
-        if len(lengths) == 0 or int(lengths.min()) == 0:
-            what = f"documents[{int(lengths.argmin())}]" if len(lengths) else "documents"
-            raise ValueError(f"{what} is empty: a document needs a sentence")
+            words, sizes = flatten(document, f"documents[{index}]")
+            if int(sizes.min()) == 0:
+                place = int(sizes.argmin())
+                raise ValueError(f"documents[{index}][{place}] is empty: a sentence needs a word")
+            parts.append((words, sizes))
+        words, sizes = (torch.cat(part) for part in zip(*parts, strict=True))
+        lengths = torch.tensor([len(document) for document in documents])
         self._check_length(int(lengths.max()), "a document")
-        try:
-            words, sizes = flatten(list(chain.from_iterable(documents)), "sentences")
-        except (TypeError, ValueError):
-            for index, document in enumerate(documents):  # raises an error that names the document
-                flatten(document, f"documents[{index}]")
-            raise
-        if int(sizes.min()) == 0:
-            empty = int(sizes.argmin())
-            index = int(torch.searchsorted(lengths.cumsum(0), empty, right=True))
-            place = empty - int(starts(lengths)[index])
-            raise ValueError(f"documents[{index}][{place}] is empty: a sentence needs a word")
         if int(sizes.max()) > self.config.longest_sentence:
             raise ValueError(
                 f"a sentence has {int(sizes.max())} words, but the model takes at most "

@@ -63,13 +63,8 @@ class ModelConfig(CheckedConfig):
     """A base class of configurations, with the fields that all models have.
 
     The fields describe a step, its repetition, and the halting of nodes. A subclass adds the fields
-    of one kind of model. `graphut train --help` prints the help text of each field.
-
-    Raises
-    ------
-    ValueError
-        If a value has the wrong type or is out of range, or a topology or a rule cannot be parsed;
-        the message quotes the value.
+    of one kind of model. `graphut train --help` prints the help text of each field. A wrong value
+    raises `ValueError`, which quotes it.
     """
 
     d_model: int = option(128, "features of a node", least=1)
@@ -218,9 +213,8 @@ class ModelConfig(CheckedConfig):
         'pre'
         """
         if name not in HALTING_PRESETS:
-            raise ValueError(
-                f"unknown preset {name!r}; choose one of: {', '.join(HALTING_PRESETS)}"
-            )
+            known = ", ".join(HALTING_PRESETS)
+            raise ValueError(f"unknown preset {name!r}; choose one of: {known}")
         preset = HALTING_PRESETS[name]
         recurrence = {**preset["recurrence"], "rule": preset["recurrence"]["rule"].spec()}
         biases = {
@@ -238,12 +232,8 @@ class ModelConfig(CheckedConfig):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return a configuration from a dictionary that `to_dict` returned.
 
-        It may be from an older version of graphut: missing fields take their defaults.
-
-        Raises
-        ------
-        ValueError
-            If a field is unknown, or one without a default is missing; the message names it.
+        It may be from an older version of graphut: missing fields take their defaults. Raise
+        `ValueError` if a field is unknown, or one without a default is missing.
         """
         values = upgrade_fields(values)
         known = {field.name for field in fields(cls)}
@@ -308,11 +298,8 @@ class UniversalTransformerConfig(ModelConfig):
         self._check("position_signal", one, "another than 'learned' if source_positions is 'both'")
         even = self.d_model % 2 == 0 or self.source_positions == "start"
         self._check("source_positions", even, f"'start' if d_model is odd, {self.d_model}")
-        self._check_restart(encoder)
         self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")
         self._check_extra_nodes(encoder, decoder)
-
-    def _check_restart(self, encoder: Topology) -> None:
         known = 0 <= self.restart_after < self.source_vocab
         self._check("restart_after", known, f"one of the {self.source_vocab} tokens, or 0")
         one_way = self.restart_after == 0 or self.source_positions == "start"
@@ -489,27 +476,27 @@ class UniversalGraphTransformerConfig(ModelConfig):
         )
         if self.answer_at != "edge":
             self._check("classes", self.classes >= 2, "at least 2")
-        wanted = "False: the nodes of a graph are in no order"
-        self._check("geometric_attention", not self.geometric_attention, wanted)
-        has_weights = self.layer in ("attention", "gat") or self.attention_dropout == 0
-        self._check("attention_dropout", has_weights, f"0 where layer is {self.layer!r}")
-        for name in ("scale_by_degree", "symmetric_init"):
-            used = self.layer == "attention" or not getattr(self, name)
-            self._check(name, used, f"False where layer is {self.layer!r}")
-        biased = self.layer == "attention" or self.attention_bias
-        self._check("attention_bias", biased, f"True where layer is {self.layer!r}")
-        self._check("max_offset", self.max_offset == 0, "0: the nodes of a graph are in no order")
-        wanted = "'positionwise': the nodes of a graph are no sentence"
-        self._check("transition", self.transition == "positionwise", wanted)
+        unordered = {"geometric_attention": False, "max_offset": 0, "transition": "positionwise"}
+        for name, value in unordered.items():
+            wanted = f"{value!r}: the nodes of a graph are in no order"
+            self._check(name, getattr(self, name) == value, wanted)
+        unused = {"scale_by_degree": False, "symmetric_init": False, "attention_bias": True}
+        if self.layer != "gat":
+            unused["attention_dropout"] = 0
+        for name, value in unused.items() if self.layer != "attention" else ():
+            wanted = f"{value} where layer is {self.layer!r}"
+            self._check(name, getattr(self, name) == value, wanted)
         self._check_messages()
+        self._check_training()
 
     def _check_messages(self) -> None:
         if self.layer == "none":
             self._check("messages", self.messages != "none", "'max' or 'sum' where layer is 'none'")
         elif self.layer != "attention":
-            self._check(
-                "messages", self.messages == "none", f"'none' where layer is {self.layer!r}"
-            )
+            wanted = f"'none' where layer is {self.layer!r}"
+            self._check("messages", self.messages == "none", wanted)
+
+    def _check_training(self) -> None:
         self._check("change_scale", self.change_scale > 0, "positive")
         noisy = self.quantize > 0 or self.quantize_noise == 0
         self._check("quantize_noise", noisy, "0 where quantize is 0")

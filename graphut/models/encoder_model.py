@@ -37,10 +37,9 @@ class StepStates(NamedTuple):
 class EncoderModel(AdaptiveModel):
     """A base class of models that encode the nodes of each text; the last node is the question.
 
-    With `positions="end"`, positions count backwards from the last node, so that the nodes just
-    before the question always have the same positions (arXiv 1503.08895, section 4.1). With
-    `"fixed"`, the last node always has position `max_length`, as in tensor2tensor, which pads every
-    story to one length.
+    With `positions="end"`, positions count backwards from the last node (arXiv 1503.08895, section
+    4.1). With `"fixed"`, the last node always has position `max_length`, as in tensor2tensor, which
+    pads every story to one length.
     """
 
     config: EncoderConfig
@@ -53,11 +52,7 @@ class EncoderModel(AdaptiveModel):
     def _encode(
         self, feat: Tensor, lengths: Tensor, get_attention: bool, get_steps: bool = False
     ) -> Encoded:
-        """Encode texts.
-
-        `feat`, `(nodes, d)`, are the initial states, and `lengths`, `(batch,)` int64 on the CPU, is
-        the number of nodes of each text.
-        """
+        """Encode texts, given the initial states of all nodes and the number of nodes per text."""
         last = lengths.cumsum(0) - 1
         no_tokens = lengths.new_empty(0)
         nodes = SentenceNodes.from_tokens(no_tokens, lengths, self.topology)

@@ -47,9 +47,8 @@ class GenerativeModel(AdaptiveModel):
     ) -> list[Generation]:
         """Generate a target for each source, or a continuation of each prompt.
 
-        Decoding is greedy, or by beam search or sampling. Each token is computed once, with cached
-        keys and values of earlier tokens at every step that they took. A result does not depend on
-        the other sequences in the batch, except for random numbers.
+        Decoding is greedy, or by beam search or sampling, with a key/value cache. A result does not
+        depend on the other sequences in the batch, except for random numbers.
 
         Parameters
         ----------
@@ -71,11 +70,6 @@ class GenerativeModel(AdaptiveModel):
             Also return the attention weights, as `result.encoder.attention`,
             `result.decoder.attention` and `result.decoder.cross_attention`. The cached decoder
             does not keep them, so each generated sequence is run once more, by itself.
-
-        Returns
-        -------
-        list of Generation
-            One for each sequence, without the tokens of its prompt.
 
         Raises
         ------

@@ -88,10 +88,6 @@ class UniversalGraphTransformer(AdaptiveModel):
             Also return the states of the active nodes after every step; `read_out` maps them to
             logits.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If kinds or features do not fit the configuration or the graph.
         """
         if isinstance(graph, Tensor):
             graph = from_edge_index(graph, len(nodes))

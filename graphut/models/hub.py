@@ -25,8 +25,7 @@ def model_folder(name: str | Path, revision: str | None = None) -> Path:
     """Return the folder `name`; if it does not exist, download the repository `name` first.
 
     Only the configuration and the weights are downloaded, into the cache of `huggingface_hub`.
-    Raise `OSError` if there is no such repository or revision, or the hub cannot be reached, and
-    `ValueError` if the repository does not contain a model.
+    Raise `OSError` if that fails, and `ValueError` if the repository does not contain a model.
     """
     folder = Path(name)
     if folder.exists() or not _REPOSITORY.fullmatch(str(name)):
@@ -115,10 +114,7 @@ Loading from the hub needs `pip install "graphut[hub]"`.
 def model_card(
     name: str, model: nn.Module, config: ModelConfig, *, about: str = "", license: str | None = None
 ) -> str:
-    """Return a model card, in Markdown, for the model that `graphut.load(name)` loads.
-
-    `about` has further sections, and `license` is the hub's short name of a license.
-    """
+    """Return a model card in Markdown; `about` has further sections."""
     values = {field: getattr(config, field.name) for field in fields(config)}
     changed = [f"`{f.name}={value}`" for f, value in values.items() if value != f.default]
     return _CARD.format(

@@ -65,11 +65,9 @@ class UniversalTransformerLM(GenerativeModel):
 
         Raises
         ------
-        TypeError
-            If a token is not an integer.
-        ValueError
-            If the batch or a window is empty, a node has no in-edge, a token lies outside the
-            vocabulary, or a text, with its `eos`, is longer than `config.max_length`.
+        TypeError, ValueError
+            If a token is not an integer in the vocabulary, a window is empty, or a text, with its
+            `eos`, is longer than `config.max_length`.
         """
         nodes, labels = self._read(texts, ends)
         layout, token, labels = upload([nodes.layout, nodes.token, labels], self.device)
@@ -88,13 +86,6 @@ class UniversalTransformerLM(GenerativeModel):
 
         The result for each text is `(tokens,)`, in nats, and includes `eos` if `ends` is true.
         Parameters are as for `forward`.
-
-        Examples
-        --------
-        >>> model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=9, d_model=16))
-        >>> [found] = model.log_likelihood([[5, 3, 4]], ends=False)
-        >>> found.shape
-        torch.Size([3])
         """
         with self.evaluating():
             output = self(texts, ends=ends)

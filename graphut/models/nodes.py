@@ -112,10 +112,10 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     increasing integers up to `length + max_offset`. Without `spread`, all positions of a sentence
     move by one offset, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4).
 
-    With `spread`, the values are a sorted random subset of a range, as in "Randomized Positional
-    Encodings Boost Length Generalization of Transformers" (arXiv 2305.16843). There the range is
-    always `0..length + max_offset`. Here its width has a log-uniform distribution, and half of the
-    ranges start at 0, so that a model also meets adjacent and small positions, as in evaluation.
+    With `spread`, the values are a sorted random subset of a range (arXiv 2305.16843). In the paper
+    the range is always `0..length + max_offset`. Here its width has a log-uniform distribution, and
+    half of the ranges start at 0, so that a model also meets adjacent and small positions, as in
+    evaluation.
 
     `lengths`, `(batch,)` int64, has the last position of each sentence. The result is
     `(batch, longest + 1)` int64; positions beyond the `length` of a row continue in steps of 1.
@@ -137,10 +137,8 @@ def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
     """Return positions that start at 1 in each sentence and again after each separator.
 
     Corresponding symbols in different parts of a sequence then have the same position ("Position
-    Coupling", arXiv 2405.20671).
-
-    `token`, `(num_tokens,)` int64, has the tokens of all sentences. `first`, of the same shape, has
-    for each token the index of the token of its sentence that has position 1.
+    Coupling", arXiv 2405.20671). `first` has, for each of the `(num_tokens,)` tokens, the index of
+    the token of its sentence that has position 1.
     """
     index = torch.arange(len(token), device=token.device)
     after = torch.where(token == separator, index + 1, 0).roll(1)

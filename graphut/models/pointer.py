@@ -54,11 +54,9 @@ class UniversalTransformerPointer(EncoderModel):
 
         Raises
         ------
-        TypeError
-            If a word is not an integer.
-        ValueError
-            If the batch or a passage is empty, a word lies outside the vocabulary, or a passage
-            is longer than `config.max_length`.
+        TypeError, ValueError
+            If a word is not an integer in the vocabulary, or a passage is empty or longer than
+            `config.max_length`.
         """
         tokens, lengths = flatten(passages, "passages")
         if int(lengths.min()) == 0:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from graphut._files import (
@@ -42,19 +41,13 @@ def save_model(
 
     Both files are written under temporary names and then renamed, one right after the other. The
     weights keep the checksum of their configuration: after a crash between the two renames, a
-    changed configuration is detected and not used with the old weights.
-
-    Raises
-    ------
-    ValueError
-        If the weights do not have the names and shapes of the `outline`, a model made from the
-        configuration, or could not be loaded.
+    changed configuration is detected and not used with the old weights. Raise `ValueError` if a
+    weight is not finite, or the names and shapes are not those of the `outline`, a model made from
+    the configuration.
     """
     folder, weights = Path(folder), _unique(model)
     with reraise_for_file("the model", "cannot be saved"):
-        check_shapes("it", {name: tuple(value.shape) for name, value in weights.items()}, outline)
-        _common_dtype(weights)
-        _check_finite(weights)
+        _check_weights("it", weights, outline)
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     fields = {"model": kind, **config}
@@ -65,8 +58,11 @@ def save_model(
         pass
 
 
-def read_saved_config(folder: str | Path) -> SavedConfig:
-    """Read and check the `config.json` of a model; raise `ValueError` if it is not a model."""
+def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
+    """Read the `config.json` of a model of a class, if `kind` names one, or of any model.
+
+    Raise `ValueError` if it is damaged, or the folder has no such model.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
@@ -75,27 +71,16 @@ def read_saved_config(folder: str | Path) -> SavedConfig:
             raise ValueError(f"{folder} is not a model: it has no {name}")
     values, has_checksum = read_checked_json(folder / CONFIG)
     checksum = json_checksum(values)
-    return SavedConfig(values.pop("model", None), values, checksum, has_checksum)
+    found = values.pop("model", None)
+    if kind not in (None, found):
+        raise ValueError(f"{folder / CONFIG} describes {quote(found)}, not a {kind}")
+    return SavedConfig(found, values, checksum, has_checksum)
 
 
-def read_config(folder: str | Path, kind: str) -> SavedConfig:
-    """Read a configuration; raise `ValueError` if it is not one of a model of this kind."""
-    saved = read_saved_config(folder)
-    if saved.kind != kind:
-        raise ValueError(f"{Path(folder, CONFIG)} describes {quote(saved.kind)}, not a {kind}")
-    return saved
-
-
-def load_weights(folder: str | Path, saved: SavedConfig, model: nn.Module) -> None:
-    """Fill a model with the weights in a folder, and take on their dtype.
+def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:
+    """Read the weights that were saved with a `config.json`; raise `ValueError` for any others.
 
     Warn if a file comes from an older version of graphut and has no checksum.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, was not saved with this `config.json`, or its weights do not have
-        the names and shapes of the model's.
     """
     path = Path(folder) / WEIGHTS
     tensors, metadata, has_checksum = read_checked_tensors(path)
@@ -108,40 +93,39 @@ def load_weights(folder: str | Path, saved: SavedConfig, model: nn.Module) -> No
             f"{path} does not belong to its {CONFIG}, or another program has edited one of them: "
             "restore both"
         )
-    check_shapes(path, {name: tuple(value.shape) for name, value in tensors.items()}, model)
-    with reraise_for_file(path):
-        dtype = _common_dtype(tensors)
-        _check_finite(tensors)
+    return tensors
+
+
+def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
+    """Copy weights from a folder into a model, which takes on their dtype.
+
+    Raise `ValueError` if they do not have the names and shapes of the model's, or are not finite.
+    """
+    _check_weights(Path(folder) / WEIGHTS, tensors, model)
+    dtype = next(iter(tensors.values())).dtype
     for name, value in _unique(model.to(dtype)).items():
         value.data.copy_(tensors[name])
 
 
-def _common_dtype(weights: Mapping[str, Tensor]) -> torch.dtype:
-    dtypes = {value.dtype for value in weights.values()}
-    if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
-        found = ", ".join(sorted(map(str, dtypes)))
-        raise ValueError(f"there are weights in {found}; all must be in one floating-point dtype")
-    return dtypes.pop()
-
-
-def _check_finite(weights: Mapping[str, Tensor]) -> None:
-    for name, value in weights.items():
-        if not bool(value.isfinite().all()):
-            raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")
-
-
-def check_shapes(what: object, shapes: Mapping[str, tuple[int, ...]], model: nn.Module) -> None:
-    """Raise `ValueError` unless the weights of `what` have a model's names and shapes."""
+def _check_weights(what: object, weights: Mapping[str, Tensor], model: nn.Module) -> None:
+    """Raise `ValueError` unless weights are finite, of one dtype, and fit a model."""
     wanted = _unique(model)
-    missing, unknown = wanted.keys() - shapes.keys(), shapes.keys() - wanted.keys()
+    missing, unknown = wanted.keys() - weights.keys(), weights.keys() - wanted.keys()
     for fault, names in (("lacks", missing), ("has the unknown", unknown)):
         if names:
             raise ValueError(f"{what} {fault} weights {', '.join(sorted(names)[:5])}")
-    for name, value in wanted.items():
-        if shapes[name] != value.shape:
+    for name, value in weights.items():
+        if value.shape != wanted[name].shape:
             raise ValueError(
-                f"{what}: {name} is {shapes[name]}; the configuration makes it {tuple(value.shape)}"
+                f"{what}: {name} is {tuple(value.shape)}; the configuration makes it "
+                f"{tuple(wanted[name].shape)}"
             )
+        if not bool(value.isfinite().all()):
+            raise ValueError(f"{what}: {name} holds NaN or infinity; a model's weights are finite")
+    dtypes = {value.dtype for value in weights.values()}
+    if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
+        found = ", ".join(sorted(map(str, dtypes)))
+        raise ValueError(f"{what} has weights in {found}; all must be in one floating-point dtype")
 
 
 def _unique(model: nn.Module) -> dict[str, Tensor]:

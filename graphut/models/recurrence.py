@@ -45,22 +45,12 @@ def make_recurrence(
     attention_layer: Callable[[], Any] | None = None,
     **options: Any,
 ) -> AdaptiveRecurrence:
-    """Build the adaptive recurrence of an encoder or a decoder.
+    """Build the adaptive recurrence of an encoder, or of a `causal` decoder.
 
-    Parameters
-    ----------
-    config : ModelConfig
-        The configuration.
-    causal : bool
-        Whether a separable convolution only reads earlier tokens.
-    cross_attention : bool
-        Whether a step also attends to the output of another recurrence.
-    extra_nodes : bool
-        Whether there are nodes other than tokens, which do not take part in cross-attention.
-    attention_layer : callable, optional
-        A function that builds another layer instead of attention.
-    **options
-        Arguments of `AdaptiveRecurrence` that replace those from the configuration.
+    A separable convolution of a causal recurrence reads only earlier tokens. With
+    `cross_attention`, a step also attends to the output of another recurrence, in which
+    `extra_nodes` do not take part. `attention_layer` builds a layer that replaces attention.
+    `options` replace arguments of `AdaptiveRecurrence` from the configuration.
     """
     attention = partial(make_attention, config)
 

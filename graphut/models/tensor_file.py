@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from graphut._files import reraise_for_file, warn_unchecked, write_atomically
+from graphut._files import reraise_for_file, write_atomically
 
 _CHECKSUM = "sha256"
 _FAULT = "is damaged or not a safetensors file"
@@ -34,23 +34,6 @@ def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> tuple[byte
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text, memoryview(data)[end:]
-
-
-def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors in a file, from its header alone."""
-    with reraise_for_file(path, _FAULT), safe_open(path, framework="pt") as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the texts in a file; warn if it has no checksum.
-
-    Raise `ValueError` if the file is damaged.
-    """
-    tensors, metadata, has_checksum = read_checked_tensors(path)
-    if not has_checksum:
-        warn_unchecked(path)
-    return tensors, metadata
 
 
 def read_checked_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str], bool]:

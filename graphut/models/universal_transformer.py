@@ -123,9 +123,8 @@ class UniversalTransformer(GenerativeModel):
         Raises
         ------
         TypeError, ValueError
-            If there are no targets, the graph has other extra nodes than the model's topologies,
-            a node has no in-edge, a token lies outside the vocabulary, or a sentence is longer
-            than `config.max_length`.
+            If there are no targets, the graph does not fit the model's topologies, a token lies
+            outside the vocabulary, or a sentence is longer than `config.max_length`.
         """
         if isinstance(graph, DGLGraph):
             source, target, cross = self._read_graph(graph)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.cells import FLAT_SIZE, NAME_SIZE, draw_cells, name_ticks, widest
+from graphut.plotting.cells import NAME_SIZE, draw_cells, name_ticks, widest
 from graphut.plotting.figure import BLUE, new_figure, shortened, spacing
 
 if TYPE_CHECKING:
@@ -37,18 +37,13 @@ def draw_attention(
     Parameters
     ----------
     weights : Tensor
-        `(steps, heads, queries, keys)`, for example `ponder.attention.dense()`.
+        `(steps, heads, queries, keys)`, for example `ponder.attention.dense()`; at most 128 panels.
     queries : sequence of str
         Names of the queries.
     keys : sequence of str, optional
         Names of the keys; the default is `queries`.
     figure : Figure or SubFigure, optional
         Empty figure to draw on. The default is a new figure.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of names do not match the weights, or there are more than 128 panels.
 
     Examples
     --------
@@ -98,13 +93,9 @@ def attention_size(
     steps, heads = weights.shape[:2]
     longest = max(len(queries), len(keys))
     if _has_lines(queries, keys):
-        width = max(1.0, 0.25 * longest)
-        level = 1.5 * longest * max(widest(names, FLAT_SIZE) for names in (queries, keys))
-        if level < 1.5 * width:  # slightly wider, so that names stay horizontal
-            return 0.5 + heads * max(width, level), 0.4 + 0.95 * steps
         names = [str(name) for name in (*queries, *keys)]
-        room = max(widest([name, name], NAME_SIZE) for name in names)
-        return 0.5 + heads * width, 0.4 + (0.65 + 2 * room) * steps
+        room = max(widest([name, name], NAME_SIZE) for name in names)  # for rotated names
+        return 0.5 + heads * max(1.0, 0.25 * longest), 0.4 + (0.65 + 2 * room) * steps
     side = min(max(1.6, 0.15 * longest), 4.0)
     return 1.4 + heads * side, 0.9 + steps * side
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 NAME_SIZE = 9.0  # points, default font size of names
-FLAT_SIZE = 6.0  # smallest size of horizontal names; below it names are rotated
+_FLAT_SIZE = 6.0  # smallest size of horizontal names; below it names are rotated
 _SMALLEST = 5.0  # smallest readable size; below it names are replaced by numbers
 
 
@@ -52,17 +52,11 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 
     rotation = 0
     if isinstance(axis, XAxis) and (needed := widest(names, size)) > inches:
         fitting = size * inches / needed
-        rotation, size = (0, fitting) if fitting > FLAT_SIZE else (90, size)
+        rotation, size = (0, fitting) if fitting > _FLAT_SIZE else (90, size)
     axis.set_ticks(range(len(names)), names, size=size, rotation=rotation, parse_math=False)
 
 
 def widest(names: Sequence[str], size: float) -> float:
-    """Return the distance in inches that horizontal names need; `size` is the font size in points.
-
-    Examples
-    --------
-    >>> widest(["a", "be", "<eos>"], 72.0)  # half of each of the last two names, and half a letter
-    2.6
-    """
+    """Return the distance in inches that horizontal names of a font size in points need."""
     letters = max((len(left) + 1 + len(right) for left, right in pairwise(names)), default=0) / 2
     return 0.65 * letters * size / 72

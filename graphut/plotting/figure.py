@@ -7,6 +7,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+
 from graphut._files import explain_write_errors
 
 if TYPE_CHECKING:
@@ -26,10 +29,7 @@ def line_styles() -> Iterator[tuple[str, str, str]]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure with constrained layout; the size is in inches.
-
-    Raises ImportError with installation instructions if matplotlib is missing.
-    """
+    """Return an empty figure with constrained layout; the size is in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -40,11 +40,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def check_picture_path(path: str | Path, *others: str) -> None:
-    """Check, before drawing, that a picture can be written to a path.
-
-    Raises ValueError if the file format is neither supported by matplotlib nor in `others`, and
-    FileNotFoundError if the folder does not exist.
-    """
+    """Check that matplotlib can draw into a file, or that its suffix is one of the `others`."""
     ending = Path(path).suffix[1:].lower()
     known = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
     if ending not in known:
@@ -61,6 +57,23 @@ def save_figure(figure: Figure | SubFigure, path: str | Path) -> None:
     check_picture_path(path)
     with explain_write_errors(path):
         figure.figure.savefig(path)
+
+
+def arcs(source: Tensor, destination: Tensor) -> Tensor:
+    """Return clockwise half circles from source to destination, `(edges, points, 2)`."""
+    angle = torch.linspace(torch.pi, 0, 33)
+    middle = (source + destination)[:, None] / 2
+    radius = (destination - source)[:, None] / 2
+    return torch.stack([middle + radius * angle.cos(), radius * angle.sin()], dim=2)
+
+
+def edge_style(count: int) -> dict[str, float]:
+    """Return line width and opacity for a number of edges; many edges are thin and faint."""
+    count = max(count, 1)
+    return {
+        "linewidths": max(0.25, min(1.0, 150 / count**0.75)),
+        "alpha": max(0.1, min(1.0, 500 / count)),
+    }
 
 
 def spacing(axes: Axes, columns: int, rows: int) -> tuple[float, float]:

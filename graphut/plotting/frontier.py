@@ -14,9 +14,8 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.checks import check_same_nodes
-from graphut.plotting.arcs import arcs, edge_style
 from graphut.plotting.cells import widest
-from graphut.plotting.figure import BLUE, new_figure, shortened
+from graphut.plotting.figure import BLUE, arcs, edge_style, new_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
@@ -46,7 +45,7 @@ def draw_frontier(
     Parameters
     ----------
     graph : DGLGraph or EdgeLayout
-        The graph of `N` nodes.
+        The graph of `N` nodes, at most 512.
     steps : sequence of int, Tensor, or sequence of Tensor
         `(N,)`, number of steps of each node, for example `ponder.steps`; or, for nodes that wake,
         the ids of the active nodes in each step, `[rows.nodes for rows in steps]` of the result of
@@ -58,11 +57,6 @@ def draw_frontier(
         from `networkx.kamada_kawai_layout`. By default the nodes are on a line, like tokens.
     figure : Figure or SubFigure, optional
         Empty figure to draw on. The default is a new figure.
-
-    Raises
-    ------
-    ValueError
-        If steps, names or places do not match the nodes, or there are more than 512 nodes.
 
     Examples
     --------
@@ -90,10 +84,9 @@ def animate_frontier(
     names: Sequence[str] | None = None,
     places: Places | None = None,
 ) -> FuncAnimation:
-    """Return an animation of the frontier with one frame per step.
+    """Return an animation of the frontier with one frame per step; see `draw_frontier`.
 
-    `animation.save("frontier.gif", writer="pillow")` saves it. See `draw_frontier` for parameters
-    and errors.
+    `animation.save("frontier.gif", writer="pillow")` saves it.
     """
     draw, last, size = _scene(graph, steps, names, places)
     figure = new_figure(*size)

@@ -43,11 +43,6 @@ def draw_ponder(
     axes : Axes, optional
         Axes to draw on. The function returns their figure.
 
-    Raises
-    ------
-    ValueError
-        If there are no tokens, or the numbers of names, steps and probabilities differ.
-
     Examples
     --------
     >>> figure = draw_ponder(["sort", "d", "a"], [1, 3, 2])

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.arcs import arcs, edge_style, frame_arcs
-from graphut.plotting.figure import BLUE, ORANGE, WINE, new_figure, shortened
+from graphut.plotting.figure import BLUE, ORANGE, WINE, arcs, edge_style, new_figure, shortened
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -28,15 +27,7 @@ def draw_topology(topology: Topology | str, n: int) -> Figure:
     """Draw the mask and the arcs of a topology (or spec) for a sentence of `n` tokens.
 
     Rows of the mask are destinations. Arcs run clockwise from source to destination: above the line
-    from earlier tokens, below it from later ones. `figure.savefig("topology.png")` saves the
-    figure.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
-    ValueError
-        If there are more than 512 nodes.
+    from earlier tokens, below it from later ones. There may be at most 512 nodes.
 
     Examples
     --------
@@ -51,21 +42,20 @@ def draw_topology(topology: Topology | str, n: int) -> Figure:
         raise ValueError(f"a picture has at most {MAX_NODES} nodes, got {nodes}")
     mask = topology.mask(n)
     figure = new_figure(11, 5.6)
+    from matplotlib.patches import Patch
+
     figure.suptitle(f"{shortened(str(topology), 80)}, length {n}")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
-    kinds = _kinds(mask, n)
+    kinds = torch.where(torch.ones_like(mask).triu(1), FUTURE, PAST)
+    kinds[n:], kinds[:, n:] = EXTRA, EXTRA
+    kinds = kinds * mask  # 0 where there is no edge
     _draw_mask(left, kinds, n)
     _draw_arcs(right, kinds, n)
-    _add_legend(figure, kinds)
+    present = [KINDS[kind] for kind in kinds.unique().tolist() if kind]
+    if present:
+        patches = [Patch(color=colour, label=label) for label, colour in present]
+        figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False)
     return figure
-
-
-def _kinds(mask: Tensor, n: int) -> Tensor:
-    """Return the kind of each edge, `(nodes, nodes)`; 0 where there is no edge."""
-    kinds = torch.full(mask.shape, PAST)
-    kinds = torch.where(torch.ones_like(mask).triu(1), FUTURE, kinds)
-    kinds[n:], kinds[:, n:] = EXTRA, EXTRA
-    return kinds * mask
 
 
 def _draw_mask(axes: Axes, kinds: Tensor, n: int) -> None:
@@ -85,12 +75,13 @@ def _draw_mask(axes: Axes, kinds: Tensor, n: int) -> None:
         axes.axhline(n - 0.5, color="0.3", linewidth=1)
         axes.axvline(n - 0.5, color="0.3", linewidth=1)
     axes.set(title="attention mask", xlabel="source", ylabel="destination")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
     from matplotlib.collections import LineCollection
+    from matplotlib.ticker import MaxNLocator
 
     destination, source = kinds.nonzero(as_tuple=True)
     kind = kinds[destination, source]
@@ -104,13 +95,10 @@ def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
     axes.plot(range(n), [0] * n, "o", color="black", markersize=size)
     axes.plot(range(n, nodes), [0] * (nodes - n), "s", color=WINE, markersize=size + 1)
     axes.set(title=f"edges, clockwise from source to destination: {len(kind)}", xlabel="node")
-    frame_arcs(axes, nodes, (destination - source).tolist())
-
-
-def _add_legend(figure: Figure, kinds: Tensor) -> None:
-    from matplotlib.patches import Patch
-
-    present = [KINDS[kind] for kind in kinds.unique().tolist() if kind]
-    patches = [Patch(color=colour, label=label) for label, colour in present]
-    if patches:
-        figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False)
+    lengths = (destination - source).tolist()
+    above, below = max([0, *lengths]) / 2, min([0, *lengths]) / 2
+    margin = 0.08 * max(1.0, above - below)
+    axes.set(xlim=(-0.5 - nodes / 50, nodes - 0.5 + nodes / 50), yticks=[])
+    axes.set_ylim(below - margin, above + margin)
+    axes.spines[:].set_visible(False)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

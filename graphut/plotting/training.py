@@ -32,11 +32,6 @@ def draw_training(
     figure : Figure or SubFigure, optional
         Empty figure to draw on. The default is a new figure.
 
-    Raises
-    ------
-    ValueError
-        If there is no run, or a run has no epoch.
-
     Examples
     --------
     >>> epochs = [
@@ -69,19 +64,21 @@ def draw_training(
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        inches = figure.bbox.width / figure.dpi
-        # Keep the ends of long names: the paths of runs often share a prefix.
-        most = int((inches - 0.8) / _LETTER)
-        labels = [name if len(name) <= most else f"...{name[3 - most :]}" for name in labels]
-        columns = int(inches / (0.8 + _LETTER * max(map(len, labels))))
-        columns = max(1, min(columns, _COLUMNS))
-        legend = figure.legend(
-            handles, labels, loc="outside lower center", ncols=columns, frameon=False
-        )
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        _add_legend(figure)
     return figure
+
+
+def _add_legend(figure: Figure | SubFigure) -> None:
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    # Keep the ends of long names: the paths of runs often share a prefix.
+    most = int((figure.bbox.width / figure.dpi - 0.8) / _LETTER)
+    labels = [name if len(name) <= most else f"...{name[3 - most :]}" for name in labels]
+    columns = _COLUMNS if max(map(len, labels)) < most // 4 else 1
+    legend = figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _draw_run(
@@ -90,9 +87,8 @@ def _draw_run(
     colour, marker, line = style
     number = [epoch["epoch"] for epoch in epochs]
     values = [_values(epoch)[title] for epoch in epochs]
-    label = (
-        f" {name}" if name.startswith("_") else name
-    )  # matplotlib leaves labels that begin with _ out of the legend
+    # matplotlib leaves labels that begin with _ out of the legend
+    label = f" {name}" if name.startswith("_") else name
     [drawn] = axes.plot(number, values, marker + line, color=colour, markersize=3, label=label)
     drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
     part = title.removesuffix(" steps")

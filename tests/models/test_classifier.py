@@ -145,8 +145,8 @@ def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ([], "documents is empty: a document needs a sentence"),
-        ([[[2]], []], r"documents\[1\] is empty: a document needs a sentence"),
+        ([], "documents is empty: a batch needs at least one document"),
+        ([[[2]], []], r"documents\[1\] is empty: a batch needs at least one sentence"),
         ([[[2]], [[3], []]], r"documents\[1\]\[1\] is empty: a sentence needs a word"),
         ([[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
         ([[[2]], [[3], [2, -1]]], r"documents\[1\]\[1\] contains -1"),
@@ -170,5 +170,5 @@ def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
 def test_classifier_refuses_what_can_be_read_once_and_documents_without_sentences() -> None:
     with pytest.raises(TypeError, match="documents must be a list, got <generator"):
         build_classifier()(document for document in [[[2]]])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"documents\[1\] is 5, not a list of sentences"):
+    with pytest.raises(TypeError, match=r"documents\[1\] must be a list of sentences, got 5"):
         build_classifier()([[[2]], 5])  # type: ignore[list-item]

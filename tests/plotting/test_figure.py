@@ -6,13 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from matplotlib.colors import to_rgb
 
 from graphut.plotting.figure import (
     BLUE,
     ORANGE,
     WINE,
+    arcs,
     check_picture_path,
+    edge_style,
     line_styles,
     new_figure,
     save_figure,
@@ -97,3 +100,15 @@ def test_line_styles_go_on_without_end() -> None:
     first = list(islice(line_styles(), 32))
     assert len(set(first)) == 16 and first[16:] == first[:16]
     assert first[:3] == [(BLUE, "o", "-"), (ORANGE, "s", "--"), (WINE, "^", ":")]
+
+
+def test_arcs_run_clockwise_from_source_to_destination() -> None:
+    found = arcs(torch.tensor([0, 4]), torch.tensor([2, 1]))
+    torch.testing.assert_close(found[:, 0], torch.tensor([[0.0, 0.0], [4.0, 0.0]]))
+    torch.testing.assert_close(found[:, -1], torch.tensor([[2.0, 0.0], [1.0, 0.0]]))
+    assert found[0, 16, 1] == 1.0 and found[1, 16, 1] == -1.5  # later ones above the line
+
+
+def test_edge_style_is_thin_and_faint_for_many_lines() -> None:
+    assert edge_style(0) == {"linewidths": 1.0, "alpha": 1.0}
+    assert edge_style(100_000) == {"linewidths": 0.25, "alpha": 0.1}

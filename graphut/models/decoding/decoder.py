@@ -77,20 +77,10 @@ class TokenDecoder(ABC):
 
     @abstractmethod
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend each hypothesis by one token.
+        """Extend each hypothesis in `parents` by one of the `tokens`, both `(B,)` int64.
 
-        Parameters
-        ----------
-        parents : Tensor
-            `(B,)` int64, the index of the present hypothesis that each new one extends.
-        tokens : Tensor
-            `(B,)` int64, the tokens to append.
-
-        Returns
-        -------
-        tuple of Tensor
-            `(B, vocabulary)`, the logits of the next token, and `(B,)`, the number of steps of the
-            appended token.
+        Return `(B, vocabulary)`, the logits of the next token, and `(B,)`, the number of steps of
+        the appended token.
         """
 
 
