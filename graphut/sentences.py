@@ -51,10 +51,8 @@ def sentence_graph(
         One target for each source, without `bos` and `eos`; it may be empty. Without targets the
         graph has only the node type `source` and the edge type `encode`.
     encoder, decoder, cross : Topology or str
-        Topologies or their spec strings: among the tokens of a source, among the tokens of a
-        target, and from sources to targets. The decoder's must be causal. `cross` must not have
-        extra nodes; a target longer than its source also works, see
-        `graphut.topology.cross.cross_topology`.
+        Topologies among the tokens of a source, among the tokens of a target (causal), and from
+        sources to targets (see `graphut.topology.cross.cross_topology`).
     bos, eos : int
         Tokens at the beginning and at the end of every target.
 
@@ -105,13 +103,7 @@ def sentence_graph(
 
 
 def token_lengths(graph: DGLGraph, side: str) -> Tensor:
-    """Return the number of tokens of each "source" or "target" sentence, `(batch,)` int64.
-
-    Examples
-    --------
-    >>> token_lengths(sentence_graph([[5, 3], [4]], encoder="star"), "source")
-    tensor([2, 1])
-    """
+    """Return the number of tokens of each "source" or "target" sentence, `(batch,)` int64."""
     nodes = graph.batch_num_nodes(side)
     is_token = graph.nodes[side].data["token"] != NO_TOKEN
     return torch.repeat_interleave(nodes)[is_token].bincount(minlength=len(nodes))
@@ -126,9 +118,6 @@ def target_labels(targets: DGLGraph | Sentences) -> Tensor:
     --------
     >>> target_labels([[3, 5], [4]])
     tensor([3, 5, 1, 4, 1])
-    >>> graph = sentence_graph([[5, 3]], [[3, 5]], decoder="binary_partition:1&causal")
-    >>> target_labels(graph)
-    tensor([3, 5, 1])
     """
     if not isinstance(targets, DGLGraph):
         return shift_targets(*flatten(targets, "targets"))[1]
@@ -175,13 +164,7 @@ def shift_targets(
 
 
 def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
-    """Insert `token` so that it has the given positions in the result.
-
-    Examples
-    --------
-    >>> insert_token(torch.tensor([5, 3, 4]), torch.tensor([2, 4]), token=1)
-    tensor([5, 3, 1, 4, 1])
-    """
+    """Insert `token` so that it has the given positions in the result."""
     result = tokens.new_full((tokens.numel() + positions.numel(),), token)
     others = torch.ones_like(result, dtype=torch.bool)
     others[positions] = False

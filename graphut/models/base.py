@@ -133,14 +133,9 @@ class AdaptiveModel(nn.Module):
         """Write the model into a folder, as `config.json` and `model.safetensors`.
 
         Both files have checksums and are replaced atomically. The present `max_steps` and rules are
-        saved; with `step_signal="learned"`, though, `max_steps` is saved as configured.
-
-        Raises
-        ------
-        ValueError
-            If the model could not be restored from the folder: a weight is not finite, weights
-            have several dtypes, layers were replaced or shared, or recurrences have different
-            rules.
+        saved; with `step_signal="learned"`, though, `max_steps` is saved as configured. Raise
+        `ValueError` if the model could not be restored: a weight is not finite, weights have
+        several dtypes, layers were replaced or shared, or recurrences have different rules.
         """
         config = self._config_now()
         with _SkipNormalInit(), torch.device("meta"):  # neither memory nor random numbers
@@ -253,13 +248,9 @@ class AdaptiveModel(nn.Module):
 def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     """Load a saved model, in evaluation mode; its `config.json` names its class.
 
-    Parameters
-    ----------
-    name : str or Path
-        A folder from `save_pretrained` or `graphut train`. If there is no such folder, the name of
-        a repository on the Hugging Face hub, such as "name/repo".
-    revision : str, optional
-        The branch, tag or commit of a repository.
+    `name` is a folder from `save_pretrained` or `graphut train`. If there is no such folder, it is
+    the name of a repository on the Hugging Face hub, such as "name/repo", and `revision` is its
+    branch, tag or commit.
 
     Raises
     ------

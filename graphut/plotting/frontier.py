@@ -53,8 +53,8 @@ def draw_frontier(
     names : sequence of str, optional
         Names of the nodes.
     places : Tensor, array or dict, optional
-        `(N, 2)`, coordinates of the nodes, or a mapping from node id to coordinates, for example
-        from `networkx.kamada_kawai_layout`. By default the nodes are on a line, like tokens.
+        `(N, 2)`, coordinates of the nodes, or a mapping from node id to coordinates. By default the
+        nodes are on a line, like tokens.
     figure : Figure or SubFigure, optional
         Empty figure to draw on. The default is a new figure.
 

@@ -14,16 +14,12 @@ if TYPE_CHECKING:
 Epoch = Mapping[str, Any]
 _COLUMNS = 3
 _LETTER = 0.09  # width of a letter in the legend, inches
-_LOW, _HIGH = 0.1, 0.9  # quantiles of the band of steps
 
 
 def draw_training(
     runs: Mapping[str, Sequence[Epoch]], *, figure: Figure | SubFigure | None = None
 ) -> Figure | SubFigure:
-    """Draw loss, accuracy and steps of one or more runs by epoch.
-
-    The line of the steps is their mean over nodes, and the band around it covers the 10% to 90%
-    quantiles.
+    """Draw loss, accuracy and mean number of steps of one or more runs by epoch.
 
     Parameters
     ----------
@@ -34,12 +30,9 @@ def draw_training(
 
     Examples
     --------
-    >>> epochs = [
-    ...     {"epoch": n, "loss": 1 / n, "accuracy": 1 - 0.1 / n, "encoder_steps": 2.0,
-    ...      "validation": {"sequence_accuracy": 0.5}}
-    ...     for n in (1, 2, 3)
-    ... ]
-    >>> figure = draw_training({"sort": epochs})
+    >>> epoch = {"epoch": 1, "loss": 0.5, "accuracy": 0.9, "encoder_steps": 2.0,
+    ...          "validation": {"sequence_accuracy": 0.5}}
+    >>> figure = draw_training({"sort": [epoch]})
     >>> [axes.get_title() for axes in figure.axes]
     ['loss', 'accuracy of labels', 'validation: sequence accuracy', 'encoder steps']
     """
@@ -59,8 +52,6 @@ def draw_training(
             if title in _values(epochs[-1]):
                 _draw_run(axes, name, title, epochs, style)
         axes.set_ylim(bottom=0)
-        if axes.collections:
-            axes.set_ylabel("mean; band: 80% of nodes")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:
@@ -91,11 +82,6 @@ def _draw_run(
     label = f" {name}" if name.startswith("_") else name
     [drawn] = axes.plot(number, values, marker + line, color=colour, markersize=3, label=label)
     drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
-    part = title.removesuffix(" steps")
-    shares = [epoch.get("active", {}).get(part) for epoch in epochs]
-    if part != title and all(shares):
-        few, many = ([_quantile(share, q) for share in shares] for q in (_LOW, _HIGH))
-        axes.fill_between(number, few, many, color=colour, alpha=0.15, linewidth=0)
 
 
 def _values(epoch: Epoch) -> dict[str, float]:
@@ -112,16 +98,3 @@ def _values(epoch: Epoch) -> dict[str, float]:
         f"validation: {measure.replace('_', ' ')}": found,
         **steps,
     }
-
-
-def _quantile(active: Sequence[float], share: float) -> int:
-    """Return a quantile of the number of steps, where `share` is from 0 to 1.
-
-    `active` holds the share of nodes that are active in step 1, 2, ...
-
-    Examples
-    --------
-    >>> [_quantile([1.0, 0.75, 0.25], share) for share in (0.1, 0.5, 0.9)]
-    [1, 2, 3]
-    """
-    return 1 + sum(round(here + share - 1, 9) > 0 for here in active[1:])

@@ -53,22 +53,12 @@ class _Pair(Topology, named=False):
             lo[here], hi[here] = getattr(part, method)(number[here], n[here])
         return lo, hi
 
-    def _clipped_intervals(
-        self, dst: Tensor, n_dst: Tensor, n_src: Tensor
-    ) -> tuple[Interval, Interval] | None:
-        """Return the intervals of both sides, or None if a side has none."""
-        if self.has_extra_nodes:  # the two sides index extra nodes differently
-            return None
-        left = self.left.clipped_interval(dst, n_dst, n_src)
-        right = self.right.clipped_interval(dst, n_dst, n_src)
-        return None if left is None or right is None else (left, right)
-
 
 @dataclass(frozen=True)
 class Union(_Pair, named=False):
     """Union of the edges of two topologies, written `left | right`.
 
-    The extra nodes of `left` come before those of `right`.
+    The extra nodes of `left` come before the extra nodes of `right`.
 
     Examples
     --------
@@ -80,18 +70,6 @@ class Union(_Pair, named=False):
     """
 
     name = "|"
-
-    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the union of both intervals, or None if there is a gap between them."""
-        both = self._clipped_intervals(dst, n_dst, n_src)
-        if both is None:
-            return None
-        # The union with an empty interval is the other interval, wherever the empty one is.
-        empty_left, empty_right = (interval[0] == interval[1] for interval in both)
-        left, right = _where(empty_left, both[1], both[0]), _where(empty_right, both[0], both[1])
-        if bool((torch.maximum(left[0], right[0]) > torch.minimum(left[1], right[1])).any()):
-            return None
-        return torch.minimum(left[0], right[0]), torch.maximum(left[1], right[1])
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         if not self.has_extra_nodes:
@@ -111,13 +89,8 @@ class Union(_Pair, named=False):
 class Intersection(_Pair, named=False):
     """Intersection of the edges of two topologies, written `left & right`.
 
-    One of them may have extra nodes. The other one treats an extra node as the last token of its
-    span.
-
-    Raises
-    ------
-    ValueError
-        If both have extra nodes.
+    Only one of them may have extra nodes. The other one treats an extra node as the last token of
+    its span.
 
     Examples
     --------
@@ -147,10 +120,12 @@ class Intersection(_Pair, named=False):
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the intersection of both intervals."""
-        both = self._clipped_intervals(dst, n_dst, n_src)
-        if both is None:
+        if self.has_extra_nodes:  # the two sides index extra nodes differently
             return None
-        left, right = both
+        left = self.left.clipped_interval(dst, n_dst, n_src)
+        right = self.right.clipped_interval(dst, n_dst, n_src)
+        if left is None or right is None:
+            return None
         return torch.maximum(left[0], right[0]), torch.minimum(left[1], right[1])
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
@@ -168,17 +143,13 @@ class Intersection(_Pair, named=False):
         interval = other.clipped_interval(dst, n_dst, n_src)
         if interval is not None:
             return keys[(source >= interval[0][row]) & (source < interval[1][row])]
-        return keys[contains(other._edge_keys(dst, n_dst, n_src, width), row * width + source)]
+        return keys[torch.isin(row * width + source, other._edge_keys(dst, n_dst, n_src, width))]
 
     def spec(self) -> str:
         """Return the spec `left&right`, with parentheses where necessary."""
         left = f"({self.left})" if isinstance(self.left, Union) else str(self.left)
         grouped = isinstance(self.right, (Union, Intersection))
         return f"{left}&({self.right})" if grouped else f"{left}&{self.right}"
-
-
-def _where(condition: Tensor, one: Interval, other: Interval) -> Interval:
-    return torch.where(condition, one[0], other[0]), torch.where(condition, one[1], other[1])
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:
@@ -204,21 +175,6 @@ def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
     return last
 
 
-def contains(ascending: Tensor, values: Tensor) -> Tensor:
-    """Return a mask of the values that occur in a sorted list."""
-    if ascending.numel() == 0:
-        return torch.zeros_like(values, dtype=torch.bool)
-    position = torch.searchsorted(ascending, values).clamp(max=ascending.numel() - 1)
-    return ascending[position] == values
-
-
 def merge(one: Tensor, other: Tensor) -> Tensor:
-    """Return the sorted union of two sorted lists without duplicates."""
-    long, short = (one, other) if one.numel() >= other.numel() else (other, one)
-    short = short[~contains(long, short)]
-    position = torch.searchsorted(long, short) + torch.arange(short.numel())
-    merged = long.new_empty(long.numel() + short.numel())
-    from_long = torch.ones_like(merged, dtype=torch.bool)
-    from_long[position] = False
-    merged[position], merged[from_long] = short, long
-    return merged
+    """Return the sorted union of two lists."""
+    return torch.cat([one, other]).unique()

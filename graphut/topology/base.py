@@ -39,11 +39,6 @@ class Topology:
     spans. A topology with extra nodes defines `extra_nodes`, and also `extra_spans` if an extra
     node represents only some of the tokens.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If a field is not an integer or is less than its minimum.
-
     Examples
     --------
     >>> from dataclasses import dataclass
@@ -129,35 +124,22 @@ class Topology:
 
     @property
     def stable(self) -> bool:
-        """True if the edges among the first `n` tokens do not change when the sentence grows.
-
-        In that case `mask(n)` is the corner of `mask(n + 1)`, and cached decoding is exact. The
-        default is `False`.
-        """
+        """True if `mask(n)` is the corner of `mask(n + 1)`, so that cached decoding is exact."""
         return False
 
     @property
     def stable_past(self) -> bool:
-        """True if `causal()` is stable. The default is `stable`."""
+        """True if `causal()` is stable; the default is `stable`."""
         return self.stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the interval of sources of each destination, or None if they are not contiguous.
 
-        Parameters
-        ----------
-        dst : Tensor
-            `(D,)` int64, position of each destination in its sentence, from 0. In a sentence of
-            `n` tokens, `n + k` is extra node `k`.
-        n_dst, n_src : Tensor
-            `(D,)` int64, number of tokens in the destination and source sentence of each
-            destination. The two differ in cross graphs.
-
-        Returns
-        -------
-        tuple of Tensor, or None
-            `(lo, hi)`, each `(D,)`: the sources `lo, ..., hi - 1`. Positions outside the sentence
-            are dropped.
+        `dst`, `(D,)` int64, has the position of each destination in its sentence, from 0. In a
+        sentence of `n` tokens, `n + k` is extra node `k`. `n_dst` and `n_src`, `(D,)` int64, are
+        the numbers of tokens in the destination and source sentence of each destination, which
+        differ in cross graphs. The result `(lo, hi)`, each `(D,)`, is the sources `lo, ..., hi -
+        1`. Positions outside the sentence are dropped.
         """
         return None
 
@@ -246,10 +228,9 @@ class Topology:
     def layout_of_rows(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor, first: Tensor, **batch: Any
     ) -> EdgeLayout:
-        """Return a layout whose rows are the destinations `dst`.
+        """Return a layout whose rows are `dst`; `batch` holds other fields of the `EdgeLayout`.
 
-        `first`, `(D,)`, is the first node of the source sentence of each destination. `batch` holds
-        the other fields of the `EdgeLayout`. The other arguments are those of `interval`.
+        `first`, `(D,)`, is the first node of the source sentence of each destination.
         """
         interval = self.clipped_interval(dst, n_dst, n_src)
         if interval is not None:
@@ -261,19 +242,9 @@ class Topology:
     def layout(self, lengths: Lengths, src_lengths: Lengths | None = None) -> EdgeLayout:
         """Return the edge layout of a batch of sentences, without building a graph.
 
-        Parameters
-        ----------
-        lengths : sequence of int or Tensor
-            Number of tokens in each sentence. In the layout the extra nodes follow the tokens.
-        src_lengths : sequence of int or Tensor, optional
-            For a cross graph: number of tokens in each source sentence; `lengths` then describes
-            the target sentences.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a length is not a positive integer, the numbers of lengths differ, or `src_lengths`
-            is given for a topology with extra nodes.
+        `lengths` are the numbers of tokens of the sentences; in the layout the extra nodes follow
+        the tokens. For a cross graph, `src_lengths` are the numbers of tokens of the source
+        sentences, and `lengths` describe the target sentences; extra nodes are not possible then.
 
         Examples
         --------

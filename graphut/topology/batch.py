@@ -19,16 +19,7 @@ _CANONICAL = torch.empty(0, dtype=torch.int64)  # no edge ids: DGL uses the orde
 
 
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
-    """Check the lengths of a batch of sentences and return them as `(batch,)` int64 on the CPU.
-
-    Raises TypeError if they are not a sequence or 1-D tensor of integers, and ValueError if the
-    batch is empty or a length is not positive.
-
-    Examples
-    --------
-    >>> as_lengths([3, 1])
-    tensor([3, 1])
-    """
+    """Check that lengths are positive integers, and return them as `(batch,)` int64 on the CPU."""
     if isinstance(lengths, str) or not hasattr(lengths, "__getitem__"):
         raise TypeError(
             f"{name} must have one integer per sentence, such as [5, 3]; got {lengths!r}"
@@ -39,7 +30,7 @@ def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
         raise TypeError(f"{name} must have one integer per sentence; got {lengths!r}") from error
     if checked.numel() == 0:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
-    if checked.dim() != 1 or not holds_integers(checked):
+    if checked.dim() != 1 or checked.dtype == torch.bool or checked.dtype.is_floating_point:
         raise TypeError(
             f"{name} must have one integer per sentence; got {checked.dtype} "
             f"of shape {tuple(checked.shape)}"
@@ -49,11 +40,6 @@ def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
         index = int((checked <= 0).nonzero()[0])
         raise ValueError(f"{name}[{index}] is {int(checked[index])}: every length must be positive")
     return checked
-
-
-def holds_integers(values: Tensor) -> bool:
-    """Return True for a tensor of integers; booleans do not count."""
-    return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
 
 
 def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
@@ -70,12 +56,8 @@ def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     graph = dgl.heterograph(edges, {ntype: int(n.sum()) for ntype, n in lengths.items()})
     # Copies: DGL returns these tensors to the caller, who may modify them.
     graph.set_batch_num_nodes({ntype: n.clone() for ntype, n in lengths.items()})
-    graph.set_batch_num_edges({etype: _edges_per_sentence(layouts[etype]) for etype in layouts})
+    ends = {e: layout.row_starts[layout.dst_lengths.cumsum(0)] for e, layout in layouts.items()}
+    graph.set_batch_num_edges({e: end.diff(prepend=end.new_zeros(1)) for e, end in ends.items()})
     for etype, layout in layouts.items():
         keep_layout(graph, etype, layout)
     return graph
-
-
-def _edges_per_sentence(layout: EdgeLayout) -> Tensor:
-    until = layout.row_starts[layout.dst_lengths.cumsum(0)]
-    return until.diff(prepend=until.new_zeros(1))

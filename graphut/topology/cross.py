@@ -82,15 +82,7 @@ def cross_layout(
 ) -> EdgeLayout:
     """Return the layout of `cross_topology(cross)` on the nodes of the decoder and the encoder.
 
-    Extra nodes have no cross edges. `lengths` and `src_lengths` are the numbers of tokens of each
-    target and source sentence. Raises ValueError if a target token has no in-edges.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal, Star
-    >>> layout = cross_layout("complete", [2], [3], decoder=Causal(), encoder=Star())
-    >>> layout.num_src, layout.num_edges
-    (4, 6)
+    Extra nodes have no cross edges. Raises ValueError if a target token has no in-edges.
     """
     cross = cross_topology(cross)
     lengths, src_lengths = as_lengths(lengths), as_lengths(src_lengths, "src_lengths")

@@ -29,9 +29,8 @@ def token_nodes(topology: Topology | str, lengths: Lengths) -> Tensor:
 def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -> Tensor:
     """Insert the features of extra nodes into the features of tokens.
 
-    `feat` is `(num_tokens, ...)`, and the result is `(num_nodes, ...)`. `lengths` are the numbers
-    of tokens of the sentences. The features of an extra node are the mean of its tokens in
-    `topology.extra_starts`, or zero.
+    `feat` is `(num_tokens, ...)`, and the result is `(num_nodes, ...)`. The features of an extra
+    node are the mean of its tokens in `topology.extra_starts`, or zero.
 
     Examples
     --------
@@ -61,16 +60,13 @@ def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -
 def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
     """Return the position of each node of a layout, `(num_nodes,)`, for its position encoding.
 
-    `lengths` are the numbers of tokens of the sentences. Tokens have the positions 1, 2, ... An
-    extra node has the mean position of its tokens in `topology.extra_starts`, or 0 without tokens.
-    If several extra nodes have the same tokens, each one after the first is shifted by a further
-    -1, so that their states can differ: virtual nodes have the positions 0, -1, -2, ... Positions
-    are int64, or float64 if there are extra nodes.
+    Tokens have the positions 1, 2, ... An extra node has the mean position of its tokens in
+    `topology.extra_starts`, or 0 without tokens. If several extra nodes have the same tokens, each
+    one after the first is shifted by a further -1, so that their states can differ. Positions are
+    int64, or float64 if there are extra nodes.
 
     Examples
     --------
-    >>> node_positions("star", [2, 3])
-    tensor([1.0000, 2.0000, 1.5000, 1.0000, 2.0000, 3.0000, 2.0000], dtype=torch.float64)
     >>> node_positions("virtual:2", [2])
     tensor([ 1.,  2.,  0., -1.], dtype=torch.float64)
     """

@@ -107,18 +107,10 @@ def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
 
 
 def random_choice(size: Tensor, count: int, seed: int, *keys: Tensor | int) -> Tensor:
-    """Choose `count` distinct integers below each size, uniformly over all sets.
+    """Choose `count` distinct integers below each size, uniformly over all sets (Floyd).
 
-    Floyd's algorithm. `size`, `(D,)` int64, is at most `2^31`. If a size is below `count`, all
-    integers below it are chosen. The result is `(D, min(count, max(size)))`; missing entries are
-    -1.
-
-    Examples
-    --------
-    >>> random_choice(torch.tensor([0, 1, 2]), 2, 7, torch.arange(3)).sort().values
-    tensor([[-1, -1],
-            [-1,  0],
-            [ 0,  1]])
+    `size`, `(D,)` int64, is at most `2^31`. If a size is below `count`, all integers below it are
+    chosen. The result is `(D, min(count, max(size)))`; missing entries are -1.
     """
     chosen = torch.full((len(size), min(count, int(size.max()))), -1)
     for column in range(chosen.shape[1]):

@@ -11,8 +11,7 @@ from graphut.plotting import draw_training
 from tests.plotting.pictures import assert_nothing_is_cut_off
 
 
-def epochs(count: int, *, active: bool = True, **more: float) -> list[dict[str, Any]]:
-    shares = {"active": {"encoder": [1.0, 0.5, 0.05], "decoder": [1.0, 0.95, 0.85]}}
+def epochs(count: int) -> list[dict[str, Any]]:
     return [
         {
             "epoch": n,
@@ -21,8 +20,6 @@ def epochs(count: int, *, active: bool = True, **more: float) -> list[dict[str, 
             "encoder_steps": 1.5 + 0.1 / n,
             "decoder_steps": 2.9,
             "validation": {"sequence_accuracy": 0.9, "token_accuracy": 0.99},
-            **(shares if active else {}),
-            **more,
         }
         for n in range(1, count + 1)
     ]
@@ -49,22 +46,11 @@ def test_draw_training_draws_the_metrics() -> None:
     assert not figure.legends
 
 
-def test_draw_training_draws_the_middle_of_the_steps_as_a_band() -> None:
-    figure = draw_training({"sort": epochs(2)})
-    ends = []
-    for part in ("encoder", "decoder"):
-        [band] = panel(figure, f"{part} steps").collections
-        heights = band.get_paths()[0].vertices[:, 1]
-        ends.append((heights.min(), heights.max()))
-    assert ends == [(1, 2), (2, 3)]  # nine of ten take no more, and one of ten no fewer
-
-
 def test_draw_training_compares_runs_of_any_version_and_model() -> None:
-    old = epochs(3, active=False)
+    old = epochs(3)
     other = [{k: v for k, v in line.items() if k != "encoder_steps"} for line in old]
     figure = draw_training({"new": epochs(2), "old": old, "other": other})
     assert [len(axes.lines) for axes in figure.axes] == [3, 3, 3, 2, 3]
-    assert [len(axes.collections) for axes in figure.axes] == [0, 0, 0, 1, 1]
     looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
     assert len(looks) == 3
     [legend] = figure.legends
@@ -103,9 +89,3 @@ def test_draw_training_shows_every_name_as_it_is() -> None:
     figure = draw_training({"_old": epochs(2), "$5_$": epochs(2)})
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [" _old", "$5_$"]
     assert_nothing_is_cut_off(figure)
-
-
-def test_draw_training_has_a_tenth_that_is_exactly_one_as_no_more() -> None:
-    lines = [{**line, "active": {"encoder": [1.0, 0.1], "decoder": [1.0]}} for line in epochs(2)]
-    [band] = panel(draw_training({"a": lines}), "encoder steps").collections
-    assert band.get_paths()[0].vertices[:, 1].max() == 1
