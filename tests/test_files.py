@@ -12,11 +12,9 @@ import pytest
 from graphut import _files
 from graphut._files import (
     cache_folder,
-    json_checksum,
     read_checked_json,
     read_file,
     read_json,
-    reraise_for_file,
     staged_write,
     warn_unchecked,
     with_checksum,
@@ -54,15 +52,6 @@ def test_write_atomically_does_not_follow_a_link_at_its_temporary_name(
     with pytest.raises(FileExistsError, match="cannot write"):
         write_atomically(path, b"new")
     assert victim.read_bytes() == b"kept" and link.is_symlink() and not path.exists()
-
-
-def test_write_atomically_draws_another_temporary_name_each_time(tmp_path: Path) -> None:
-    names = set()
-    for _ in range(3):
-        with staged_write(tmp_path / "file", b"x"):
-            (temporary,) = tmp_path.glob(".file.*.tmp")
-            names.add(temporary.name)
-    assert len(names) == 3
 
 
 def test_two_threads_write_one_file(tmp_path: Path) -> None:
@@ -144,13 +133,6 @@ def test_checked_json_detects_every_changed_character(tmp_path: Path) -> None:
         assert not found[1] and len(found[0]) == 5
 
 
-def test_checked_json_may_be_laid_out_anew(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(with_checksum(FIELDS), sort_keys=True))
-    assert read_checked_json(path)[1]
-    assert json_checksum(FIELDS) == json_checksum(dict(reversed(FIELDS.items())))
-
-
 def test_read_checked_json_without_a_checksum(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"a": 1})
     assert read_checked_json(tmp_path / "a.json") == ({"a": 1}, False)
@@ -175,18 +157,6 @@ def test_read_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
         read_file(tmp_path / "pipe.json")
     with pytest.raises(FileNotFoundError):
         read_file(tmp_path / "nothing")
-
-
-def test_reraise_for_file_names_the_file() -> None:
-    with (
-        pytest.raises(ValueError, match=r"^a\.json is odd: KeyError\('x'\)$"),
-        reraise_for_file("a.json", "is odd"),
-    ):
-        raise KeyError("x")
-    with pytest.raises(ValueError, match=r"^.{,600}$"), reraise_for_file("a.json"):
-        raise ValueError("x" * 100_000)
-    with pytest.raises(PermissionError), reraise_for_file("a.json"):
-        raise PermissionError("x")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +13,6 @@ from graphut import (
     UniversalTransformerConfig,
     UniversalTransformerLM,
 )
-from graphut.models import generative_model
-from graphut.models.decoding.decoder import PrefixDecoder
 from graphut.nn import ACT, PositionwiseTransition
 from graphut.nn.reference import dense_recurrence
 from graphut.sentences import EOS
@@ -28,7 +24,6 @@ from tests.models.cases import (
     VOCABULARY,
     assert_same_generations,
     build_language_model,
-    build_model,
     greedy_text,
     seeded,
 )
@@ -92,17 +87,6 @@ def test_generate_with_weights_for_each_step() -> None:
     assert_same_generations(model.generate(TEXTS, max_length=6), expected)
 
 
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
-@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_generate_with_the_cache_equals_the_prefix_decoder_in_a_language_model(
-    search: dict[str, Any], halted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = build_language_model(halted=halted)
-    found = model.generate(TEXTS, max_length=6, **seeded(search))
-    monkeypatch.setattr(generative_model, "CachedDecoder", PrefixDecoder)
-    assert_same_generations(found, model.generate(TEXTS, max_length=6, **seeded(search)))
-
-
 @pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
 def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str, Any]) -> None:
     model, prompts = build_language_model(), [*TEXTS, [5], [4, 4, 4, 4]]
@@ -155,16 +139,6 @@ def test_language_model_takes_many_topologies(spec: str) -> None:
     assert len(together.steps) == len(together.labels) <= len(together.ponder.steps)
 
 
-def test_language_model_warns_once_that_it_runs_the_prefix_again() -> None:
-    model = build_language_model(topology="star&causal")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.generate([[2]], max_length=3)
-        model.generate([[2]], max_length=3)
-    assert [warning.filename for warning in caught] == [__file__]
-    assert "the topology 'star&causal' is not known to be stable" in str(caught[0].message)
-
-
 def test_language_model_with_hooks_runs_the_prefix_again_as_in_training() -> None:
     model = build_language_model()
     attention = model.decoder.step.attention
@@ -209,15 +183,6 @@ def test_language_model_refuses_input_of_another_model() -> None:
         build_language_model()(model.sentence_graph([[5]], [[5]]))
 
 
-def test_from_pretrained_refuses_a_model_of_another_class(tmp_path: Path) -> None:
-    build_model().save_pretrained(tmp_path / "pairs")
-    build_language_model().save_pretrained(tmp_path / "texts")
-    with pytest.raises(ValueError, match="'UniversalTransformer', not a UniversalTransformerLM"):
-        UniversalTransformerLM.from_pretrained(tmp_path / "pairs")
-    with pytest.raises(ValueError, match=r"'UniversalTransformerLM', not a UniversalTransformer$"):
-        UniversalTransformer.from_pretrained(tmp_path / "texts")
-
-
 @pytest.mark.parametrize(
     ("texts", "ends", "message"),
     [
@@ -250,7 +215,6 @@ def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
         ([], {}, "prompts is empty"),
         ([[2, 7]], {}, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
         ([[2] * 19], {}, "a prompt and an output of max_length=3 has 22 tokens, but the model"),
-        ([[2]], {"temperature": 0}, "temperature must be finite and positive, got 0"),
     ],
 )
 def test_generate_refuses_prompts_that_do_not_fit(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphut.models.nodes import SentenceNodes, draw_positions, restart_positions
+from graphut.models.nodes import SentenceNodes, draw_positions
 from graphut.nn.signals import encode
 from graphut.sentences import EOS, sentence_graph
 from graphut.topology import Topology, node_positions, parse, token_nodes, with_extra_nodes
@@ -83,12 +83,6 @@ def test_draw_positions_increase_and_stay_within_the_offset(
             assert bool((own.diff() == 1).all())
 
 
-def test_draw_positions_draws_all_offsets_equally_often() -> None:
-    torch.manual_seed(0)
-    first = draw_positions(torch.full((4000,), 3), 3, spread=False)[:, 0]
-    assert all(900 < first.tolist().count(offset) < 1100 for offset in range(4))
-
-
 def test_draw_positions_spread_has_the_documented_distribution() -> None:
     # 2 of 0..3, in ranges of width 2 to 4.
     torch.manual_seed(0)
@@ -104,14 +98,6 @@ def test_draw_positions_spread_has_the_documented_distribution() -> None:
                 expected[subset] += often * chance / len(subsets)
     assert counts.keys() == expected.keys()
     assert all(counts[s] == pytest.approx(expected[s], rel=0.1) for s in expected)
-
-
-def test_draw_positions_reaches_the_end_of_a_wide_range() -> None:
-    torch.manual_seed(0)
-    drawn = draw_positions(torch.full((500,), 41), 360, spread=True)
-    assert int(drawn.max()) > 395 and int(drawn.min()) < 5
-    assert drawn.diff(dim=1).max() > 40  # far apart
-    assert int((drawn[:, -1] - drawn[:, 0]).min()) < 60  # and close together
 
 
 @pytest.fixture
@@ -135,12 +121,6 @@ def offsets(positions: Tensor, lengths: list[int]) -> list[int]:
     return [int(offset[0]) for offset in found]
 
 
-def lengths_of(positions: Tensor) -> list[int]:
-    first = (positions == 1).nonzero()[:, 0].tolist()
-    ends = [*first[1:], len(positions)]
-    return [end - start for start, end in zip(first, ends, strict=True)]
-
-
 def test_model_positions_of_a_pair_share_one_random_offset_in_training(
     signals: list[Tensor],
 ) -> None:
@@ -154,13 +134,11 @@ def test_model_positions_of_a_pair_share_one_random_offset_in_training(
     assert all(30 < drawn.count(offset) < 70 for offset in range(4))
 
 
-def test_model_positions_have_no_offset_in_evaluation(signals: list[Tensor]) -> None:
+def test_model_positions_have_no_offset_in_evaluation() -> None:
     model = build_model(max_offset=3)
     assert torch.equal(logits_of(model), logits_of(build_model()))
-    model.train().generate(SOURCES, max_length=2)
-    # The cached decoder is at one position at a time.
-    for positions in [of_all for of_all in signals if len(of_all.unique()) > 1]:
-        assert set(offsets(positions, lengths_of(positions))) == {0}
+    found = model.train().generate(SOURCES, max_length=2)
+    assert found == build_model().generate(SOURCES, max_length=2)
 
 
 def test_model_positions_of_a_pair_are_spread_equally(signals: list[Tensor]) -> None:
@@ -222,9 +200,3 @@ def test_model_positions_restart_after_a_separator(
     model.train()(sources, TARGETS)
     offsets = (signals[0] - torch.tensor(place)).split(list(map(len, expected)))
     assert [len(part.unique()) for part in offsets] == [1, 1, 1]
-
-
-def test_restart_positions_counts_each_sentence_and_each_part_from_1() -> None:
-    token, first = torch.tensor([5, 3, 9, 5, 3, 5]), torch.tensor([0, 0, 0, 0, 4, 4])
-    assert restart_positions(token, first, separator=9).tolist() == [1, 2, 3, 1, 1, 2]
-    assert restart_positions(token, first + 1, separator=9).tolist() == [0, 1, 2, 1, 0, 1]

@@ -9,10 +9,6 @@ import torch
 from graphut import (
     UniversalGraphTransformer,
     UniversalGraphTransformerConfig,
-    UniversalTransformer,
-    UniversalTransformerClassifier,
-    UniversalTransformerClassifierConfig,
-    UniversalTransformerConfig,
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
     UniversalTransformerPointer,
@@ -24,30 +20,6 @@ from graphut.nn import AttentionRecord, Ponder
 from tests.helpers import assert_same
 from tests.models.cases import SOURCES, TARGETS, build_classifier, build_model
 from tests.nn.cases import randomised
-
-PAIRS = UniversalTransformer(UniversalTransformerConfig(source_vocab=9, target_vocab=9))
-TEXTS = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=9))
-CLASSES = UniversalTransformerClassifier(
-    UniversalTransformerClassifierConfig(vocab_size=9, classes=2)
-)
-WORDS = UniversalTransformerPointer(UniversalTransformerPointerConfig(vocab_size=9))
-
-
-@pytest.mark.parametrize(
-    ("found", "kind"),
-    [
-        (lambda: PAIRS(PAIRS.sentence_graph([[5, 3]], [[2]])), outputs.SequenceOutput),
-        (lambda: TEXTS([[5, 3]]), outputs.LMOutput),
-        (lambda: CLASSES([[[5, 3]]]), outputs.ClassifierOutput),
-        (lambda: WORDS([[5, 3]]), outputs.PointerOutput),
-        (lambda: PAIRS.generate([[5, 3]], max_length=2)[0], outputs.Generation),
-        (lambda: TEXTS.generate([[5, 3]], max_length=2)[0], outputs.Generation),
-        (lambda: CLASSES.predict([[[5, 3]]])[0], outputs.ClassifierPrediction),
-        (lambda: WORDS.predict([[5, 3]])[0], outputs.PointerPrediction),
-    ],
-)
-def test_outputs_has_the_result_of_every_model(found: Any, kind: type) -> None:
-    assert type(found()) is kind
 
 
 def build_small(kind: type[Any], config: type[Any], **options: Any) -> Any:
@@ -123,11 +95,6 @@ def test_outputs_of_graphs_have_steps_and_attention() -> None:
     found = run_graph(get_attention=True, get_steps=True)
     assert len(found.steps) == len(found.ponder.attention.weights)
     assert run_graph(get_attention=True).steps is None
-
-
-def test_generation_ended() -> None:
-    assert outputs.Generation([5], -1.0, [2, 1], [3]).ended
-    assert not outputs.Generation([5], -1.0, [2], [3]).ended
 
 
 def test_generation_shows_its_steps_in_a_notebook() -> None:

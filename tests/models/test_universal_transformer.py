@@ -48,19 +48,6 @@ def test_generate_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> No
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_model_cases_ponder_for_different_numbers_of_steps(norm: str) -> None:
-    model = build_model(norm=norm)
-    out = model(SOURCES, TARGETS)
-    assert len(out.encoder.steps.unique()) >= 3 and len(out.decoder.steps.unique()) >= 3
-    before = [out.encoder.steps, out.decoder.steps]
-    model.max_steps, model.rule = 3, ACT(threshold=0.6)
-    assert (model.max_steps, model.rule) == (3, ACT(threshold=0.6))
-    out = model(SOURCES, TARGETS)
-    for steps, old in zip([out.encoder.steps, out.decoder.steps], before, strict=True):
-        assert steps.max() <= 3 and bool((steps <= old).all()) and not torch.equal(steps, old)
-
-
 @pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
 @pytest.mark.parametrize("spec", catalogue.ALL)
 def test_model_takes_every_topology(spec: str) -> None:
@@ -228,13 +215,6 @@ def test_preset_reaches_the_model(name: str) -> None:
         assert repr(part.step_signal) == repr(make_signal(signals[1], "", model.config.d_model, 8))
     expected = [plain_greedy(model, source, 4) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=4), expected)
-
-
-def test_forward_without_halting_takes_all_steps() -> None:
-    model = build_model(adaptive=False)
-    out = model(SOURCES, TARGETS)
-    for ponder in (out.encoder, out.decoder):
-        assert set(ponder.steps.tolist()) == {5} and ponder.cost.item() == 0.0
 
 
 def test_reset_parameters_starts_near_chance() -> None:

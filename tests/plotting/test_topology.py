@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -53,11 +51,6 @@ LONG = "|".join(["dilated:100,100"] * 20)
 def test_draw_topology_cuts_nothing_off(spec: str, n: int) -> None:
     figure = draw_topology(parse(spec), n)
     assert_nothing_is_cut_off(figure)
-
-
-def test_draw_topology_saves(tmp_path: Path) -> None:
-    draw_topology(parse("causal"), 5).savefig(tmp_path / "causal.png")
-    assert (tmp_path / "causal.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_draw_topology_refuses_too_many_nodes() -> None:

@@ -17,7 +17,6 @@ from graphut.topology import (
     Window,
     longformer,
     parse,
-    register_composition,
 )
 from tests.topology import brute
 from tests.topology.brute import Back, Comb
@@ -120,18 +119,3 @@ def test_compositions_combine_their_parts() -> None:
     assert parse("causal & exphormer:4,2@7") == Causal() & exphormer
     with pytest.raises(ValueError, match="global_tokens must be at least 1, got 0"):
         longformer(4, 0)
-
-
-def test_register_composition_names_a_function_in_specs() -> None:
-    @register_composition
-    def test_shifted(radius: int, seed: int = 3) -> Topology:
-        return Window(radius + seed)
-
-    assert parse("test_shifted:2") == Window(5)
-    assert parse("test_shifted:2@7|causal").spec() == "window:9|causal"
-
-    def window(radius: int) -> Topology:
-        return Window(radius)
-
-    with pytest.raises(TypeError, match=r"'window', which is the name of .*\.window\.Window"):
-        register_composition(window)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder
 from graphut.topology import parse
 from graphut.topology.cross import cross_topology
@@ -29,11 +28,6 @@ def test_edges_to_equals_the_last_row_of_the_mask(spec: str, place: int) -> None
     layout = source.edges_to(sentences, place)
     assert sorted(pairs_of(layout)) == sorted(expected)
     assert (layout.num_dst, layout.num_src) == (4, 10)
-
-
-def test_edges_to_makes_an_interval_layout_of_contiguous_edges() -> None:
-    source = EncodedSource(torch.zeros(10, 2), torch.tensor(LENGTHS), parse("complete"))
-    assert isinstance(source.edges_to(torch.tensor([1, 2]), 3), IntervalLayout)
 
 
 def test_edges_to_sees_the_last_token_beyond_the_source() -> None:

@@ -12,8 +12,6 @@ from graphut.models.decoding.search import (
     Hypothesis,
     SearchOptions,
     beam_search,
-    exclude,
-    nucleus,
 )
 from graphut.models.decoding.search import sample as sample_by
 from tests.models.decoding.cases import Table, steps_of
@@ -108,32 +106,6 @@ def test_sample_follows_the_distribution(temperature: float, top_p: float, weigh
     likely = expected > 0
     chi_square = ((counts - expected)[likely] ** 2 / expected[likely]).sum()
     assert chi_square < 18.5  # at most 4 degrees of freedom: one seed in a thousand fails
-
-
-@pytest.mark.parametrize(
-    ("top_p", "kept"),
-    [
-        (0.39, [2]),
-        (0.41, [2, 4]),
-        (0.69, [2, 4]),
-        (0.71, [1, 2, 4]),
-        (0.86, [1, 2, 3, 4]),
-        (0.96, [0, 1, 2, 3, 4]),
-        (1.0, [0, 1, 2, 3, 4]),
-    ],
-)
-def test_nucleus_is_the_smallest_set_that_reaches_top_p(top_p: float, kept: list[int]) -> None:
-    rows = torch.stack([SHARES, SHARES.flip(0)])
-    found = nucleus(rows, top_p)
-    assert found[0].nonzero()[:, 0].tolist() == kept
-    assert torch.equal(found[0], torch.where(found[0] > 0, SHARES, 0.0))
-    assert torch.equal(found[1], found[0].flip(0))
-
-
-def test_exclude_leaves_other_scores_alone() -> None:
-    scores = torch.tensor([[2.0, 1.0], [0.0, 3.0]])
-    assert exclude(scores, None) is scores
-    assert exclude(scores, 0).tolist() == [[-torch.inf, 1.0], [-torch.inf, 3.0]]
 
 
 PENALTIES = [0.0, 0.6, 1.0, 3.0]

@@ -1,0 +1,168 @@
+"""Every example runs, at a small size."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from graphut.experiments.cli import main
+from graphut.experiments.tasks import Copy, Reverse, Sort
+from graphut.experiments.training import TrainingConfig
+from graphut.topology import registry
+from tests.conftest import DATA
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+ONE_EPOCH = TrainingConfig(epochs=1)
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return the names that an example defines."""
+    return runpy.run_path(str(EXAMPLES[0].with_name(f"{name}.py")))
+
+
+def run(name: str, *argv: str) -> object:
+    """Run an example as a program, and return its exit status."""
+    example = str(EXAMPLES[0].with_name(f"{name}.py"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "argv", [example, *argv])
+        # Each run defines the topology of its example anew.
+        others = {name: make for name, make in registry.registry.items() if name != "powers"}
+        patched.setattr(registry, "registry", others)
+        try:
+            runpy.run_path(example, run_name="__main__")
+        except SystemExit as ended:
+            return ended.code
+    return 0
+
+
+@pytest.mark.parametrize("name", [path.stem for path in EXAMPLES])
+def test_example_prints_help(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(name, "--help") == 0
+    assert capsys.readouterr().out.startswith(f"usage: {name}.py ")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "advice"),
+    [
+        ("image_local_attention", "sklearn.datasets", "pip install scikit-learn"),
+        ("compare_topologies", "matplotlib.figure", 'pip install "graphut[plot]"'),
+        ("custom_topology", "matplotlib.figure", 'pip install "graphut[plot]"'),
+    ],
+)
+def test_example_names_a_missing_package(
+    name: str, module: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert run(name) == 2
+    found = capsys.readouterr()
+    assert advice in found.err.splitlines()[-1] and "epoch 1" not in found.out
+
+
+def test_examples_refuse_missing_data_and_the_folder_of_another_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("node_classification_cora", "--data", "nowhere.npz") == 2
+    assert "nowhere.npz" in capsys.readouterr().err
+    (tmp_path / "1-seed-0").mkdir()
+    (tmp_path / "1-seed-0" / "run.json").touch()
+    assert run("compare_topologies", str(tmp_path)) == 2
+    assert "there is a run in" in capsys.readouterr().err
+
+
+def test_adaptive_layer_in_dgl(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("adaptive_layer_in_dgl", "--updates", "2", "--longest", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "node accuracy" in lines[0]
+    assert [line.split()[1] for line in lines[1:]] == ["0:", "1:", "2:"]
+
+
+def test_image_local_attention(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
+    assert run("image_local_attention", "--epochs", "1", "--images", "100") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("epoch 1: loss ") and "on 20 digits" in lines[1]
+    assert len(lines) == 3 + 8
+
+
+@pytest.mark.filterwarnings("ignore:Dataloader CPU affinity")
+def test_sampled_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sampled_blocks", "--nodes", "2000", "--seeds", "600", "--epochs", "1") == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("epoch 1: ") and line.endswith(" steps")
+
+
+def test_train_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    load("train_copy")["main"](Copy(mean_length=3, epoch_size=64, held_out=4), epochs=2)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["epoch 1", "epoch 2", "test"]
+
+
+def test_train_sort_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example, task = load("train_sort"), Sort(mean_length=3, epoch_size=64, held_out=4)
+    example["main"](task, ONE_EPOCH, str(tmp_path))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].startswith("test: ") and lines[-1].startswith("quickly -> ")
+    example["main"](task, ONE_EPOCH, str(tmp_path))
+    again = capsys.readouterr().out.splitlines()
+    assert again[0].startswith("resumed after update 1, 1 epoch and 0 batches")
+    assert again[-2:] == lines[-2:]
+
+
+def test_custom_topology(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = Sort(mean_length=3, epoch_size=64, held_out=4)
+    load("custom_topology")["main"](task, ONE_EPOCH, str(tmp_path / "run"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "202 edges among 24 tokens, diameter 3" and lines[-1].startswith("test: ")
+    assert (tmp_path / "run" / "powers.png").read_bytes().startswith(b"\x89PNG")
+    mask = registry.registry["powers"]().mask(9)
+    assert mask[0].nonzero().flatten().tolist() == [0, 1, 2, 4, 8]
+    assert mask[5].nonzero().flatten().tolist() == [1, 3, 4, 5, 6, 7]
+
+
+def test_compare_topologies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example, task = load("compare_topologies"), Reverse(mean_length=3, epoch_size=8, held_out=2)
+    rows = example["main"](task, ONE_EPOCH, str(tmp_path))
+    assert [row.topology for row in rows] == example["WINDOWS"] + example["SHORTCUTS"]
+    assert "\nencoder topology " in capsys.readouterr().out
+    assert (tmp_path / "edges.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_wave_has_a_frame_for_each_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = str(tmp_path / "run"), tmp_path / "wave.gif"
+    tiny = ["--epochs", "1", "--epoch-size", "32", "--held-out", "4", "--test-sizes", ""]
+    assert main(["train", "graph-distance", "--preset", "waking", "--out", folder, *tiny]) == 0
+    capsys.readouterr()
+    assert run("wave", folder, "--side", "3", "--out", str(out)) == 0
+    accuracy, rounds = capsys.readouterr().out.splitlines()
+    assert accuracy.startswith("node accuracy ") and rounds.endswith(("True", "False"))
+    with Image.open(out) as picture:
+        assert picture.n_frames == min(int(rounds.split()[0]), 36) + 1
+
+
+@pytest.mark.data
+def test_node_classification_cora(capsys: pytest.CaptureFixture[str]) -> None:
+    data = ["--data", str(DATA / "cora" / "cora.npz")]
+    assert run("node_classification_cora", *data, "--seeds", "1", "--epochs", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    names = ["adaptive", "GATConv", "DotGatConv"]
+    seeded = [x for name in names for x in (f"{name}, seed 0", name)]
+    assert [line.partition(":")[0] for line in lines[:6]] == seeded
+    first = lines.index("papers by number of steps, last run of the adaptive model:")
+    histogram = [line.split() for line in lines[first + 1 :] if line.startswith("  ")]
+    assert sum(int(count) for depth, count, *_ in histogram if depth.endswith(":")) == 2708
+    second = lines.index("rank correlation of depth")
+    found = [float(line.split(": ")[1]) for line in lines[second + 1 :]]
+    assert len(found) == 5 and all(-1 <= value <= 1 for value in found)
