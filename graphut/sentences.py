@@ -35,26 +35,22 @@ def sentence_graph(
     encoder: Topology | str = Complete(),
     decoder: Topology | str = Causal(),
     cross: Topology | str = Complete(),
-    bos: int = BOS,
-    eos: int = EOS,
 ) -> DGLGraph:
     """Return one batched graph of source sentences and, optionally, their targets.
 
-    A target of `m` tokens has `m + 1` nodes. The token of a node is the token before it (`bos` at
-    the first node), and its label is the token to predict (`eos` at the last node).
+    A target of `m` tokens has `m + 1` nodes. The token of a node is the token before it (`BOS` at
+    the first node), and its label is the token to predict (`EOS` at the last node).
 
     Parameters
     ----------
     sources : sequence of sequences of int
         Tokens of each source sentence, at least one: lists, 1-D integer tensors or arrays.
     targets : sequence of sequences of int, optional
-        One target for each source, without `bos` and `eos`; it may be empty. Without targets the
+        One target for each source, without `BOS` and `EOS`; it may be empty. Without targets the
         graph has only the node type `source` and the edge type `encode`.
     encoder, decoder, cross : Topology or str
         Topologies among the tokens of a source, among the tokens of a target (causal), and from
         sources to targets (see `graphut.topology.cross.cross_topology`).
-    bos, eos : int
-        Tokens at the beginning and at the end of every target.
 
     Returns
     -------
@@ -81,16 +77,13 @@ def sentence_graph(
     >>> graph.nodes["target"].data["label"]
     tensor([3, 4, 5, 1, 2, 1])
     """
-    for name, end in (("bos", bos), ("eos", eos)):
-        if isinstance(end, bool) or not isinstance(end, Integral) or not 0 <= end < 2**63:
-            raise ValueError(f"{name} is {end!r}: a token is an integer from 0 to 2^63 - 1")
     token, lengths = flatten_sources(sources)
     encoder, decoder = parse(encoder), parse(decoder)
     layouts = {ENCODE: encoder.layout(lengths)}
     data = {"source": _node_data(encoder, lengths, token=token)}
     if targets is not None:
         target, target_lengths = flatten_targets(targets, len(lengths))
-        fed, label, target_lengths = shift_targets(target, target_lengths, bos, eos)
+        fed, label, target_lengths = shift_targets(target, target_lengths)
         layouts[DECODE] = causal_layout(decoder, target_lengths)
         layouts[CROSS] = cross_layout(
             cross, target_lengths, lengths, decoder=decoder, encoder=encoder
@@ -148,9 +141,7 @@ def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[s
     return data
 
 
-def shift_targets(
-    tokens: Tensor, lengths: Tensor, bos: int = BOS, eos: int = EOS
-) -> tuple[Tensor, Tensor, Tensor]:
+def shift_targets(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the input tokens and the labels of flattened targets, and their new lengths.
 
     Examples
@@ -160,7 +151,7 @@ def shift_targets(
     """
     longer = lengths + 1
     first = starts(longer)
-    return insert_token(tokens, first, bos), insert_token(tokens, first + lengths, eos), longer
+    return insert_token(tokens, first, BOS), insert_token(tokens, first + lengths, EOS), longer
 
 
 def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:

@@ -89,15 +89,11 @@ class ModelConfig(CheckedConfig):
         "settings as in 'act:threshold=0.9,weighting=last'; 'global:act' for whole graphs",
     )
     evaluation_rule: str = option(
-        "",
-        "halting rule in evaluation; '' for the rule of training (for ponder_net, its median)",
+        "", "halting rule in evaluation; '' for the rule of training (for ponder_net, its median)"
     )
     halting_bias: float = option(-1.0, "initial bias of the halting unit, in logits")
     halting_gain: float = option(
-        1.0,
-        "scale of the initial weights of the halting unit; with 0 all tokens first halt at the "
-        "same step",
-        least=0,
+        1.0, "scale of the halting unit's initial weights; 0: all tokens halt together", least=0
     )
     halting_norm: bool = option(False, "put a LayerNorm before the halting unit's linear layer")
     halted: Literal["copied", "frozen", "stale", "running"] = option(
@@ -105,9 +101,7 @@ class ModelConfig(CheckedConfig):
     )
     dropout: float = option(0.0, "dropout probability of embeddings and residual branches")
     attention_dropout: float = option(0.0, "dropout probability of attention weights")
-    activation_dropout: float = option(
-        0.0, "dropout probability of the feed-forward layer's hidden features"
-    )
+    activation_dropout: float = option(0.0, "dropout probability in the feed-forward layer")
     scale_by_degree: bool = option(
         False, "multiply attention scores by a learned multiple of log(1 + in-degree)"
     )
@@ -115,38 +109,26 @@ class ModelConfig(CheckedConfig):
         False, "initialise keys as queries, so that tokens first attend to similar tokens"
     )
     geometric_attention: bool = option(
-        False,
-        "in an encoder, attend to the nearest token that matches instead of a softmax over all "
-        "tokens (2110.07732)",
+        False, "in an encoder, attend to the nearest token that matches (2110.07732)"
     )
     copy_gate: bool = option(
-        False,
-        "add a learned gate, initially closed, that keeps a token's state (2110.07732); needs norm "
-        "post, and works best without position and step signals",
+        False, "add a learned gate that keeps a token's state (2110.07732); needs norm post"
     )
     attention_bias: bool = option(True, "use biases in the linear layers of attention")
     position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
-        "sinusoidal",
-        "position signal added to a token's state: sinusoids of positions counted from 1, the same "
-        "counted from 0 (sinusoidal0), or learned vectors (max_length of them)",
+        "sinusoidal", "position signal: sinusoids from 1, or from 0, or max_length learned vectors"
     )
     step_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
         "sinusoidal", "the same for the number of the step; learned: max_steps vectors"
     )
     inject_input: bool = option(False, "add a token's initial state again at every step")
     noise: float = option(
-        0.0,
-        "standard deviation of noise on states in training; that of new embeddings is 1",
-        least=0,
+        0.0, "standard deviation of noise on states in training; of embeddings it is 1", least=0
     )
     noise_on: Literal["first", "injected", "every_step"] = option(
-        "first",
-        "noise on initial states (first), on injected states drawn once (injected), or on injected "
-        "states drawn anew at every step (every_step)",
+        "first", "noise on initial states, on injected ones, or on injected ones anew at every step"
     )
-    max_offset: int = option(
-        0, "maximum random offset of positions in training, in tokens", least=0
-    )
+    max_offset: int = option(0, "maximum random offset of positions in training", least=0)
     spread_positions: bool = option(
         False, "draw positions with random gaps in training, within max_offset"
     )
@@ -196,11 +178,6 @@ class ModelConfig(CheckedConfig):
             self._check("transition", self.transition == "positionwise", wanted)
             between = "another than 'learned' if a topology has extra nodes between positions"
             self._check("position_signal", self.position_signal != "learned", between)
-
-    @property
-    def head_feats(self) -> int:
-        """The number of features per head."""
-        return self.d_model // self.num_heads
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
@@ -253,8 +230,6 @@ class UniversalTransformerConfig(ModelConfig):
     Examples
     --------
     >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=64)
-    >>> config.head_feats
-    16
     >>> UniversalTransformerConfig.from_dict(config.to_dict()) == config
     True
     """
@@ -265,12 +240,10 @@ class UniversalTransformerConfig(ModelConfig):
     add_bos_eos: bool = option(False, "put <bos> before and <eos> after every source")
     source_positions: Literal["start", "both"] = option(
         "start",
-        "count source positions from the start, or from both ends with half of the features each",
+        "count source positions from the start, or from both ends, half of the features each",
     )
     restart_after: int = option(
-        0,
-        "id of a source token after which positions restart, so that corresponding symbols, such "
-        "as the digits of two numbers, share positions; 0 for none",
+        0, "id of a source token after which positions restart at 1, such as '+'; 0 for none"
     )
     share_embeddings: bool = option(False, "use one embedding for source and target")
     encoder_topology: str = option("complete", "source tokens that a source token attends to")
@@ -310,13 +283,7 @@ class UniversalTransformerConfig(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerLMConfig(ModelConfig):
-    """The configuration of a `UniversalTransformerLM`.
-
-    Examples
-    --------
-    >>> UniversalTransformerLMConfig(vocab_size=67, topology="window:64&causal").max_steps
-    8
-    """
+    """The configuration of a `UniversalTransformerLM`."""
 
     vocab_size: int = option(MISSING, "size of the vocabulary")
     tie_output: bool = option(True, "use the embedding as output projection")
@@ -341,9 +308,7 @@ class EncoderConfig(ModelConfig):
     vocab_size: int = option(MISSING, "size of the vocabulary")
     topology: str = option("complete", "nodes that a node attends to")
     positions: Literal["start", "end", "fixed"] = option(
-        "start",
-        "count positions from the start, or backwards from the end, where the question is; fixed: "
-        "from the start, but the last node always has position max_length",
+        "start", "count from the start, or from the end; fixed: the last position is max_length"
     )
 
     def _check_values(self) -> None:
@@ -359,11 +324,6 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
     """The configuration of a `UniversalTransformerClassifier`.
 
     Its nodes are sentences: where a help text says token, read sentence.
-
-    Examples
-    --------
-    >>> UniversalTransformerClassifierConfig(vocab_size=30, classes=6).longest_sentence
-    20
     """
 
     classes: int = option(MISSING, "number of classes")
@@ -375,9 +335,8 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
         "last", "state that predicts the class: the last node's, or the mean of all nodes"
     )
     step_loss_weight: float = option(
-        0.0, "weight of the loss of the predictions after every step, added to the final loss",
-        least=0,
-    )  # fmt: skip
+        0.0, "weight of an additional loss of the predictions after every step", least=0
+    )
 
     def _check_values(self) -> None:
         super()._check_values()
@@ -386,13 +345,7 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerPointerConfig(EncoderConfig):
-    """The configuration of a `UniversalTransformerPointer`.
-
-    Examples
-    --------
-    >>> UniversalTransformerPointerConfig(vocab_size=30, topology="window:16|global:0").num_heads
-    4
-    """
+    """The configuration of a `UniversalTransformerPointer`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,11 +353,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
     """The configuration of a `UniversalGraphTransformer`.
 
     Nodes have kinds or features. Where the help of a field says token, read node.
-
-    Examples
-    --------
-    >>> UniversalGraphTransformerConfig(num_feats=5, classes=3).answer_at
-    'node'
     """
 
     num_kinds: int = option(0, "kinds of nodes; 0 where nodes have features", least=0)
@@ -412,19 +360,15 @@ class UniversalGraphTransformerConfig(ModelConfig):
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
     layer: Literal["attention", "gat", "gin", "none"] = option(
-        "attention",
-        "layer by which a node reads its neighbours: attention, or GATConv or GINConv of DGL; "
-        "none: messages alone",
+        "attention", "attention, GATConv or GINConv of DGL, or none: only messages"
     )
     messages: Literal["none", "max", "sum", "max+sum"] = option(
-        "none",
-        "messages of the neighbours to aggregate beside attention: their maximum, the logarithm of "
-        "their sum, or both",
+        "none", "messages to aggregate beside attention: maximum, logarithm of the sum, or both"
     )
     step_loss: Literal["none", "mean", "second_half", "weighted"] = option(
         "none",
-        "train the answers after every step, by the mean over all steps or over the second half, "
-        "or each step by its weight in the output (2107.05407); none: the final answers alone",
+        "train the answers after every step: the mean of all steps or of the second half, or each "
+        "step by its weight in the output (2107.05407); none: only the final answers",
     )
     change_penalty: float = option(
         0.0,
@@ -437,35 +381,27 @@ class UniversalGraphTransformerConfig(ModelConfig):
     )
     quantize: int = option(
         0,
-        "round every state to multiples of 1 divided by this number, in [-1, 1], after tanh, so "
-        "that nodes come to rest exactly; 0: continuous states",
+        "round every state, after tanh, to multiples of 1 / quantize, so that nodes come to rest "
+        "exactly; 0: continuous states",
         least=0,
     )
     quantize_noise: float = option(
         0.0, "standard deviation of noise before tanh in training, with quantize", least=0
     )
     initial_noise: float = option(
-        0.0,
-        "standard deviation of noise on the first states that nodes show in training, but not on "
-        "injected ones: final states then do not depend on the start",
-        least=0,
+        0.0, "standard deviation of noise on the first shown states in training", least=0
     )
     depth_modulus: int = option(
-        0,
-        "also learn, in training, the depth that each node needs modulo this number, as an "
-        "auxiliary target; 0: no auxiliary target",
-        least=0,
+        0, "auxiliary target in training: the depth of a node modulo this; 0: none", least=0
     )
     halting_loss: float = option(
         0.0,
-        "weight of a loss that makes the halting probability at each step that of being right; "
-        "best with --rule fixed in training and --evaluation-rule threshold",
+        "weight of a loss that makes the halting probability the probability of a correct answer; "
+        "best with --rule fixed and --evaluation-rule threshold",
         least=0,
     )
     halting_target: Literal["right", "stays_right"] = option(
-        "right",
-        "what the halting probability learns: that the answer is right at this step, or at this "
-        "and all later ones",
+        "right", "learn to halt when the answer is correct at this step, or also at all later ones"
     )
 
     def _check_values(self) -> None:

@@ -313,24 +313,11 @@ class Topology:
         return mask
 
     @final
-    def sees_future(self, n: int) -> bool:
-        """Return True if information from a later token can reach an earlier one of `n` tokens.
-
-        Information also travels through extra nodes and their first states.
-
-        Examples
-        --------
-        >>> from graphut.topology import Causal, Star
-        >>> Causal().sees_future(5), Star().sees_future(5), Star().causal().sees_future(5)
-        (False, True, False)
-        """
-        return sees_future(self.layout([n]), torch.tensor([n]), self.extra_starts)
-
-    @final
     def is_causal(self, n: int = 64) -> bool:
-        """Return True if `sees_future` is False for all tested lengths.
+        """Return True if no information from a later token can reach an earlier one.
 
-        The tested lengths are 1 to `n`, and the largest integer of the spec plus 2, but at most
+        Information travels along edges, through extra nodes and through their first states. The
+        tested lengths are 1 to `n`, and the largest integer of the spec plus 2, but at most
         4096. This suffices for the topologies of this package with integers below 4095, but not for
         every intersection of them.
 

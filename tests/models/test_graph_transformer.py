@@ -140,62 +140,6 @@ def test_graph_transformer_names_a_graph_without_nodes() -> None:
         build(answer_at="graph")(batch, torch.zeros(1, dtype=torch.int64))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"classes": 2}, "num_kinds must be positive or num_feats, but not both; it is 0; got 0"),
-        ({"num_kinds": 2, "num_feats": 2, "classes": 2}, "num_kinds must be"),
-        ({"num_kinds": 2, "num_feats": -1, "classes": 2}, "num_feats must be at least 0; got -1"),
-        ({"num_kinds": 2, "classes": 1}, "classes must be at least 2; got 1"),
-        (
-            {"num_kinds": 2, "classes": 2, "transition": "sepconv"},
-            "transition must be 'positionwise'",
-        ),
-        ({"num_kinds": 2, "answer_at": "here"}, "answer_at must be one of 'node', 'edge', 'graph'"),
-        (
-            {"num_kinds": 2, "classes": 2, "layer": "gin", "attention_dropout": 0.5},
-            "attention_dropout must be 0 where layer is 'gin'; got 0.5",
-        ),
-        ({"num_kinds": 2, "classes": 2, "layer": "none"}, "messages must be 'max' or 'sum' where"),
-        (
-            {"num_kinds": 2, "classes": 2, "layer": "gin", "messages": "max"},
-            "messages must be 'none' where layer is 'gin'; got 'max'",
-        ),
-        (
-            {"num_kinds": 2, "classes": 2, "step_loss": "second_half"},
-            "step_loss must be another than 'second_half' where nodes halt in training",
-        ),
-        (
-            {"num_kinds": 2, "classes": 2, "change_penalty": 0.1},
-            r"change_penalty must be 0 where nodes halt in training: .*; got 0\.1",
-        ),
-        (
-            {"num_kinds": 2, "classes": 2, "change_scale": 0.0},
-            r"change_scale must be positive; got 0\.0",
-        ),
-        (
-            {"num_kinds": 2, "classes": 2, "quantize_noise": 0.3},
-            r"quantize_noise must be 0 where quantize is 0; got 0\.3",
-        ),
-        (
-            {"num_kinds": 2, "classes": 2, "initial_noise": 2.0, "noise": 0.1},
-            r"initial_noise must be 0 where noise_on is 'first'; got 2\.0",
-        ),
-        (
-            {"num_kinds": 2, "classes": 2, "depth_modulus": 1},
-            "depth_modulus must be 0 or at least 2; got 1",
-        ),
-        (
-            {"num_kinds": 2, "classes": 2, "depth_modulus": 3},
-            "depth_modulus must be 0 where step_loss is 'none'; got 3",
-        ),
-    ],
-)
-def test_graph_transformer_config_quotes_bad_values(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        UniversalGraphTransformerConfig(**options)
-
-
 @pytest.mark.parametrize("messages", ["max", "sum", "max+sum"])
 @pytest.mark.parametrize("layer", ["attention", "none"])
 def test_graph_transformer_has_messages(layer: str, messages: str, tmp_path: Path) -> None:
