@@ -42,12 +42,12 @@ def save_model(
     Both files are written under temporary names and then renamed, one right after the other. The
     weights keep the checksum of their configuration: after a crash between the two renames, a
     changed configuration is detected and not used with the old weights. Raise `ValueError` if a
-    weight is not finite, or the names and shapes are not those of the `outline`, a model made from
-    the configuration.
+    weight is not finite, or names and shapes differ from the `outline`, a model made from the
+    configuration.
     """
     folder, weights = Path(folder), _unique(model)
     with reraise_for_file("the model", "cannot be saved"):
-        _check_weights("it", weights, outline)
+        _check_weights(weights, outline)
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     fields = {"model": kind, **config}
@@ -101,31 +101,30 @@ def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Mo
 
     Raise `ValueError` if they do not have the names and shapes of the model's, or are not finite.
     """
-    _check_weights(Path(folder) / WEIGHTS, tensors, model)
+    with reraise_for_file(Path(folder) / WEIGHTS, "cannot be loaded"):
+        _check_weights(tensors, model)
     dtype = next(iter(tensors.values())).dtype
     for name, value in _unique(model.to(dtype)).items():
         value.data.copy_(tensors[name])
 
 
-def _check_weights(what: object, weights: Mapping[str, Tensor], model: nn.Module) -> None:
+def _check_weights(weights: Mapping[str, Tensor], model: nn.Module) -> None:
     """Raise `ValueError` unless weights are finite, of one dtype, and fit a model."""
     wanted = _unique(model)
     missing, unknown = wanted.keys() - weights.keys(), weights.keys() - wanted.keys()
-    for fault, names in (("lacks", missing), ("has the unknown", unknown)):
+    for fault, names in (("missing", missing), ("unknown", unknown)):
         if names:
-            raise ValueError(f"{what} {fault} weights {', '.join(sorted(names)[:5])}")
+            raise ValueError(f"weights are {fault}: {', '.join(sorted(names)[:5])}")
     for name, value in weights.items():
         if value.shape != wanted[name].shape:
-            raise ValueError(
-                f"{what}: {name} is {tuple(value.shape)}; the configuration makes it "
-                f"{tuple(wanted[name].shape)}"
-            )
+            shapes = tuple(value.shape), tuple(wanted[name].shape)
+            raise ValueError(f"{name} is {shapes[0]}; the configuration makes it {shapes[1]}")
         if not bool(value.isfinite().all()):
-            raise ValueError(f"{what}: {name} holds NaN or infinity; a model's weights are finite")
+            raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")
     dtypes = {value.dtype for value in weights.values()}
     if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
         found = ", ".join(sorted(map(str, dtypes)))
-        raise ValueError(f"{what} has weights in {found}; all must be in one floating-point dtype")
+        raise ValueError(f"there are weights in {found}; all must be in one floating-point dtype")
 
 
 def _unique(model: nn.Module) -> dict[str, Tensor]:

@@ -48,8 +48,8 @@ def make_recurrence(
     """Build the adaptive recurrence of an encoder, or of a `causal` decoder.
 
     A separable convolution of a causal recurrence reads only earlier tokens. With
-    `cross_attention`, a step also attends to the output of another recurrence, in which
-    `extra_nodes` do not take part. `attention_layer` builds a layer that replaces attention.
+    `cross_attention`, a step also attends to the output of another recurrence; `extra_nodes` may
+    then have no cross edges. `attention_layer` builds a layer that replaces attention.
     `options` replace arguments of `AdaptiveRecurrence` from the configuration.
     """
     attention = partial(make_attention, config)

@@ -20,7 +20,7 @@ from graphut.plotting.figure import BLUE, arcs, edge_style, new_figure, shortene
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 Places: TypeAlias = "Tensor | NDArray[Any] | Mapping[int, Any] | Sequence[Any]"
 Active: TypeAlias = "Sequence[int] | Tensor | Sequence[Tensor]"
@@ -36,8 +36,7 @@ def draw_frontier(
     *,
     names: Sequence[str] | None = None,
     places: Places | None = None,
-    figure: Figure | SubFigure | None = None,
-) -> Figure | SubFigure:
+) -> Figure:
     """Draw the active nodes of each step in blue, together with their in-edges.
 
     If there are more than 12 steps, 12 of them are drawn, including the first and the last.
@@ -55,8 +54,6 @@ def draw_frontier(
     places : Tensor, array or dict, optional
         `(N, 2)`, coordinates of the nodes, or a mapping from node id to coordinates. By default the
         nodes are on a line, like tokens.
-    figure : Figure or SubFigure, optional
-        Empty figure to draw on. The default is a new figure.
 
     Examples
     --------
@@ -69,8 +66,7 @@ def draw_frontier(
     count = min(last, MAX_PANELS)
     columns = 1 if places is None else min(_COLUMNS, count)
     rows = -(-count // columns)
-    if figure is None:
-        figure = new_figure(columns * size[0], rows * size[1])
+    figure = new_figure(columns * size[0], rows * size[1])
     for index in range(count):
         step = round(1 + index * (last - 1) / max(count - 1, 1))
         draw(figure.add_subplot(rows, columns, index + 1), step)

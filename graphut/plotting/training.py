@@ -8,25 +8,16 @@ from typing import TYPE_CHECKING, Any
 from graphut.plotting.figure import line_styles, new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
-Epoch = Mapping[str, Any]
 _COLUMNS = 3
-_LETTER = 0.09  # width of a letter in the legend, inches
+_LONGEST = 100  # letters of the name of a run
 
 
-def draw_training(
-    runs: Mapping[str, Sequence[Epoch]], *, figure: Figure | SubFigure | None = None
-) -> Figure | SubFigure:
+def draw_training(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """Draw loss, accuracy and mean number of steps of one or more runs by epoch.
 
-    Parameters
-    ----------
-    runs : mapping of str to sequence of mapping
-        Name of each run, and the rows of its `metrics.jsonl`.
-    figure : Figure or SubFigure, optional
-        Empty figure to draw on. The default is a new figure.
+    `runs` maps the name of each run to the rows of its `metrics.jsonl`.
 
     Examples
     --------
@@ -39,62 +30,46 @@ def draw_training(
     empty = [name for name, epochs in runs.items() if not epochs]
     if empty or not runs:
         raise ValueError(f"the runs {empty} have no completed epoch" if runs else "runs is empty")
-    from matplotlib.ticker import MaxNLocator
-
     titles = list(dict.fromkeys(title for epochs in runs.values() for title in _values(epochs[-1])))
     rows = -(-len(titles) // _COLUMNS)
-    if figure is None:
-        figure = new_figure(3.6 * min(len(titles), _COLUMNS), 0.4 + 2.6 * rows)
-    for number, title in enumerate(titles, 1):
-        axes = figure.add_subplot(rows, min(len(titles), _COLUMNS), number)
+    figure = new_figure(3.6 * _COLUMNS, 0.4 + 2.6 * rows)
+    from matplotlib.ticker import MaxNLocator
+
+    for panel, title in enumerate(titles, 1):
+        axes = figure.add_subplot(rows, _COLUMNS, panel)
         axes.set(title=title, xlabel="epoch")
-        for (name, epochs), style in zip(runs.items(), line_styles(), strict=False):
+        styled = zip(runs.items(), line_styles(), strict=False)
+        for (name, epochs), (colour, marker, line) in styled:
             if title in _values(epochs[-1]):
-                _draw_run(axes, name, title, epochs, style)
+                number = [epoch["epoch"] for epoch in epochs]
+                values = [_values(epoch)[title] for epoch in epochs]
+                options = {"color": colour, "markersize": 3, "label": _label(name)}
+                [drawn] = axes.plot(number, values, marker + line, **options)
+                drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:
-        _add_legend(figure)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        legend = figure.legend(handles, labels, loc="outside lower center", frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     return figure
 
 
-def _add_legend(figure: Figure | SubFigure) -> None:
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    # Keep the ends of long names: the paths of runs often share a prefix.
-    most = int((figure.bbox.width / figure.dpi - 0.8) / _LETTER)
-    labels = [name if len(name) <= most else f"...{name[3 - most :]}" for name in labels]
-    columns = _COLUMNS if max(map(len, labels)) < most // 4 else 1
-    legend = figure.legend(
-        handles, labels, loc="outside lower center", ncols=columns, frameon=False
-    )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-def _draw_run(
-    axes: Axes, name: str, title: str, epochs: Sequence[Epoch], style: tuple[str, str, str]
-) -> None:
-    colour, marker, line = style
-    number = [epoch["epoch"] for epoch in epochs]
-    values = [_values(epoch)[title] for epoch in epochs]
+def _label(name: str) -> str:
+    # Keep the end of a long name: the paths of runs often share a prefix.
+    name = name if len(name) <= _LONGEST else f"...{name[3 - _LONGEST :]}"
     # matplotlib leaves labels that begin with _ out of the legend
-    label = f" {name}" if name.startswith("_") else name
-    [drawn] = axes.plot(number, values, marker + line, color=colour, markersize=3, label=label)
-    drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
+    return f" {name}" if name.startswith("_") else name
 
 
-def _values(epoch: Epoch) -> dict[str, float]:
+def _values(epoch: Mapping[str, Any]) -> dict[str, float]:
     """Return the values to draw for an epoch, by the title of their panel."""
     measure, found = next(iter(epoch["validation"].items()))
-    steps = {
-        name.replace("_steps", " steps"): value
-        for name, value in epoch.items()
-        if name.endswith("_steps")
-    }
     return {
         "loss": epoch["loss"],
         "accuracy of labels": epoch["accuracy"],
         f"validation: {measure.replace('_', ' ')}": found,
-        **steps,
+        **{name.replace("_", " "): x for name, x in epoch.items() if name.endswith("_steps")},
     }

@@ -18,8 +18,6 @@ def longformer(radius: int, global_tokens: int) -> Topology:
     >>> longformer(16, 2).spec()
     'window:16|global:0,1'
     """
-    if global_tokens < 1:
-        raise ValueError(f"global_tokens must be at least 1, got {global_tokens}")
     return Window(radius) | Global(*range(global_tokens))
 
 

@@ -48,7 +48,7 @@ def test_checked_config_quotes_a_wrong_value(name: str, value: Any, wanted: str)
 
 
 def test_checked_config_cuts_a_long_value() -> None:
-    values: dict[str, Any] = {"size": -(10**5000), "share": 10**400, "name": ["x"] * 10**5}
+    values: dict[str, Any] = {"size": [10**400], "share": 10**400, "name": ["x"] * 10**5}
     for name, value in values.items():
         with pytest.raises(ValueError, match=rf"^{name} must be .{{,160}}$"):
             Shape(**{name: value})

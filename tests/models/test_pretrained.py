@@ -166,9 +166,9 @@ def test_from_pretrained_refuses_truncated_weights(size: int, folder: Path) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: w.pop(BIAS), "lacks weights output.bias"),
-        (lambda w: w.clear(), "lacks weights "),
-        (lambda w: w.update(extra=torch.zeros(2)), "has the unknown weights extra"),
+        (lambda w: w.pop(BIAS), "cannot be loaded: weights are missing: output.bias"),
+        (lambda w: w.clear(), "weights are missing: "),
+        (lambda w: w.update(extra=torch.zeros(2)), "weights are unknown: extra"),
         (lambda w: w.update({BIAS: w[BIAS][1:]}), r"output.bias is \(6,\); .* \(7,\)"),
         (lambda w: w.update({BIAS: w[BIAS][:, None]}), r"output.bias is \(7, 1\); .* \(7,\)"),
         (lambda w: w.update({BIAS: w[BIAS].half()}), "weights in torch.float16, torch.float64; "),
@@ -283,9 +283,9 @@ def test_save_pretrained_refuses_what_could_not_be_loaded(tmp_path: Path) -> Non
         model.decoder.evaluation_rule = Threshold(0.2)
 
     for spoiled, message in (
-        (share, "the model cannot be saved: it lacks weights source_embedding.weight"),
-        (spoil, "the model cannot be saved: it: encoder.halting.linear.bias holds NaN or infinity"),
-        (widen, "the model cannot be saved: it has weights in torch.float32, torch.float64"),
+        (share, "the model cannot be saved: weights are missing: source_embedding.weight"),
+        (spoil, "the model cannot be saved: encoder.halting.linear.bias holds NaN or infinity"),
+        (widen, "the model cannot be saved: there are weights in torch.float32, torch.float64"),
         (shorten, r"different values of max_steps, 1 and \d+, but a configuration has only one"),
         (change, "different values of evaluation_rule, .*: set evaluation_rule of the model"),
     ):

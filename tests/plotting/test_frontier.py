@@ -9,7 +9,6 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 from PIL import Image
 
 from graphut._dgl import dgl
@@ -74,12 +73,6 @@ def test_draw_frontier_of_many_steps_shows_some_and_the_last() -> None:
     steps = [int(axes.get_title().split(":")[0].removeprefix("step ")) for axes in figure.axes]
     assert len(steps) == 12 and steps[0] == 1 and steps[-1] == 40
     assert steps == sorted(set(steps))
-
-
-def test_draw_frontier_draws_on_a_given_part_of_a_figure() -> None:
-    left, right = Figure(layout="constrained").subfigures(1, 2)
-    assert draw_frontier(Causal().graph([3]), STEPS, figure=right) is right
-    assert not left.axes and len(right.axes) == 3
 
 
 @pytest.mark.parametrize("nodes", [1, 5, 30])

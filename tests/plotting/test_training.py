@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from graphut.plotting import draw_training
 from tests.plotting.pictures import assert_nothing_is_cut_off
@@ -55,12 +54,6 @@ def test_draw_training_compares_runs_of_any_version_and_model() -> None:
     assert len(looks) == 3
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["new", "old", "other"]
-
-
-def test_draw_training_draws_on_a_given_part_of_a_figure() -> None:
-    left, right = Figure(layout="constrained").subfigures(1, 2)
-    assert draw_training({"sort": epochs(1)}, figure=right) is right
-    assert not left.axes and len(right.axes) == 5
 
 
 @pytest.mark.parametrize("count", [1, 300])

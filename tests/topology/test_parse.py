@@ -117,5 +117,5 @@ def test_compositions_combine_their_parts() -> None:
     assert parse("bigbird:4,2,3@7") == longformer(4, 2) | Random(3, 7)
     exphormer = Window(1) | Expander(4, 7) | Virtual(2)
     assert parse("causal & exphormer:4,2@7") == Causal() & exphormer
-    with pytest.raises(ValueError, match="global_tokens must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="global: needs at least one position"):
         longformer(4, 0)
