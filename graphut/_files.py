@@ -140,15 +140,7 @@ def read_json(path: str | Path) -> Any:
 
 @contextmanager
 def reraise_for_file(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
-    """Turn any error but an `OSError` into a `ValueError` that names the file and its fault.
-
-    Examples
-    --------
-    >>> with reraise_for_file("run.json"):
-    ...     {}["task"]
-    Traceback (most recent call last):
-    ValueError: run.json is damaged: KeyError('task')
-    """
+    """Turn any error but an `OSError` into a `ValueError` that names the file and its fault."""
     try:
         yield
     except OSError:

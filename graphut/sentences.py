@@ -142,13 +142,7 @@ def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[s
 
 
 def shift_targets(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the input tokens and the labels of flattened targets, and their new lengths.
-
-    Examples
-    --------
-    >>> shift_targets(*flatten([[5, 3], [4]], "targets"))
-    (tensor([0, 5, 3, 0, 4]), tensor([5, 3, 1, 4, 1]), tensor([3, 2]))
-    """
+    """Return the input tokens and the labels of flattened targets, and their new lengths."""
     longer = lengths + 1
     first = starts(longer)
     return insert_token(tokens, first, BOS), insert_token(tokens, first + lengths, EOS), longer
@@ -183,11 +177,6 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
     """Return all tokens in one int64 tensor, and the length of each sentence.
 
     Errors say which sentence of `name` has a token that is not a non-negative integer.
-
-    Examples
-    --------
-    >>> flatten([[5, 3], [4]], "texts")
-    (tensor([5, 3, 4]), tensor([2, 1]))
     """
     if isinstance(sentences, DGLGraph):
         raise TypeError(f"{name} must be lists of token ids, got a graph")

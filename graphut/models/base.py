@@ -217,10 +217,7 @@ class AdaptiveModel(nn.Module):
             )
 
     def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
-        """Raise `ValueError` if a token, called `kind` in the message, has no embedding.
-
-        Call it with tokens on the CPU: on a GPU it would synchronise.
-        """
+        """Raise `ValueError` if a token on the CPU, a `kind` of token, has no embedding."""
         least = largest = 0
         if token.numel() and not torch.compiler.is_compiling():
             least, largest = torch.stack(token.aminmax()).tolist()

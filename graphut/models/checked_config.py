@@ -59,13 +59,7 @@ class CheckedConfig:
 
 
 def quote(value: object) -> str:
-    """Return the `repr` of a value for an error message, cut to 80 characters.
-
-    Examples
-    --------
-    >>> quote("word"), len(quote("a" * 1000))
-    ("'word'", 80)
-    """
+    """Return the `repr` of a value for an error message, cut to 80 characters."""
     return cut(repr(value), 80)
 
 

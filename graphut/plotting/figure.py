@@ -83,11 +83,5 @@ def spacing(axes: Axes, columns: int, rows: int) -> tuple[float, float]:
 
 
 def shortened(text: str, longest: int = 32) -> str:
-    """Shorten a text to at most `longest` characters.
-
-    Examples
-    --------
-    >>> shortened("window:4|global:0", 13)
-    'window:4|g...'
-    """
+    """Shorten a text to at most `longest` characters."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -45,9 +45,8 @@ def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
 def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     """Return a batched DGL graph with one edge type per layout.
 
-    The keys of `layouts` are `(source type, edge type, destination type)`. Layouts that share a
-    node type must agree on its lengths. The edges are sorted by destination and source. The graph
-    stores the layouts for `graphut.attention.as_layout`.
+    The keys of `layouts` are `(source type, edge type, destination type)`. The edges are sorted by
+    destination and source. The graph stores the layouts for `graphut.attention.as_layout`.
     """
     edges, lengths = {}, {}
     for etype, layout in layouts.items():

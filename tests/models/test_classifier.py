@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphut import UniversalTransformerClassifier, UniversalTransformerClassifierConfig
 from graphut.nn.reference import dense_recurrence
-from graphut.topology import Complete, node_positions
+from graphut.topology import Complete
 from tests.helpers import assert_same, gradients
 from tests.models.cases import CASES, build_classifier
 
@@ -56,24 +56,6 @@ def test_classifier_equals_the_dense_recurrence_over_masked_sums_of_words(
         assert torch.equal(found.steps, steps)
         parameters = [model.mask, model.embedding.weight]
         assert_same(gradients([found.logits], parameters), gradients([expected], parameters))
-
-
-def test_classifier_has_the_last_sentence_alone_at_a_fixed_position(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model: Any = build_classifier(positions="fixed", topology="star", max_length=30)
-    seen: list[Tensor] = []
-    encode = model.encoder.forward
-
-    def keep(*args: Any, positions: Tensor, **options: Any) -> Any:
-        seen.append(positions)
-        return encode(*args, positions=positions, **options)
-
-    monkeypatch.setattr(model.encoder, "forward", keep)
-    model([[[2]], [[3], [2]]])
-    usual = node_positions(model.topology, torch.tensor([1, 2])).tolist()
-    usual[0], usual[3] = 30, 30  # a relay comes after the sentences of each document
-    assert seen[0].tolist() == usual
 
 
 @pytest.mark.parametrize("readout", ["last", "mean"])

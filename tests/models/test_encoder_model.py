@@ -29,6 +29,13 @@ def test_encoder_model_mirrors_positions_from_the_end() -> None:
             assert_same([positions_of(end, document)], [size + 1 - positions_of(start, document)])
 
 
+def test_encoder_model_has_only_the_last_sentence_at_a_fixed_position() -> None:
+    found = positions_of(
+        build_classifier(positions="fixed", topology="star", max_length=30), [[[2]], [[3], [2]]]
+    )
+    assert found.tolist() == [30, 1, 1, 30, 1.5]  # the relay follows the sentences of a document
+
+
 def test_encoder_model_draws_one_offset_for_a_document_in_training() -> None:
     for positions in ("start", "end"):
         model = build_classifier(max_offset=3, positions=positions)

@@ -81,12 +81,6 @@ def test_generate_is_the_forward_pass_of_a_language_model_again_and_again(
         assert_same_generations(model.generate(TEXTS, max_length=6), expected)
 
 
-def test_generate_with_weights_for_each_step() -> None:
-    model = build_language_model(share_weights=False, adaptive=False)
-    expected = [greedy_text(model, text, 6) for text in TEXTS]
-    assert_same_generations(model.generate(TEXTS, max_length=6), expected)
-
-
 @pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
 def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str, Any]) -> None:
     model, prompts = build_language_model(), [*TEXTS, [5], [4, 4, 4, 4]]

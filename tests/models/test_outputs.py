@@ -9,25 +9,20 @@ import torch
 from graphut import (
     UniversalGraphTransformer,
     UniversalGraphTransformerConfig,
-    UniversalTransformerLM,
-    UniversalTransformerLMConfig,
-    UniversalTransformerPointer,
-    UniversalTransformerPointerConfig,
 )
 from graphut._dgl import dgl
 from graphut.models import outputs
 from graphut.nn import AttentionRecord, Ponder
 from tests.helpers import assert_same
-from tests.models.cases import SOURCES, TARGETS, build_classifier, build_model
+from tests.models.cases import (
+    SOURCES,
+    TARGETS,
+    build_classifier,
+    build_language_model,
+    build_model,
+    build_pointer,
+)
 from tests.nn.cases import randomised
-
-
-def build_small(kind: type[Any], config: type[Any], **options: Any) -> Any:
-    model = randomised(kind(config(d_model=8, num_heads=2, max_steps=5, **options)), seed=10)
-    for name, parameter in model.named_parameters():
-        if name.endswith("halting.linear.bias"):
-            parameter.data.fill_(-0.3)
-    return model.eval()
 
 
 def run_pairs(**options: Any) -> Any:
@@ -36,8 +31,7 @@ def run_pairs(**options: Any) -> Any:
 
 
 def run_texts(**options: Any) -> Any:
-    model = build_small(UniversalTransformerLM, UniversalTransformerLMConfig, vocab_size=7)
-    return model(TARGETS, **options)
+    return build_language_model()(TARGETS, **options)
 
 
 def run_documents(**options: Any) -> Any:
@@ -45,14 +39,16 @@ def run_documents(**options: Any) -> Any:
 
 
 def run_passages(**options: Any) -> Any:
-    kinds = (UniversalTransformerPointer, UniversalTransformerPointerConfig)
-    return build_small(*kinds, vocab_size=7)(SOURCES, **options)
+    return build_pointer()(SOURCES, **options)
 
 
 def run_graph(**options: Any) -> Any:
-    kinds = (UniversalGraphTransformer, UniversalGraphTransformerConfig)
+    config = UniversalGraphTransformerConfig(
+        num_kinds=2, classes=3, d_model=8, num_heads=2, max_steps=5
+    )
     graph = dgl.add_self_loop(dgl.graph(([0, 1, 3], [1, 2, 2])))
-    return build_small(*kinds, num_kinds=2, classes=3)(graph, torch.tensor([0, 1, 0, 1]), **options)
+    model = randomised(UniversalGraphTransformer(config), seed=10).eval()
+    return model(graph, torch.tensor([0, 1, 0, 1]), **options)
 
 
 def ponders_of(output: Any) -> list[Ponder]:

@@ -73,15 +73,6 @@ def test_draw_attention_draws_on_a_given_part_of_a_figure() -> None:
     assert not any(label.get_parse_math() for label in right.axes[0].get_xticklabels())
 
 
-def test_draw_attention_of_a_few_long_names_has_cells_with_the_weights() -> None:
-    weights = make_weights(2, 1, 2, 3)
-    names = ["mary went to the kitchen", "where is mary"]
-    for queries, keys in ((names, list("abc")), (list("ab"), [*names, "c"])):
-        figure = draw_attention(weights, queries, keys)
-        images = [np.ma.filled(axes.images[0].get_array(), 0.0) for axes in figure.axes[:2]]
-        np.testing.assert_allclose(images, weights[:, 0], atol=1e-6)
-
-
 @pytest.mark.parametrize("letters", [1, 5, 8, 40])
 @pytest.mark.parametrize(
     "shape",

@@ -28,8 +28,8 @@ class EncodedSource:
     def edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
         """Return the edges from source tokens to one target token of each hypothesis.
 
-        `sentences`, `(B,)` on the CPU, has the sentence of each hypothesis. `position` is the
-        position of the target token, from 0. Raise `ValueError` if a target token has no in-edge.
+        `sentences`, `(B,)` on the CPU, has the sentence of each hypothesis. `position` counts from
+        0. Raise `ValueError` if a target token has no in-edge.
         """
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)

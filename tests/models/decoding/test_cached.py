@@ -160,14 +160,6 @@ def test_ragged_cache_reads_the_last_row_at_later_steps(batches: list[list[int]]
         assert torch.equal(cache.read(nodes, step)[:, 0], expected.flip(0)[:, step - 1])
 
 
-def test_ragged_cache_reads_rows_in_the_shape_of_nodes() -> None:
-    cache = RaggedCache(2)
-    nodes = cache.add_nodes(3)
-    cache.write(nodes, 1, torch.arange(6.0).reshape(3, 2))
-    found = cache.read(torch.tensor([[2, 0], [1, 1]]), 2)
-    assert found.tolist() == [[[4, 5], [0, 1]], [[2, 3], [2, 3]]]
-
-
 def test_ragged_cache_keeps_one_row_for_each_write() -> None:
     cache = RaggedCache(100)
     for _ in range(50):

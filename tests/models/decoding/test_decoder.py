@@ -72,9 +72,3 @@ def test_prefix_decoder_has_the_extra_nodes_of_the_prefix(halted: str, topology:
     decoder = setting.decoder(PrefixDecoder)
     for parents, tokens, sentences, prefixes in growth():
         assert_same(decoder.advance(parents, tokens), setting.fed(sentences, prefixes))
-
-
-def test_prefix_decoder_case_is_causal_and_unstable() -> None:
-    topology = LatterHalf()
-    assert topology.is_causal() and not topology.stable
-    assert not torch.equal(topology.mask(3), topology.mask(4)[:3, :3])

@@ -176,16 +176,6 @@ def test_beam_search_cases_have_many_lengths() -> None:
     assert any(hypothesis.tokens[-1] != EOS for batch in found for hypothesis in batch)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_beam_search_never_ends_below_greedy(seed: int) -> None:
-    """Without a length penalty, for a beam that holds what greedy holds."""
-    likeliest = sample(Table(4, 6, seed), 4, max_length=5, temperature=None)
-    for beam_size in (1, 6**4):
-        found = search(Table(4, 6, seed), 4, beam_size, max_length=5, length_penalty=0.0)
-        for a, b in zip(found, likeliest, strict=True):
-            assert a.score >= b.score
-
-
 def test_beam_search_stops_when_nothing_can_win() -> None:
     class Ending(Table):
         def row(self, prefix: tuple[int, ...]) -> torch.Tensor:
@@ -218,7 +208,3 @@ def test_beam_search_takes_tokens_that_cannot_come() -> None:
     [found] = search(Narrow(1, 4, 0), 1, beam_size=3, max_length=6)
     assert found.tokens[:2] == [3, 3] and found.tokens[-1] == EOS
     assert found.score > -torch.inf
-
-
-def test_beam_search_takes_a_beam_larger_than_the_vocabulary() -> None:
-    assert len(search(Table(3, 4, 0), beam_size=100, max_length=3)) == 3
