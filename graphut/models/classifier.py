@@ -97,15 +97,7 @@ class UniversalTransformerClassifier(EncoderModel):
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:
-        """Return the most likely class of each document, independent of the other documents.
-
-        Examples
-        --------
-        >>> config = UniversalTransformerClassifierConfig(vocab_size=30, classes=6, d_model=16)
-        >>> [found] = UniversalTransformerClassifier(config).predict([[[2, 3, 4], [7, 8, 2]]])
-        >>> found.label in range(6), len(found.steps)
-        (True, 2)
-        """
+        """Return the most likely class of each document, independent of the other documents."""
         with self.evaluating():
             output = self(documents)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))

@@ -28,11 +28,6 @@ def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the fields of a configuration that an older version of graphut has saved.
 
     Fields get their present names, and separate fields of a halting rule become one.
-
-    Examples
-    --------
-    >>> upgrade_fields({"d_model": 8, "threshold": 0.9, "cost": "steps+remainder"})
-    {'d_model': 8, 'rule': 'act:threshold=0.9'}
     """
     values = {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
     of_rule = {field.name for field in fields(ACT)} & values.keys()

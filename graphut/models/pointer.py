@@ -73,15 +73,7 @@ class UniversalTransformerPointer(EncoderModel):
 
     @torch.no_grad()
     def predict(self, passages: Sentences) -> list[PointerPrediction]:
-        """Return the most likely word of each passage, independent of the other passages.
-
-        Examples
-        --------
-        >>> config = UniversalTransformerPointerConfig(vocab_size=30, d_model=16)
-        >>> [found] = UniversalTransformerPointer(config).predict([[5, 3, 5, 4]])
-        >>> found.word in (3, 4, 5), len(found.steps)
-        (True, 4)
-        """
+        """Return the most likely word of each passage, independent of the other passages."""
         with self.evaluating():
             output = self(passages)
         sizes = output.lengths.tolist()

@@ -26,14 +26,8 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
 
     Examples
     --------
-    >>> BinaryPartition(1).mask(4).int()
-    tensor([[1, 1, 0, 0, 0, 1, 0],
-            [1, 1, 1, 1, 0, 0, 0],
-            [1, 1, 1, 1, 0, 0, 0],
-            [0, 0, 1, 1, 1, 0, 0],
-            [1, 1, 0, 0, 0, 0, 0],
-            [0, 0, 1, 1, 0, 0, 0],
-            [1, 1, 1, 1, 0, 0, 0]], dtype=torch.int32)
+    >>> BinaryPartition(1).mask(4)[0].int()  # tokens 0 and 1, and the span of tokens 2 and 3
+    tensor([1, 1, 0, 0, 0, 1, 0], dtype=torch.int32)
     """
 
     name = "binary_partition"

@@ -61,10 +61,8 @@ class Last(Topology):
 
     Examples
     --------
-    >>> Last().mask(3).int()
-    tensor([[0, 0, 0],
-            [0, 0, 0],
-            [1, 1, 1]], dtype=torch.int32)
+    >>> Last().mask(3)[2].int()  # the sources of destination 2, the last one
+    tensor([1, 1, 1], dtype=torch.int32)
     """
 
     name = "last"
@@ -84,11 +82,8 @@ class Virtual(Topology, minimum={"nodes": 1}):
 
     Examples
     --------
-    >>> Virtual(1).mask(3).int()
-    tensor([[0, 0, 0, 1],
-            [0, 0, 0, 1],
-            [0, 0, 0, 1],
-            [1, 1, 1, 0]], dtype=torch.int32)
+    >>> Virtual(1).mask(3)[0].int()  # only the virtual node
+    tensor([0, 0, 0, 1], dtype=torch.int32)
     """
 
     name = "virtual"
@@ -124,12 +119,8 @@ class Star(Topology):
 
     Examples
     --------
-    >>> Star().mask(4).int()
-    tensor([[1, 1, 0, 1, 1],
-            [1, 1, 1, 0, 1],
-            [0, 1, 1, 1, 1],
-            [1, 0, 1, 1, 1],
-            [1, 1, 1, 1, 1]], dtype=torch.int32)
+    >>> Star().mask(4)[0].int()  # itself, its neighbours and the relay
+    tensor([1, 1, 0, 1, 1], dtype=torch.int32)
     """
 
     name = "star"

@@ -24,12 +24,8 @@ class Random(Topology, minimum={"links": 1}):
 
     Examples
     --------
-    >>> Random(2, seed=7).mask(5).int()
-    tensor([[0, 0, 0, 0, 1],
-            [1, 0, 1, 0, 0],
-            [1, 0, 0, 1, 0],
-            [0, 0, 1, 0, 1],
-            [0, 1, 0, 0, 0]], dtype=torch.int32)
+    >>> Random(2, seed=7).mask(5)[3].int()  # the sources of destination 3
+    tensor([0, 0, 1, 0, 1], dtype=torch.int32)
     """
 
     name = "random"

@@ -20,13 +20,8 @@ class Strided(Topology, minimum={"stride": 1}):
 
     Examples
     --------
-    >>> Strided(2).mask(6).int()
-    tensor([[1, 0, 0, 0, 0, 0],
-            [1, 1, 0, 0, 0, 0],
-            [1, 1, 1, 0, 0, 0],
-            [0, 1, 1, 1, 0, 0],
-            [1, 0, 1, 1, 1, 0],
-            [0, 1, 0, 1, 1, 1]], dtype=torch.int32)
+    >>> Strided(2).mask(6)[5].int()  # the sources of destination 5
+    tensor([0, 1, 0, 1, 1, 1], dtype=torch.int32)
     """
 
     name = "strided"
@@ -56,14 +51,8 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
 
     Examples
     --------
-    >>> Fixed(block=3, summary=1).mask(7).int()
-    tensor([[1, 0, 0, 0, 0, 0, 0],
-            [1, 1, 0, 0, 0, 0, 0],
-            [1, 1, 1, 0, 0, 0, 0],
-            [0, 0, 1, 1, 0, 0, 0],
-            [0, 0, 1, 1, 1, 0, 0],
-            [0, 0, 1, 1, 1, 1, 0],
-            [0, 0, 1, 0, 0, 1, 1]], dtype=torch.int32)
+    >>> Fixed(block=3, summary=1).mask(7)[6].int()  # the sources of destination 6
+    tensor([0, 0, 1, 0, 0, 1, 1], dtype=torch.int32)
     """
 
     name = "fixed"

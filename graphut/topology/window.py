@@ -90,11 +90,8 @@ class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
 
     Examples
     --------
-    >>> Dilated(1, dilation=2).mask(4).int()
-    tensor([[1, 0, 1, 0],
-            [0, 1, 0, 1],
-            [1, 0, 1, 0],
-            [0, 1, 0, 1]], dtype=torch.int32)
+    >>> Dilated(1, dilation=2).mask(4)[2].int()  # the sources of destination 2
+    tensor([1, 0, 1, 0], dtype=torch.int32)
     """
 
     name = "dilated"

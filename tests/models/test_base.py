@@ -85,8 +85,7 @@ def test_adaptive_model_takes_another_default_dtype() -> None:
         model = UniversalTransformer(small()).eval()
         assert {parameter.dtype for parameter in model.parameters()} == {torch.float64}
         assert logits_of(model).dtype == torch.float64
-        for beam_size in (1, 2):
-            model.generate(SOURCES, max_length=3, beam_size=beam_size)
+        model.generate(SOURCES, max_length=3, beam_size=2)
     finally:
         torch.set_default_dtype(torch.float32)
     assert logits_of(model).dtype == torch.float64

@@ -31,6 +31,15 @@ def test_layout_of_a_batch_is_the_disjoint_union_of_the_definitions(
     assert torch.equal(topology.mask(dst[0], src[0]), mask[: dst[0], : src[0]])
 
 
+@given(brute.with_extra_nodes, brute.batches)
+def test_layout_of_a_batch_with_extra_nodes_is_the_disjoint_union_of_the_definitions(
+    topology: Topology, lengths: list[int]
+) -> None:
+    row, source, _ = topology.layout(lengths).in_edges()
+    mask = brute_batch_mask(topology, lengths, lengths)
+    assert torch.equal(torch.stack([row, source]), torch.stack(mask.nonzero(as_tuple=True)))
+
+
 @given(brute.topologies, brute.batches)
 def test_layout_has_intervals_wherever_they_fit(topology: Topology, batch: list[int]) -> None:
     mask = brute_batch_mask(topology, batch, batch).int()

@@ -37,11 +37,6 @@ def test_with_extra_nodes_starts_as_means_of_tokens(topology: Topology, lengths:
     assert_same(gradients([found], [feat]), gradients([torch.stack(expected)], [feat]))
 
 
-@given(brute.with_extra_nodes, brute.lengths)
-def test_mask_with_extra_nodes_equals_the_definition(topology: Topology, n: int) -> None:
-    assert torch.equal(topology.mask(n), brute.brute_mask(topology, n, n))
-
-
 def test_with_extra_nodes_refuses_another_number_of_features() -> None:
     with pytest.raises(ValueError, match="feat has 3 rows, but the sentences have 4 tokens"):
         with_extra_nodes(Star(), torch.zeros(3, 1), [2, 2])

@@ -38,19 +38,6 @@ def test_mask_num_edges_and_num_nodes_equal_the_definition(spec: str, n: int) ->
 
 
 @pytest.mark.parametrize("spec", ALL)
-def test_layout_of_a_sentence_is_the_same_in_any_batch(spec: str) -> None:
-    topology, size = parse(spec), ALL[spec]
-    lengths = [size, 1, 63, 2, max(size - 1, 1)]
-    alone = [topology.layout([n]) for n in lengths]
-    first = torch.tensor([layout.num_dst for layout in alone]).cumsum(0).tolist()
-    shifted = [edges_of(alone[0])]
-    shifted += [edges_of(layout) + start for layout, start in zip(alone[1:], first, strict=False)]
-    batched = topology.layout(lengths)
-    assert torch.equal(edges_of(batched), torch.cat(shifted, dim=1))
-    assert batched.dst_lengths.tolist() == [topology.num_nodes(n) for n in lengths]
-
-
-@pytest.mark.parametrize("spec", ALL)
 def test_graph_has_the_edges_and_nodes_of_the_layout(spec: str) -> None:
     topology, lengths = parse(spec), [5, 1, 8]
     graph, layout = topology.graph(lengths), topology.layout(lengths)
