@@ -77,7 +77,7 @@ def sentence_graph(
     >>> graph.nodes["target"].data["label"]
     tensor([3, 4, 5, 1, 2, 1])
     """
-    token, lengths = flatten_sources(sources)
+    token, lengths = flatten(sources, "sources", allow_empty=False)
     encoder, decoder = parse(encoder), parse(decoder)
     layouts = {ENCODE: encoder.layout(lengths)}
     data = {"source": _node_data(encoder, lengths, token=token)}
@@ -157,14 +157,6 @@ def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
     return result
 
 
-def flatten_sources(sources: Sentences) -> tuple[Tensor, Tensor]:
-    """Return `flatten(sources, "sources")`; raise `ValueError` if a source is empty."""
-    token, lengths = flatten(sources, "sources")
-    if (lengths == 0).any():
-        raise ValueError(f"sources[{int(lengths.argmin())}] is empty: every source needs a token")
-    return token, lengths
-
-
 def flatten_targets(targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
     """Return `flatten(targets, "targets")`; raise `ValueError` unless there is one per source."""
     token, lengths = flatten(targets, "targets")
@@ -173,10 +165,10 @@ def flatten_targets(targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
     return token, lengths
 
 
-def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
+def flatten(sentences: Sentences, name: str, *, allow_empty: bool = True) -> tuple[Tensor, Tensor]:
     """Return all tokens in one int64 tensor, and the length of each sentence.
 
-    Errors say which sentence of `name` has a token that is not a non-negative integer.
+    Errors say which sentence of `name` has a token that is not a non-negative integer, or is empty.
     """
     if isinstance(sentences, DGLGraph):
         raise TypeError(f"{name} must be lists of token ids, got a graph")
@@ -191,6 +183,8 @@ def flatten(sentences: Sentences, name: str) -> tuple[Tensor, Tensor]:
             raise TypeError(
                 f"{name}[{index}] is {tokens!r}: a sentence is a list of integers or a 1-D tensor"
             )
+        if not tokens and not allow_empty:
+            raise ValueError(f"{name}[{index}] is empty: it needs at least one token")
         for token in tokens:
             if type(token) is not int and (
                 isinstance(token, bool) or not isinstance(token, Integral)

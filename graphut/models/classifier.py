@@ -112,13 +112,10 @@ class UniversalTransformerClassifier(EncoderModel):
             raise TypeError(f"documents must be a list, got {documents!r}")
         if len(documents) == 0:
             raise ValueError("documents is empty: a batch needs at least one document")
-        parts = []
-        for index, document in enumerate(documents):
-            words, sizes = flatten(document, f"documents[{index}]")
-            if int(sizes.min()) == 0:
-                place = int(sizes.argmin())
-                raise ValueError(f"documents[{index}][{place}] is empty: a sentence needs a word")
-            parts.append((words, sizes))
+        parts = [
+            flatten(document, f"documents[{index}]", allow_empty=False)
+            for index, document in enumerate(documents)
+        ]
         words, sizes = (torch.cat(part) for part in zip(*parts, strict=True))
         lengths = torch.tensor([len(document) for document in documents])
         self._check_length(int(lengths.max()), "a document")

@@ -119,13 +119,11 @@ class UniversalTransformerLM(GenerativeModel):
 
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
         """Return the input nodes, and the tokens that they predict."""
-        tokens, lengths = flatten(texts, "texts")
+        tokens, lengths = flatten(texts, "texts", allow_empty=ends)
         self._check_tokens(tokens, self.embedding, "token")
         if ends:
             lengths = lengths + 1
             tokens = insert_token(tokens, lengths.cumsum(0) - 1, EOS)
-        elif int(lengths.min()) == 0:
-            raise ValueError(f"texts[{int(lengths.argmin())}] is empty: a window needs a token")
         self._check_length(int(lengths.max()), "a text, with its <eos>," if ends else "a text")
         fed = tokens.roll(1)
         fed[starts(lengths)] = BOS

@@ -58,9 +58,7 @@ class UniversalTransformerPointer(EncoderModel):
             If a word is not an integer in the vocabulary, or a passage is empty or longer than
             `config.max_length`.
         """
-        tokens, lengths = flatten(passages, "passages")
-        if int(lengths.min()) == 0:
-            raise ValueError(f"passages[{int(lengths.argmin())}] is empty: it needs a word")
+        tokens, lengths = flatten(passages, "passages", allow_empty=False)
         self._check_length(int(lengths.max()), "a passage")
         self._check_tokens(tokens, self.embedding, "word")
         tokens, passage = upload([tokens, torch.repeat_interleave(lengths)], self.device)

@@ -26,7 +26,7 @@ from graphut.sentences import (
     BOS,
     EOS,
     Sentences,
-    flatten_sources,
+    flatten,
     flatten_targets,
     insert_token,
     sentence_graph,
@@ -236,7 +236,7 @@ class UniversalTransformer(GenerativeModel):
 
     def _flatten_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
         """Return all source tokens, with `<bos>` and `<eos>` if configured, and the lengths."""
-        token, lengths = flatten_sources(sources)
+        token, lengths = flatten(sources, "sources", allow_empty=False)
         if self.config.add_bos_eos:
             token, lengths = insert_token(token, starts(lengths + 1), BOS), lengths + 2
             token = insert_token(token, lengths.cumsum(0) - 1, EOS)

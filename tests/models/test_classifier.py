@@ -124,7 +124,7 @@ def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
     [
         ([], "documents is empty: a batch needs at least one document"),
         ([[[2]], []], r"documents\[1\] is empty: a batch needs at least one sentence"),
-        ([[[2]], [[3], []]], r"documents\[1\]\[1\] is empty: a sentence needs a word"),
+        ([[[2]], [[3], []]], r"documents\[1\]\[1\] is empty: it needs at least one token"),
         ([[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
         ([[[2]], [[3], [2, -1]]], r"documents\[1\]\[1\] contains -1"),
         ([[[2] * 5]], "a sentence has 5 words, but the model takes at most 4"),

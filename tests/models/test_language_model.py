@@ -181,7 +181,7 @@ def test_language_model_refuses_input_of_another_model() -> None:
     ("texts", "ends", "message"),
     [
         ([], True, "texts is empty"),
-        ([[2], []], False, r"texts\[1\] is empty: a window needs a token"),
+        ([[2], []], False, r"texts\[1\] is empty: it needs at least one token"),
         ([[2], [3, 7]], True, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
         ([[2, -1]], True, r"texts\[0\] contains -1"),
         ([[2] * 20], True, "a text, with its <eos>, has 21 tokens, but the model takes at most 20"),

@@ -116,7 +116,7 @@ def test_pointer_predict_follows_the_scores_and_restores_the_mode() -> None:
     ("passages", "message"),
     [
         ([], "passages is empty"),
-        ([[2], []], r"passages\[1\] is empty: it needs a word"),
+        ([[2], []], r"passages\[1\] is empty: it needs at least one token"),
         ([[2, 7]], "word 7 is outside the vocabulary of 7 tokens, 0 to 6"),
         ([[2, -1]], r"passages\[0\] contains -1"),
         ([[2] * 21], "a passage has 21 tokens, but the model takes at most 20"),
