@@ -127,7 +127,7 @@ def test_sentence_graph_takes_lists_tensors_and_arrays() -> None:
     [
         ([[2], [3, -4, -1]], ValueError, r"\[1\] contains -4"),
         ([[2], [3, 2.5]], TypeError, r"\[1\] contains 2.5"),
-        ([[], [True]], TypeError, r"\[1\] contains True"),
+        ([[2], [True]], TypeError, r"\[1\] contains True"),
         ([[2], [3, True]], TypeError, r"\[1\] contains True"),
         ([[2], ["a", 3]], TypeError, r"\[1\] contains 'a'"),
         ([[2], [None]], TypeError, r"\[1\] contains None"),
