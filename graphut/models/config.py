@@ -171,7 +171,7 @@ class ModelConfig(CheckedConfig):
         if any(topology.has_extra_nodes for topology in topologies):
             wanted = "'positionwise' if a topology has extra nodes, which are not tokens"
             self._check("transition", self.transition == "positionwise", wanted)
-            between = "another than 'learned' if a topology has extra nodes between positions"
+            between = "other than 'learned' if a topology has extra nodes between positions"
             self._check("position_signal", self.position_signal != "learned", between)
 
     @classmethod
@@ -263,7 +263,7 @@ class UniversalTransformerConfig(ModelConfig):
         cross = self._parsed("cross_topology", parse)
         self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
         one = self.source_positions == "start" or self.position_signal != "learned"
-        self._check("position_signal", one, "another than 'learned' if source_positions is 'both'")
+        self._check("position_signal", one, "other than 'learned' if source_positions is 'both'")
         even = self.d_model % 2 == 0 or self.source_positions == "start"
         self._check("source_positions", even, f"'start' if d_model is odd, {self.d_model}")
         self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")
@@ -402,9 +402,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         one = (self.num_kinds >= 1) != (self.num_feats >= 1)
-        self._check(
-            "num_kinds", one, f"positive or num_feats, but not both; it is {self.num_feats}"
-        )
+        wanted = f"{0 if self.num_feats else 'positive'}, since num_feats is {self.num_feats}"
+        self._check("num_kinds", one, wanted)
         if self.answer_at != "edge":
             self._check("classes", self.classes >= 2, "at least 2")
         unordered = {"geometric_attention": False, "max_offset": 0, "transition": "positionwise"}
@@ -439,5 +438,5 @@ class UniversalGraphTransformerConfig(ModelConfig):
         runs_all = not self.adaptive or self.rule.startswith(FixedDepth.name)
         every = "where nodes halt in training: adaptive is True and rule is not 'fixed'"
         second = self.step_loss != "second_half" or runs_all
-        self._check("step_loss", second, f"another than 'second_half' {every}")
+        self._check("step_loss", second, f"other than 'second_half' {every}")
         self._check("change_penalty", self.change_penalty == 0 or runs_all, f"0 {every}")

@@ -85,11 +85,7 @@ def test_parse_reads_specs(spec: str, topology: Topology) -> None:
         ("causal|random@7", 7, "random takes the integers links; got none of them"),
         ("random:8,7", 0, "random takes the integers links; got 2 of them"),
         ("random:8@7@8", 10, "expected '|', '&' or the end, got '@'"),
-        (
-            "window:9999999999999999999",
-            7,
-            r"integers must be below 10\^18, got 9999999999999999999",
-        ),
+        ("window:9999999999999999999", 0, r"radius must be below 10\^18, got 9999999999999999999"),
         ("@7", 0, "expected a topology, got '@'"),
         ("causal|global", 7, "global: needs at least one position"),
         ("star&virtual:1", 4, "'star' and 'virtual:1' both have extra nodes"),
