@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
+from graphut.topology.registry import operators
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,9 @@ class Intersection(_Pair, named=False):
         left = f"({self.left})" if isinstance(self.left, Union) else str(self.left)
         grouped = isinstance(self.right, (Union, Intersection))
         return f"{left}&({self.right})" if grouped else f"{left}&{self.right}"
+
+
+operators.update({"|": Union, "&": Intersection})
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:

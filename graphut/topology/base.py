@@ -17,7 +17,7 @@ from graphut.attention.layout import EdgeLayout, IntervalLayout, layout_from_edg
 from graphut.attention.ragged import positions, ragged_arange, starts
 from graphut.topology.batch import Interval, Lengths, as_lengths, graph_from_layouts
 from graphut.topology.causality import sees_future
-from graphut.topology.registry import register, registry
+from graphut.topology.registry import operators, register, registry
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -344,16 +344,12 @@ class Topology:
     @final
     def __or__(self, other: Topology) -> Topology:
         """Return the union of the edges of both topologies."""
-        from graphut.topology.algebra import Union  # a subclass of this class
-
-        return Union(self, other)
+        return operators["|"](self, other)
 
     @final
     def __and__(self, other: Topology) -> Topology:
         """Return the intersection of the edges of both topologies."""
-        from graphut.topology.algebra import Intersection  # a subclass of this class
-
-        return Intersection(self, other)
+        return operators["&"](self, other)
 
 
 @lru_cache(maxsize=256)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import NoReturn
 
-from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology
-from graphut.topology.registry import registry
+from graphut.topology.registry import operators, registry
 
 _TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
 
@@ -80,13 +79,13 @@ class _Parser:
     def union(self) -> Topology:
         topology = self.intersection()
         while (position := self.take("|")) is not None:
-            topology = self.make(position, Union, topology, self.intersection())
+            topology = self.make(position, operators["|"], topology, self.intersection())
         return topology
 
     def intersection(self) -> Topology:
         topology = self.operand()
         while (position := self.take("&")) is not None:
-            topology = self.make(position, Intersection, topology, self.operand())
+            topology = self.make(position, operators["&"], topology, self.operand())
         return topology
 
     def operand(self) -> Topology:

@@ -1,4 +1,4 @@
-"""Registry of the names in spec strings."""
+"""Registry of the names and the operators in spec strings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 registry: dict[str, Callable[..., Any]] = {}  # by name in spec strings, such as "window"
+operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"; `Topology` cannot import them
 
 
 def register_composition(make: Maker) -> Maker:
