@@ -22,7 +22,6 @@ from tests.models.cases import (
     VOCABULARY,
     assert_same_generations,
     build_model,
-    logits_of,
     plain_greedy,
     small,
 )
@@ -113,11 +112,6 @@ class TestExtraNodes:
         first, second = seen[0][-2:]
         assert (first - second).norm() > 0.01 * first.norm()
 
-    def test_forward_refuses_a_graph_of_other_topologies(self) -> None:
-        graph = build_model(decoder_topology="star&causal").sentence_graph(SOURCES, TARGETS)
-        with pytest.raises(ValueError, match=r"target nodes of the graph do not fit .*'causal'"):
-            build_model()(graph)
-
 
 @pytest.mark.parametrize("cross", ["window:0", "window:1&causal", "global:0|window:0"])
 def test_generate_outgrows_the_reach_of_the_cross_topology(cross: str) -> None:
@@ -130,19 +124,6 @@ def test_generate_outgrows_the_reach_of_the_cross_topology(cross: str) -> None:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("topologies", "message"),
-        [
-            ({"encoder_topology": "global:5"}, "'global:5', node 0 of a sentence has no in-edge"),
-            ({"decoder_topology": "random:4&causal"}, r"'\(random:4@0&causal\)\|window:0'"),
-        ],
-    )
-    def test_forward_refuses_a_topology_in_which_a_token_sees_none(
-        self, topologies: dict[str, str], message: str
-    ) -> None:
-        with pytest.raises(ValueError, match=message):
-            logits_of(build_model(**topologies))
-
     @pytest.mark.parametrize("framed", [False, True])
     @pytest.mark.parametrize(
         ("sources", "message"),

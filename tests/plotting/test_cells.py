@@ -67,12 +67,3 @@ def test_name_ticks_turns_long_names_and_leaves_out_those_without_room() -> None
     axes.set_xlim(0, 99)
     name_ticks(axes.xaxis, ["a"] * 100, 0.04)
     assert "a" not in ticks(axes, "x") and len(ticks(axes, "x")) < 20
-
-
-def test_name_ticks_counts_from_the_first_number() -> None:
-    axes = make_axes(4)
-    axes.set_ylim(59, 0)
-    name_ticks(axes.yaxis, [str(step) for step in range(1, 61)], 0.04, first=1)
-    axes.figure.draw_without_rendering()
-    places = axes.get_yticks()
-    assert ticks(axes, "y") == [f"{place + 1:g}" for place in places]

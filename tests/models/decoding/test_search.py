@@ -168,14 +168,6 @@ def test_beam_search_with_a_huge_length_penalty_prefers_the_longest() -> None:
         assert len(found.tokens) == 5
 
 
-def test_beam_search_cases_have_many_lengths() -> None:
-    found = [search(Table(8, 4, 0), 8, length_penalty=penalty) for penalty in PENALTIES]
-    lengths = [[len(hypothesis.tokens) for hypothesis in batch] for batch in found]
-    assert {length for batch in lengths for length in batch} >= {1, 2, 4}
-    assert lengths[0] != lengths[-1]
-    assert any(hypothesis.tokens[-1] != EOS for batch in found for hypothesis in batch)
-
-
 def test_beam_search_stops_when_nothing_can_win() -> None:
     class Ending(Table):
         def row(self, prefix: tuple[int, ...]) -> torch.Tensor:
