@@ -101,16 +101,16 @@ class UniversalTransformerLM(GenerativeModel):
         prompts = tokens.split(lengths.tolist())
         found: dict[int, Generation] = {}
         for length in lengths.unique():
-            alike = (lengths == length).nonzero()[:, 0]
+            same = (lengths == length).nonzero()[:, 0]
             embed = partial(self._embed, self.embedding)
-            decoder = self._token_decoder(self.topology, embed, alike)
-            batch = torch.stack([prompts[i] for i in alike.tolist()])
+            decoder = self._token_decoder(self.topology, embed, same)
+            batch = torch.stack([prompts[i] for i in same.tolist()])
             *fed, last = pad(batch, (1, 0), value=BOS).to(self.device).unbind(1)
-            each = torch.arange(len(alike))
+            each = torch.arange(len(same))
             columns = [decoder.advance(each, tokens)[1].tolist() for tokens in fed]
-            steps = [[column[i] for column in columns] for i in range(len(alike))]
+            steps = [[column[i] for column in columns] for i in range(len(same))]
             answers = self._search(decoder, last, options, steps)
-            found.update(zip(alike.tolist(), answers, strict=True))
+            found.update(zip(same.tolist(), answers, strict=True))
         return [found[i] for i in range(len(lengths))]
 
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:

@@ -20,21 +20,17 @@ _CANONICAL = torch.empty(0, dtype=torch.int64)  # no edge ids: DGL uses the orde
 
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
     """Check that lengths are positive integers, and return them as `(batch,)` int64 on the CPU."""
+    wrong = TypeError(f"{name} must have one integer per sentence, such as [5, 3]; got {lengths!r}")
     if isinstance(lengths, str) or not hasattr(lengths, "__getitem__"):
-        raise TypeError(
-            f"{name} must have one integer per sentence, such as [5, 3]; got {lengths!r}"
-        )
+        raise wrong
     try:
         checked = torch.as_tensor(lengths)
-    except (RuntimeError, ValueError) as error:
-        raise TypeError(f"{name} must have one integer per sentence; got {lengths!r}") from error
+    except (RuntimeError, ValueError):
+        raise wrong from None
     if checked.numel() == 0:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
     if checked.dim() != 1 or checked.dtype == torch.bool or checked.dtype.is_floating_point:
-        raise TypeError(
-            f"{name} must have one integer per sentence; got {checked.dtype} "
-            f"of shape {tuple(checked.shape)}"
-        )
+        raise wrong
     checked = checked.to(device="cpu", dtype=torch.int64)
     if int(checked.min()) <= 0:
         index = int((checked <= 0).nonzero()[0])
