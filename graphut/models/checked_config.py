@@ -31,11 +31,6 @@ class CheckedConfig:
         types = get_type_hints(type(self))
         for each in fields(self):
             name, least = each.name, each.metadata.get("least")
-            if get_origin(types[name]) is not Literal and types[name] not in (float, *_TYPES):
-                raise TypeError(
-                    f"{type(self).__name__}.{name} is declared as {types[name]}: a field of a "
-                    "configuration is an int, a float, a bool, a str or a Literal"
-                )
             value = getattr(self, name)
             self._check(name, *_matches_type(value, types[name]))
             self._check(name, least is None or value >= least, f"at least {least}")
@@ -76,4 +71,4 @@ def _matches_type(value: Any, expected: Any) -> tuple[bool, str]:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         in_range = is_number and abs(value) <= _LARGEST  # False for NaN
         return in_range, f"a number from -{_LARGEST:g} to {_LARGEST:g}"
-    return type(value) is expected, _TYPES[expected]
+    return type(value) is expected, _TYPES.get(expected, str(expected))

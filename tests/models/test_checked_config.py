@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -57,13 +57,3 @@ def test_checked_config_cuts_a_long_value() -> None:
 @pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])
 def test_checked_config_takes_whole_numbers_as_floats(value: float) -> None:
     assert small(halting_bias=value).halting_bias == value
-
-
-def test_checked_config_names_a_field_of_another_type() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Sizes(CheckedConfig):
-        kind: ClassVar[str] = "sizes"
-        sizes: tuple[int, int] = (1, 2)
-
-    with pytest.raises(TypeError, match=r"Sizes\.sizes is declared as tuple\[int, int\]: a field"):
-        Sizes()

@@ -123,16 +123,6 @@ def test_cached_decoder_computes_a_hypothesis_like_in_a_batch(row: dict[str, Any
         assert_same(alone, [part[i : i + 1] for part in in_batch])
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("halt_from", ["input", "output"])
-def test_cached_decoder_cases_ponder_for_different_numbers_of_steps(
-    norm: str, halt_from: str
-) -> None:
-    decoder = build_setting(norm=norm, halt_from=halt_from).decoder(CachedDecoder)
-    steps = torch.cat([decoder.advance(*step[:2])[1] for step in growth()])
-    assert len(steps.unique()) >= 3 and steps.max() > steps[-5:].min()
-
-
 def test_cached_decoder_computes_shared_tokens_once() -> None:
     setting, rows = build_setting(), []
     embed = setting.embed
