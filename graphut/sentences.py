@@ -190,7 +190,7 @@ def flatten(sentences: Sentences, name: str, *, allow_empty: bool = True) -> tup
                 isinstance(token, bool) or not isinstance(token, Integral)
             ):
                 raise TypeError(f"{name}[{index}] contains {token!r}: tokens must be integers")
-            if not 0 <= token < 2**63:
+            if not 0 <= int(token) < 2**63:
                 raise ValueError(
                     f"{name}[{index}] contains {token}: a token is an integer from 0 to 2^63 - 1"
                 )

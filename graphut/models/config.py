@@ -410,7 +410,11 @@ class UniversalGraphTransformerConfig(ModelConfig):
         for name, value in unordered.items():
             wanted = f"{value!r}: the nodes of a graph are in no order"
             self._check(name, getattr(self, name) == value, wanted)
-        unused = {"scale_by_degree": False, "symmetric_init": False, "attention_bias": True}
+        unused: dict[str, float] = {
+            "scale_by_degree": False,
+            "symmetric_init": False,
+            "attention_bias": True,
+        }
         if self.layer != "gat":
             unused["attention_dropout"] = 0
         for name, value in unused.items() if self.layer != "attention" else ():

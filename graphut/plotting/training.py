@@ -43,7 +43,7 @@ def draw_training(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
             if title in _values(epochs[-1]):
                 number = [epoch["epoch"] for epoch in epochs]
                 values = [_values(epoch)[title] for epoch in epochs]
-                options = {"color": colour, "markersize": 3, "label": _label(name)}
+                options: dict[str, Any] = {"color": colour, "markersize": 3, "label": _label(name)}
                 [drawn] = axes.plot(number, values, marker + line, **options)
                 drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
         axes.set_ylim(bottom=0)
